@@ -1,0 +1,113 @@
+"""Small parameter objects: kernels, losses, schedules and expansions are all of this kind.
+
+A component stores its constructor arguments unchanged (scikit-learn's convention, so that
+``clone`` and grid search reach them), compares by value and turns into plain JSON and back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = ["Component", "from_config", "to_config"]
+
+_REGISTRY: dict[str, type[Component]] = {}
+
+
+class Component(BaseEstimator):
+    """Base of all parameter objects: value equality and conversion to plain data."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("mercer."):
+            _REGISTRY[cls.__name__] = cls
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, Component):
+            return NotImplemented if not isinstance(other, Component) else False
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        return all(_equal(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable by set_params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as scikit-learn does, and check them.
+
+        Raises
+        ------
+        ValueError
+            For an unknown name or a value outside its range.
+        """
+        super().set_params(**params)
+        self._check()
+        return self
+
+    def _check(self) -> None:
+        """Raise ``ValueError`` if a parameter is outside its range."""
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a is b or a == b)
+
+
+def to_config(value: Any) -> Any:
+    """Turn a component (or a plain value) into what JSON can hold.
+
+    Raises
+    ------
+    ValueError
+        For values that cannot be stored without executing code on load, such as functions.
+    """
+    if isinstance(value, Component):
+        if type(value).__name__ not in _REGISTRY:
+            raise ValueError(
+                f"`{type(value).__name__}` is not part of mercer and cannot be stored in a model "
+                "file, which holds data only. Pickle the estimator instead, or use a built-in part."
+            )
+        params = {k: to_config(v) for k, v in value.get_params(deep=False).items()}
+        return {"type": type(value).__name__, "params": params}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist()}
+    if isinstance(value, dict):
+        # Keys may be numbers (class weights), which JSON would turn into text.
+        return {"dict": [[to_config(k), to_config(v)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return [to_config(v) for v in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(
+        f"A parameter of type `{type(value).__name__}` ({value!r}) cannot be stored in a model "
+        "file: it holds data only, no code. Pickle the estimator instead, or use a built-in part."
+    )
+
+
+def from_config(config: Any) -> Any:
+    """Inverse of :func:`to_config`.
+
+    Raises
+    ------
+    ValueError
+        If the configuration names an unknown component or parameters it does not take.
+    """
+    if isinstance(config, list):
+        return [from_config(v) for v in config]
+    if not isinstance(config, dict):
+        return config
+    if set(config) == {"array"}:
+        return np.asarray(config["array"])
+    if set(config) == {"dict"}:
+        return {from_config(k): from_config(v) for k, v in config["dict"]}
+    name = config.get("type")
+    if name not in _REGISTRY or not isinstance(config.get("params"), dict):
+        raise ValueError(f"The model file names an unknown component: {name!r}.")
+    params = {k: from_config(v) for k, v in config["params"].items()}
+    try:
+        return _REGISTRY[name](**params)
+    except TypeError as error:
+        raise ValueError(f"The model file gives wrong parameters for {name}: {error}.") from None

@@ -1,0 +1,59 @@
+"""Checks of scalar parameters, with messages that say what, why and how to mend it."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+__all__ = ["check_choice", "check_integer", "check_real"]
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+    why: str = "",
+) -> float:
+    """Return ``value`` as a float, or raise ``ValueError`` if it is outside its range."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    inside = (
+        math.isfinite(number)
+        and (number > low if open_low else number >= low)
+        and (number < high if open_high else number <= high)
+    )
+    if not inside:
+        left, right = (
+            "(" if open_low or low == -math.inf else "[",
+            ")" if open_high or high == math.inf else "]",
+        )
+        raise ValueError(
+            f"`{name}` must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}."
+            + (f" {why}" if why else "")
+        )
+    return number
+
+
+def check_integer(
+    name: str, value: Any, *, low: int, high: int | None = None, why: str = ""
+) -> int:
+    """Return ``value`` as an int, or raise ``ValueError`` if it is not one or out of range."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < low or (high is not None and int(value) > high):
+        span = f"of at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(
+            f"`{name}` must be an integer {span}, got {value!r}." + (f" {why}" if why else "")
+        )
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """Return ``value`` if it is one of ``choices``, else raise ``ValueError`` listing them."""
+    if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
+        listed = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.")
+    return value

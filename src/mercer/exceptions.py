@@ -1,0 +1,15 @@
+"""Warnings and errors of mercer: each names one thing that went wrong."""
+
+__all__ = ["ConditioningWarning", "DivergenceError", "NothingLearnedWarning"]
+
+
+class NothingLearnedWarning(UserWarning):
+    """The compression tolerance exceeds the size of a step, so every step is undone."""
+
+
+class ConditioningWarning(UserWarning):
+    """The Gram matrix became ill-conditioned; a slower, more careful path took over."""
+
+
+class DivergenceError(ArithmeticError):
+    """The function grew beyond every reasonable size; the model keeps its last finite state."""

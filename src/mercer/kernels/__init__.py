@@ -1,0 +1,32 @@
+"""Kernels: similarity functions whose feature space the learners work in.
+
+A kernel is a small parameter object and a function: ``kernel(X, Z)`` is the matrix of its values.
+Kernels add, multiply and scale; a name or a function of one's own becomes one by
+:func:`as_kernel`.
+"""
+
+from mercer.kernels._base import Kernel
+from mercer.kernels._compiled import CompiledKernel
+from mercer.kernels._names import as_kernel
+from mercer.kernels.composite import Product, Scaled, Sum
+from mercer.kernels.custom import FunctionKernel
+from mercer.kernels.dot import ArcCosine, Linear, Polynomial
+from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
+
+__all__ = [
+    "ArcCosine",
+    "Cauchy",
+    "CompiledKernel",
+    "FunctionKernel",
+    "Gaussian",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Product",
+    "RationalQuadratic",
+    "Scaled",
+    "Sum",
+    "as_kernel",
+]

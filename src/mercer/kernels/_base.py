@@ -1,0 +1,261 @@
+"""What every kernel is: the base class and its checks of input."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+from scipy import sparse
+
+from mercer._component import Component
+from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
+from mercer.kernels._pairwise import FloatArray
+
+__all__ = ["Kernel"]
+
+_N_ROWS_FOR_SCALES = 1000
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+class Kernel(Component, ABC):
+    r"""A positive semi-definite function of two points, evaluated on all pairs of rows.
+
+    ``kernel(X, Z)`` is the matrix of :math:`k(x_i, z_j)`. ``k1 + k2``, ``k1 * k2`` and ``2.0 * k``
+    are kernels again.
+
+    A kernel of one's own is a subclass with a constructor that stores its arguments, and the three
+    members that are abstract here: ``_gram``, ``_diagonal`` and ``bound``. Numbers that come from
+    data are named by ``_missing`` and given by ``_fill``. For a mere function see
+    :class:`FunctionKernel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian, Kernel
+    >>> class Brownian(Kernel):
+    ...     bound = None
+    ...     def _gram(self, X, Z):
+    ...         return np.minimum(X, Z.T)
+    ...     def _diagonal(self, X):
+    ...         return X[:, 0]
+    >>> (Brownian() + Gaussian(1.0))([[1.0], [2.0]])
+    array([[2.        , 1.60653066],
+           [1.60653066, 3.        ]])
+    """
+
+    _takes_sparse = False
+
+    @abstractmethod
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        """Kernel matrix as a new array, for checked rows of one dtype; ``Z`` may be ``X``."""
+
+    @abstractmethod
+    def _diagonal(self, X: Any) -> FloatArray:
+        """Values k(x, x) as a new array, for checked rows."""
+
+    @property
+    @abstractmethod
+    def bound(self) -> float | None:
+        """Upper bound of k(x, x) over all x, the tightest known; None if there is none."""
+
+    def _missing(self) -> tuple[str, ...]:
+        """Names of the parameters whose numbers have to come from data."""
+        return ()
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        """Values for the missing parameters, from at most 1000 rows of float64."""
+        return {}
+
+    def _row(self) -> RowFunction | None:
+        """Row function and its parameters (see ``_compiled``), or None if there is none."""
+        return None
+
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> FloatArray:
+        """Kernel matrix of the rows of ``X`` with those of ``Z``.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows_X, n_features)
+            Points. NaN and infinity are not looked for.
+        Z : array-like or SciPy sparse matrix of shape (n_rows_Z, n_features), default=None
+            Points; None means ``X``, and the result is then exactly symmetric.
+
+        Returns
+        -------
+        gram : ndarray of shape (n_rows_X, n_rows_Z)
+            Kernel values, float32 if ``X`` and ``Z`` both are, else float64.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or a number of the kernel still has to come from data.
+        """
+        self._require_resolved()
+        rows = self._points(X, "X")
+        if Z is None or Z is X:
+            return self._gram(rows, rows)
+        others = self._points(Z, "Z")
+        if rows.shape[1] != others.shape[1]:
+            raise ValueError(
+                f"`X` and `Z` must have the same number of features, got {rows.shape[1]} and "
+                f"{others.shape[1]}. A kernel compares points of one space."
+            )
+        if rows.dtype != others.dtype:
+            rows, others = (A.astype(np.float64, copy=False) for A in (rows, others))
+        return self._gram(rows, others)
+
+    def diag(self, X: ArrayLike) -> FloatArray:
+        """Values k(x, x), the diagonal of ``kernel(X)``, without the matrix.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
+            Points.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows,)
+            Squared norms of the points in the feature space; float32 if ``X`` is, else float64.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` is not two-dimensional, or a number of the kernel has to come from data.
+        """
+        self._require_resolved()
+        return self._diagonal(self._points(X, "X"))
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether all numbers of the kernel are known."""
+        return not self._missing()
+
+    def resolve(self, X: ArrayLike, random_state: RandomState = None) -> Self:
+        """Kernel with all numbers filled in from data; this one stays as it is.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
+            Points typical of those to come. At most 1000 of them are used, drawn at random.
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+            Source of randomness; only used for more than 1000 rows.
+
+        Returns
+        -------
+        kernel : Kernel
+            The same kernel with numbers in the place of "median" and the like.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` is not two-dimensional, or a row of the sample is not finite.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Gaussian
+        >>> Gaussian().resolve([[0.0], [3.0]])
+        Gaussian(length_scale=3.0)
+        """
+        missing: dict[str, Any] = {}
+        if not self.is_resolved:
+            rows = _as_points(X, "X")
+            if rows.shape[0] > _N_ROWS_FOR_SCALES:
+                chosen = _as_generator(random_state).choice(
+                    rows.shape[0], _N_ROWS_FOR_SCALES, replace=False
+                )
+                rows = rows[chosen]
+            rows = _densify(rows).astype(np.float64, copy=False)
+            if not np.isfinite(rows).all():
+                raise ValueError(
+                    "`X` must be finite, got NaN or infinity: distances to such rows mean nothing. "
+                    "Drop or impute them."
+                )
+            missing = self._fill(rows)
+        return type(self)(**{**self.get_params(deep=False), **missing})
+
+    def compiled(self, dtype: DTypeLike) -> CompiledKernel | None:
+        """Address of compiled code for one row of kernel values, for compiled loops.
+
+        Parameters
+        ----------
+        dtype : dtype
+            float32 or float64: that of the points and of the values.
+
+        Returns
+        -------
+        compiled : CompiledKernel or None
+            Address and parameters; None if the kernel has no compiled form. The first call for a
+            kind of kernel and dtype compiles it, which takes a second, once per machine.
+
+        Raises
+        ------
+        ValueError
+            If ``dtype`` is another one, or a number of the kernel has to come from data.
+        """
+        self._require_resolved()
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}.")
+        row = self._row()
+        return None if row is None else compile_row(row, dtype)
+
+    def _require_resolved(self) -> None:
+        if not self.is_resolved:
+            names = " and ".join(f"`{name}`" for name in self._missing())
+            raise ValueError(
+                f"{self!r} cannot be evaluated: {names} has to come from data first. Call "
+                "kernel.resolve(X) and use the kernel that it returns, or give a number yourself."
+            )
+
+    def _points(self, X: Any, name: str) -> Any:
+        points = _as_points(X, name)
+        return points if self._takes_sparse else _densify(points)
+
+    # The combinations are kernels themselves, so their module needs this one first.
+
+    def __add__(self, other: Any) -> Kernel:
+        from mercer.kernels.composite import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Kernel:
+        from mercer.kernels.composite import Product, Scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, float(other)) if isinstance(other, Real) else NotImplemented
+
+    __rmul__ = __mul__
+
+    # NumPy scalars would otherwise make an object array of `np.float64(2) * kernel`.
+    __array_ufunc__ = None
+
+
+def _as_points(X: Any, name: str) -> Any:
+    """Rows as a C-contiguous array or a CSR matrix of float32 or float64."""
+    points = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    if points.ndim != 2:
+        raise ValueError(
+            f"`{name}` must be two-dimensional, one row per point, got the shape {points.shape}. "
+            "Use x.reshape(1, -1) for a single point, x.reshape(-1, 1) for a single feature."
+        )
+    if np.iscomplexobj(points):
+        raise ValueError(f"`{name}` must be real, got the dtype {points.dtype}.")
+    dtype = np.float32 if points.dtype == np.float32 else np.float64
+    if sparse.issparse(points):
+        return points.astype(dtype, copy=False)
+    return np.ascontiguousarray(points, dtype=dtype)
+
+
+def _densify(points: Any) -> FloatArray:
+    dense: FloatArray = points.toarray() if sparse.issparse(points) else points
+    return dense
+
+
+def _as_generator(random_state: RandomState) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)

@@ -1,0 +1,167 @@
+"""Sums, products and multiples of kernels, which are kernels again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._validation import check_real
+from mercer.kernels._base import Kernel
+from mercer.kernels._pairwise import FloatArray
+
+__all__ = ["Product", "Scaled", "Sum"]
+
+
+class _Pair(Kernel):
+    """Two kernels; `_gram` and `_diagonal` combine theirs."""
+
+    _takes_sparse = True  # the parts decide for themselves
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+        self._check()
+
+    def _check(self) -> None:
+        for name, part in (("left", self.left), ("right", self.right)):
+            _check_kernel(name, part)
+
+    def _missing(self) -> tuple[str, ...]:
+        return tuple(n for n in ("left", "right") if not getattr(self, n).is_resolved)
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        return {name: getattr(self, name).resolve(rows) for name in ("left", "right")}
+
+
+class Sum(_Pair):
+    """Sum of two kernels, k(x, x') = left(x, x') + right(x, x').
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The terms.
+
+    Raises
+    ------
+    ValueError
+        If a term is not a kernel.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> (Gaussian(1.0) + Linear())([[1.0]], [[1.0], [2.0]])
+    array([[2.        , 2.60653066]])
+    """
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        K = self.left(X, Z)
+        K += self.right(X, Z)
+        return K
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return np.add(self.left.diag(X), self.right.diag(X))
+
+    @property
+    def bound(self) -> float | None:
+        """Sum of the bounds of the terms; None if one has none."""
+        left, right = self.left.bound, self.right.bound
+        return None if left is None or right is None else left + right
+
+
+class Product(_Pair):
+    """Product of two kernels, k(x, x') = left(x, x') right(x, x').
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The factors.
+
+    Raises
+    ------
+    ValueError
+        If a factor is not a kernel.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> (Gaussian(1.0) * Linear())([[1.0]], [[1.0], [2.0]])
+    array([[1.        , 1.21306132]])
+    """
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        K = self.left(X, Z)
+        K *= self.right(X, Z)
+        return K
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return np.multiply(self.left.diag(X), self.right.diag(X))
+
+    @property
+    def bound(self) -> float | None:
+        """Product of the bounds of the factors; None if one has none."""
+        left, right = self.left.bound, self.right.bound
+        return None if left is None or right is None else left * right
+
+
+class Scaled(Kernel):
+    """A kernel times a positive number, k(x, x') = factor * kernel(x, x').
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    factor : float
+        The number, above 0.
+
+    Raises
+    ------
+    ValueError
+        If ``kernel`` is not a kernel or ``factor`` is not positive.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> (2.0 * Linear())([[1.0]], [[1.0], [2.0]])
+    array([[2., 4.]])
+    """
+
+    _takes_sparse = True  # the part decides for itself
+
+    def __init__(self, kernel: Kernel, factor: float) -> None:
+        self.kernel = kernel
+        self.factor = factor
+        self._check()
+
+    def _check(self) -> None:
+        _check_kernel("kernel", self.kernel)
+        why = "A factor of 0 or below leaves no positive definite kernel."
+        check_real("factor", self.factor, low=0, open_low=True, why=why)
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        K = self.kernel(X, Z)
+        K *= float(self.factor)
+        return K
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return np.multiply(self.kernel.diag(X), float(self.factor))
+
+    @property
+    def bound(self) -> float | None:
+        """Factor times the bound of the kernel; None if it has none."""
+        inner = self.kernel.bound
+        return None if inner is None else inner * float(self.factor)
+
+    def _missing(self) -> tuple[str, ...]:
+        return () if self.kernel.is_resolved else ("kernel",)
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        return {"kernel": self.kernel.resolve(rows)}
+
+
+def _check_kernel(name: str, value: Any) -> None:
+    if not isinstance(value, Kernel):
+        raise ValueError(
+            f"`{name}` must be a kernel, got {value!r}. Make one of a name or a function with "
+            "as_kernel."
+        )

@@ -1,0 +1,205 @@
+"""Kernels of inner products: linear, polynomial and arc-cosine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from mercer._validation import check_integer, check_real
+from mercer.kernels import _compiled
+from mercer.kernels._base import Kernel
+from mercer.kernels._compiled import RowFunction
+from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
+
+__all__ = ["ArcCosine", "Linear", "Polynomial"]
+
+
+class Linear(Kernel):
+    r"""Linear kernel, :math:`k(x, x') = \langle x, x' \rangle`.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0], [-2.0, 1.0]])
+    array([[11.,  0.]])
+    """
+
+    _takes_sparse = True
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        return inner_products(X, Z)
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return squared_norms(X)
+
+    @property
+    def bound(self) -> float | None:
+        """None: k(x, x) grows with x."""
+        return None
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.polynomial, (1.0, 0.0, 1.0))
+
+
+class Polynomial(Kernel):
+    r"""Polynomial kernel, :math:`k(x, x') = (s \langle x, x' \rangle + c)^p`.
+
+    In scikit-learn's convention: ``gamma`` = scale, ``coef0`` = offset.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        Degree :math:`p`, at least 1.
+    offset : float, default=1.0
+        Offset :math:`c`, at least 0; 0 leaves only the terms of the full degree.
+    scale : float or None, default=None
+        Factor :math:`s` of the inner product, above 0. None is 1 / n_features, known once the
+        kernel is resolved: with standardised columns :math:`s \|x\|^2` is then about 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    DSG, Table 1, for scale = 1.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Polynomial
+    >>> Polynomial(degree=2, scale=1.0)([[1.0, 2.0]], [[3.0, 4.0], [-2.0, 1.0]])
+    array([[144.,   1.]])
+    """
+
+    _takes_sparse = True
+
+    def __init__(self, degree: int = 3, offset: float = 1.0, scale: float | None = None) -> None:
+        self.degree = degree
+        self.offset = offset
+        self.scale = scale
+        self._check()
+
+    def _check(self) -> None:
+        check_integer("degree", self.degree, low=1, why="Other powers are no kernels.")
+        why = "Below 0 the kernel is not positive semi-definite."
+        check_real("offset", self.offset, low=0, why=why)
+        if self.scale is not None:
+            why = "It multiplies inner products; None takes 1 / n_features."
+            check_real("scale", self.scale, low=0, open_low=True, why=why)
+
+    def _missing(self) -> tuple[str, ...]:
+        return ("scale",) if self.scale is None else ()
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        return {"scale": 1 / rows.shape[1]}
+
+    def _numbers(self) -> tuple[float, float, int]:
+        assert self.scale is not None  # the kernel is resolved
+        return float(self.scale), float(self.offset), int(self.degree)
+
+    def _of(self, products: FloatArray) -> FloatArray:
+        scale, offset, degree = self._numbers()
+        products *= scale
+        products += offset
+        return _power(products, degree)
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        return self._of(inner_products(X, Z))
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return self._of(squared_norms(X))
+
+    @property
+    def bound(self) -> float | None:
+        """None: k(x, x) grows with x."""
+        return None
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.polynomial, self._numbers())
+
+
+def _power(base: FloatArray, exponent: int) -> FloatArray:
+    """Integer power by repeated squaring, which is many times faster than ``np.power``."""
+    result = base if exponent % 2 else np.ones_like(base)
+    while exponent := exponent // 2:
+        base = base * base
+        if exponent % 2:
+            result = result * base
+    return result
+
+
+class ArcCosine(Kernel):
+    r"""Arc-cosine kernel: an infinitely wide layer of a neural network.
+
+    .. math:: k(x, x') = \tfrac{1}{\pi} \|x\|^n \|x'\|^n J_n(\theta),
+
+    where :math:`\theta` is the angle between the points, and :math:`J_0 = \pi - \theta`,
+    :math:`J_1 = \sin \theta + (\pi - \theta) \cos \theta`,
+    :math:`J_2 = 3 \sin \theta \cos \theta + (\pi - \theta)(1 + 2 \cos^2 \theta)`.
+    The activation is a step for n = 0, a ramp (ReLU) for n = 1 and its square for n = 2. The
+    origin has no angle; its values are 0.
+
+    Parameters
+    ----------
+    order : {0, 1, 2}, default=1
+        Order :math:`n`.
+
+    Raises
+    ------
+    ValueError
+        If ``order`` is another one.
+
+    References
+    ----------
+    Y. Cho, L. K. Saul, Kernel Methods for Deep Learning, NIPS 2009, eqs. (1)-(6); DSG, Table 1.
+
+    Examples
+    --------
+    >>> from mercer.kernels import ArcCosine
+    >>> ArcCosine(order=0)([[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    array([[1. , 0.5, 0. ]])
+    """
+
+    def __init__(self, order: Literal[0, 1, 2] = 1) -> None:
+        self.order = order
+        self._check()
+
+    def _check(self) -> None:
+        check_integer("order", self.order, low=0, high=2)
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        theta, x, z = angles(X, Z)
+        cosine, sine = np.cos(theta), np.sin(theta)
+        K = np.subtract(math.pi, theta, out=theta)
+        if self.order == 0:
+            # The powers 0 of the norms: 1, but 0 for the origin.
+            x, z = np.sign(x), np.sign(z)
+        elif self.order == 1:
+            K *= cosine
+            K += sine
+        else:
+            K *= 1 + 2 * cosine**2
+            K += 3 * sine * cosine
+            x, z = x * x, z * z
+        K *= np.multiply.outer(x, z)
+        K /= math.pi
+        return K
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        squares = squared_norms(X)
+        if self.order == 0:
+            return np.sign(squares)
+        if self.order == 2:
+            squares *= 3 * squares
+        return squares
+
+    @property
+    def bound(self) -> float | None:
+        """Bound of k(x, x): 1 for order 0, None for the others, which grow with x."""
+        return 1.0 if self.order == 0 else None
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.arc_cosine, (float(self.order),))

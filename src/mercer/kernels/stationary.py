@@ -1,0 +1,386 @@
+"""Stationary kernels: functions of the difference of two points, equal to 1 at difference 0."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import gammaln, kve
+
+from mercer._validation import check_real
+from mercer.kernels import _compiled
+from mercer.kernels._base import Kernel
+from mercer.kernels._compiled import RowFunction
+from mercer.kernels._pairwise import (
+    FloatArray,
+    cauchy_products,
+    cityblock_distances,
+    squared_distances,
+)
+
+__all__ = ["Cauchy", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
+
+LengthScale = float | Literal["median", "half-median"]
+
+_OF_MEDIAN = {"median": 1.0, "half-median": 0.5}
+
+# From this order on the expansion for large orders is used, good to 3e-12 there; below, the Bessel
+# function itself.
+_LARGE_NU = 60.0
+
+
+class _Stationary(Kernel):
+    """A kernel with a length scale and k(x, x) = 1."""
+
+    length_scale: LengthScale
+
+    def _check(self) -> None:
+        if isinstance(self.length_scale, str) and self.length_scale in _OF_MEDIAN:
+            return
+        why = (
+            'It divides distances. "median" takes the median distance of the data, "half-median" '
+            "half of it."
+        )
+        check_real("length_scale", self.length_scale, low=0, open_low=True, why=why)
+
+    @property
+    def _scale(self) -> float:
+        return float(self.length_scale)
+
+    @property
+    def bound(self) -> float | None:
+        """Bound of k(x, x), which is 1 everywhere."""
+        return 1.0
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return np.ones(X.shape[0], dtype=X.dtype)
+
+    def _missing(self) -> tuple[str, ...]:
+        return ("length_scale",) if isinstance(self.length_scale, str) else ()
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        distances = self._distances(rows)[np.triu_indices(len(rows), k=1)]
+        distances = distances[distances > 0]
+        median = np.median(distances) if distances.size else self._expected_distance(rows.shape[1])
+        return {"length_scale": _OF_MEDIAN[str(self.length_scale)] * float(median)}
+
+    # The metric in which the length scale is measured: Euclidean unless a kernel has its own.
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        return np.sqrt(squared_distances(rows, rows))
+
+    def _expected_distance(self, n_features: int) -> float:
+        """Distance to expect between two rows of standardised columns."""
+        return math.sqrt(2 * n_features)
+
+
+class _Radial(_Stationary):
+    """A stationary kernel that depends on the Euclidean distance only."""
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        return self._profile(squared_distances(X, Z))
+
+    @abstractmethod
+    def _profile(self, S: FloatArray) -> FloatArray:
+        """Kernel values from squared distances, which may be overwritten."""
+
+
+class Gaussian(_Radial):
+    r"""Gaussian kernel, :math:`k(x, x') = \exp(-\|x - x'\|^2 / (2 \ell^2))`.
+
+    In other conventions: ``gamma`` = 1 / (2 length_scale²) in scikit-learn.
+
+    Parameters
+    ----------
+    length_scale : float, "median" or "half-median", default="median"
+        Length scale :math:`\ell`, in units of the features; "median" is the median Euclidean
+        distance of the data, "half-median" half of it.
+
+    Raises
+    ------
+    ValueError
+        If ``length_scale`` is neither positive nor one of these.
+
+    References
+    ----------
+    POLK, Section 2; DSG, Table 1.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> Gaussian(length_scale=2.0)([[0.0]], [[0.0], [2.0], [4.0]])
+    array([[1.        , 0.60653066, 0.13533528]])
+    """
+
+    def __init__(self, length_scale: LengthScale = "median") -> None:
+        self.length_scale = length_scale
+        self._check()
+
+    def _profile(self, S: FloatArray) -> FloatArray:
+        S *= -0.5 / self._scale**2
+        return np.exp(S, out=S)
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.squared_exponential, (0.5 / self._scale**2,))
+
+
+class Matern(_Radial):
+    r"""Matérn kernel, whose functions are about :math:`\nu` times differentiable.
+
+    .. math:: k(x, x') = \frac{2^{1-\nu}}{\Gamma(\nu)} a^\nu K_\nu(a), \quad
+              a = \sqrt{2 \nu} \|x - x'\| / \ell,
+
+    with the modified Bessel function :math:`K_\nu` and the value 1 at distance 0. For
+    :math:`\nu` = 1/2, 3/2 and 5/2 it is :math:`e^{-a}`, :math:`(1 + a) e^{-a}` and
+    :math:`(1 + a + a^2 / 3) e^{-a}`, which are fast; it tends to the Gaussian kernel as
+    :math:`\nu` grows.
+
+    Parameters
+    ----------
+    nu : float, default=1.5
+        Smoothness :math:`\nu`, above 0.
+    length_scale : float, "median" or "half-median", default="median"
+        Length scale :math:`\ell`, in units of the features; "median" is the median Euclidean
+        distance of the data, "half-median" half of it.
+
+    Raises
+    ------
+    ValueError
+        If ``nu`` is not positive, or ``length_scale`` neither positive nor one of these.
+
+    References
+    ----------
+    C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, eq. (4.14).
+    Orders of 60 and more: F. W. J. Olver's uniform expansion, DLMF, eq. (10.41.4). DSG, Table 1,
+    has the kernel with other constants.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Matern
+    >>> Matern(nu=0.5, length_scale=2.0)([[0.0]], [[0.0], [2.0], [4.0]])
+    array([[1.        , 0.36787944, 0.13533528]])
+    """
+
+    def __init__(self, nu: float = 1.5, length_scale: LengthScale = "median") -> None:
+        self.nu = nu
+        self.length_scale = length_scale
+        self._check()
+
+    def _check(self) -> None:
+        why = "It is the smoothness; 0.5, 1.5 and 2.5 are fast. For infinity use Gaussian."
+        check_real("nu", self.nu, low=0, open_low=True, why=why)
+        super()._check()
+
+    def _profile(self, S: FloatArray) -> FloatArray:
+        nu = float(self.nu)
+        if nu >= _LARGE_NU:
+            S *= 2 / (nu * self._scale**2)
+            np.minimum(S, _compiled.FAR**2, out=S)
+            return _matern_of_large_order(S, nu)
+        a = np.sqrt(S, out=S)
+        a *= math.sqrt(2 * nu) / self._scale
+        np.minimum(a, _compiled.FAR, out=a)
+        if nu not in (0.5, 1.5, 2.5):
+            return _matern_of_any_order(a, nu)
+        K = np.exp(-a)
+        if nu == 1.5:
+            a += 1
+            K *= a
+        elif nu == 2.5:
+            K *= 1 + a * (1 + a / 3)
+        return K
+
+    def _row(self) -> RowFunction | None:
+        nu = float(self.nu)
+        if nu not in (0.5, 1.5, 2.5):
+            return None
+        return RowFunction(_compiled.half_integer_matern, (math.sqrt(2 * nu) / self._scale, nu))
+
+
+def _matern_of_any_order(a: FloatArray, nu: float) -> FloatArray:
+    """Matérn kernel of an order below 60, by logarithms: its factors overflow, it does not."""
+    a64 = a.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_bessel = np.log(kve(nu, a64)) - a64
+        K = np.exp((1 - nu) * math.log(2) - gammaln(nu) + nu * np.log(a64) + log_bessel)
+    # Where the Bessel function is infinite a is tiny, and two terms of the series are exact.
+    near = np.isposinf(log_bessel)
+    K[near] = 1 - a64[near] ** 2 / (4 * (nu - 1)) if nu > 1 else 1.0
+    values: FloatArray = np.minimum(K, 1.0).astype(a.dtype)
+    return values
+
+
+def _matern_of_large_order(squares: FloatArray, nu: float) -> FloatArray:
+    r"""Matérn kernel of a large order, from :math:`z^2`, :math:`z = a / \nu`.
+
+    DLMF, eq. (10.41.4), divided by its own limit at z = 0 so that nothing large cancels:
+    with :math:`s = \sqrt{1 + z^2}`, k = exp(-nu (s - 1 - log((1 + s) / 2))) / sqrt(s) *
+    U(1 / s) / U(1), where U(t) = sum_k (-1)^k u_k(t) / nu^k with the u_k of DLMF, eq. (10.41.10).
+    """
+    z2 = squares.astype(np.float64)
+    s = np.sqrt(1 + z2)
+    excess = z2 / (1 + s)
+    K = np.exp(-nu * (excess - np.log1p(excess / 2)))
+    K *= _debye_sum(1 / s, nu) / (_debye_sum(np.ones(1), nu) * np.sqrt(s))
+    values: FloatArray = K.astype(squares.dtype)
+    return values
+
+
+def _debye_sum(t: FloatArray, nu: float) -> FloatArray:
+    t2 = t * t
+    u1 = t * (3 - 5 * t2) / 24
+    u2 = t2 * (81 + t2 * (-462 + t2 * 385)) / 1152
+    u3 = t * t2 * (30375 + t2 * (-369603 + t2 * (765765 - t2 * 425425))) / 414720
+    u4 = (
+        t2
+        * t2
+        * (4465125 + t2 * (-94121676 + t2 * (349922430 + t2 * (-446185740 + t2 * 185910725))))
+        / 39813120
+    )
+    total: FloatArray = 1 - (u1 - (u2 - (u3 - u4 / nu) / nu) / nu) / nu
+    return total
+
+
+class RationalQuadratic(_Radial):
+    r"""Rational quadratic kernel, :math:`(1 + \|x - x'\|^2 / (2 \alpha \ell^2))^{-\alpha}`.
+
+    A mixture of Gaussian kernels of many length scales; it tends to the Gaussian kernel of length
+    scale :math:`\ell` as :math:`\alpha` grows.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Exponent :math:`\alpha`, above 0: the smaller, the heavier the tail.
+    length_scale : float, "median" or "half-median", default="median"
+        Length scale :math:`\ell`, in units of the features; "median" is the median Euclidean
+        distance of the data, "half-median" half of it.
+
+    Raises
+    ------
+    ValueError
+        If ``alpha`` is not positive, or ``length_scale`` neither positive nor one of these.
+
+    References
+    ----------
+    C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, eq. (4.19).
+
+    Examples
+    --------
+    >>> from mercer.kernels import RationalQuadratic
+    >>> RationalQuadratic(length_scale=1.0)([[0.0]], [[0.0], [1.0], [2.0]])
+    array([[1.        , 0.66666667, 0.33333333]])
+    """
+
+    def __init__(self, alpha: float = 1.0, length_scale: LengthScale = "median") -> None:
+        self.alpha = alpha
+        self.length_scale = length_scale
+        self._check()
+
+    def _check(self) -> None:
+        why = "At 0 the kernel is constant. For infinity use Gaussian."
+        check_real("alpha", self.alpha, low=0, open_low=True, why=why)
+        super()._check()
+
+    def _profile(self, S: FloatArray) -> FloatArray:
+        inverse, alpha = self._numbers()
+        S *= inverse
+        np.log1p(S, out=S)
+        S *= -alpha
+        return np.exp(S, out=S)
+
+    def _numbers(self) -> tuple[float, float]:
+        alpha = float(self.alpha)
+        return 0.5 / (alpha * self._scale**2), alpha
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.rational_quadratic, self._numbers())
+
+
+class Laplacian(_Stationary):
+    r"""Laplacian kernel, :math:`k(x, x') = \exp(-\|x - x'\|_1 / \ell)`.
+
+    It uses the sum of absolute differences, as DSG does; with the Euclidean distance it would be
+    ``Matern(nu=0.5)``.
+
+    Parameters
+    ----------
+    length_scale : float, "median" or "half-median", default="median"
+        Length scale :math:`\ell`, in units of the features; "median" is the median of the data's
+        distances in the same norm.
+
+    Raises
+    ------
+    ValueError
+        If ``length_scale`` is neither positive nor one of these.
+
+    References
+    ----------
+    DSG, Table 1.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Laplacian
+    >>> Laplacian(length_scale=2.0)([[0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]])
+    array([[1.        , 0.36787944]])
+    """
+
+    def __init__(self, length_scale: LengthScale = "median") -> None:
+        self.length_scale = length_scale
+        self._check()
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        return cityblock_distances(rows, rows)
+
+    def _expected_distance(self, n_features: int) -> float:
+        # The mean of |u - v| for standard normal u and v is 2 / sqrt(pi).
+        return 2 * n_features / math.sqrt(math.pi)
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        K = cityblock_distances(X, Z)
+        K *= -1 / self._scale
+        return np.exp(K, out=K)
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.cityblock_exponential, (1 / self._scale,))
+
+
+class Cauchy(_Stationary):
+    r"""Cauchy kernel, :math:`k(x, x') = \prod_j 1 / (1 + (x_j - x'_j)^2 / \ell^2)`.
+
+    A product over the features, as in DSG, with the value 1 at difference 0; not the radial kernel
+    of the same name, which is ``RationalQuadratic(alpha=1)``.
+
+    Parameters
+    ----------
+    length_scale : float, "median" or "half-median", default="median"
+        Length scale :math:`\ell`, in units of the features; "median" is the median Euclidean
+        distance of the data, "half-median" half of it.
+
+    Raises
+    ------
+    ValueError
+        If ``length_scale`` is neither positive nor one of these.
+
+    References
+    ----------
+    DSG, Table 1, where it is printed with another constant.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Cauchy
+    >>> Cauchy(length_scale=1.0)([[0.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]])
+    array([[0.5 , 0.25]])
+    """
+
+    def __init__(self, length_scale: LengthScale = "median") -> None:
+        self.length_scale = length_scale
+        self._check()
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        K = cauchy_products(X, Z, 1 / self._scale)
+        return np.reciprocal(K, out=K)
+
+    def _row(self) -> RowFunction:
+        return RowFunction(_compiled.cauchy, (1 / self._scale,))

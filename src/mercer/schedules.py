@@ -1,0 +1,192 @@
+"""Step sizes: any function of the step number t = 1, 2, ... will do; these are the usual ones.
+
+A schedule of one's own is a function, ``lambda t: 0.5 / t``, or, to be stored in a model file and
+reached by a grid search, one of the parameter objects here.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+from mercer._component import Component
+from mercer._validation import check_real
+
+__all__ = ["Constant", "InverseTime", "PowerDecay", "Schedule", "as_schedule"]
+
+
+class Schedule(Component, ABC):
+    """A positive number that depends on the step number."""
+
+    @abstractmethod
+    def __call__(self, t: int) -> float:
+        """Value at step ``t`` = 1, 2, ...; the first step is 1."""
+
+
+class Constant(Schedule):
+    r"""The same value at every step, :math:`\eta_t = c`.
+
+    Parameters
+    ----------
+    value : float
+        The value :math:`c`, above 0.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not positive.
+
+    References
+    ----------
+    POLK, Theorem 2.
+
+    Examples
+    --------
+    >>> from mercer.schedules import Constant
+    >>> Constant(0.5)(10)
+    0.5
+    """
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+        self._check()
+
+    def _check(self) -> None:
+        check_real("value", self.value, low=0, open_low=True, why=_WHY)
+
+    def __call__(self, t: int) -> float:
+        """Value at step ``t`` = 1, 2, ..."""
+        return float(self.value)
+
+
+class PowerDecay(Schedule):
+    r"""Decay by a power of the step number, :math:`\eta_t = s t^{-p}`.
+
+    Parameters
+    ----------
+    scale : float
+        The first value :math:`s`, above 0.
+    power : float, default=0.5
+        Exponent :math:`p`, at least 0. Steps in (0.5, 1] are summable in the square but not in
+        themselves, the classical condition of stochastic approximation.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    UOL, Theorem 2, for unregularised learning; POLK, Theorem 1.
+
+    Examples
+    --------
+    >>> from mercer.schedules import PowerDecay
+    >>> PowerDecay(2.0)(4)
+    1.0
+    """
+
+    def __init__(self, scale: float, power: float = 0.5) -> None:
+        self.scale = scale
+        self.power = power
+        self._check()
+
+    def _check(self) -> None:
+        check_real("scale", self.scale, low=0, open_low=True, why=_WHY)
+        check_real("power", self.power, low=0, why="Below 0 the steps would grow for ever.")
+
+    def __call__(self, t: int) -> float:
+        """Value at step ``t`` = 1, 2, ..."""
+        return float(self.scale) * math.pow(t, -float(self.power))
+
+
+class InverseTime(Schedule):
+    r"""Nearly constant at first, then like 1 / t: :math:`\eta_t = s / (1 + t / t_0)`.
+
+    The rule :math:`1 / (\lambda (t + t_0))` of strongly convex objectives, with a ridge
+    :math:`\lambda`, is ``InverseTime(scale=1 / (regularization * offset), offset=offset)``.
+
+    Parameters
+    ----------
+    scale : float
+        The value :math:`s` that the first steps are close to, above 0.
+    offset : float
+        Number of steps :math:`t_0`, above 0, after which the value is half of ``scale``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    DSG, Theorem 4, has theta / t, whose first step is far too large in practice; the offset mends
+    that and leaves the rate as it is.
+
+    Examples
+    --------
+    >>> from mercer.schedules import InverseTime
+    >>> InverseTime(0.5, offset=100)(100)
+    0.25
+    """
+
+    def __init__(self, scale: float, offset: float) -> None:
+        self.scale = scale
+        self.offset = offset
+        self._check()
+
+    def _check(self) -> None:
+        check_real("scale", self.scale, low=0, open_low=True, why=_WHY)
+        why = "It is the number of steps after which the value has halved."
+        check_real("offset", self.offset, low=0, open_low=True, why=why)
+
+    def __call__(self, t: int) -> float:
+        """Value at step ``t`` = 1, 2, ..."""
+        return float(self.scale) / (1 + float(t) / float(self.offset))
+
+
+_WHY = "A step of 0 learns nothing, and one below 0 moves away from the solution."
+
+
+def as_schedule(value: Any) -> Callable[[int], float]:
+    """Turn a number, a schedule or a function into a schedule.
+
+    Parameters
+    ----------
+    value : float, Schedule or callable
+        A number is the same at every step. A schedule or a function of the step number is returned
+        as it is.
+
+    Returns
+    -------
+    schedule : callable
+        Function of the step number t = 1, 2, ...
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is none of these, or a number that is not positive.
+
+    Examples
+    --------
+    >>> from mercer.schedules import as_schedule
+    >>> as_schedule(0.5)
+    Constant(value=0.5)
+    """
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return Constant(float(value))
+    if isinstance(value, type) and issubclass(value, Schedule):
+        raise ValueError(
+            f"A schedule must be an object, got the class {value.__name__} itself. Write "
+            f"{value.__name__}(...) with its parameters in the brackets."
+        )
+    if callable(value):
+        schedule: Callable[[int], float] = value
+        return schedule
+    raise ValueError(
+        "A schedule must be a positive number, one of Constant, PowerDecay and InverseTime, or a "
+        f"function of the step number t = 1, 2, ..., got {value!r}."
+    )

@@ -1,0 +1,62 @@
+"""Kernels of two single points, written from their formulas, and the slow double loop over them."""
+
+import math
+
+import mpmath
+import numpy as np
+
+
+def gaussian(x, z, length_scale):
+    return math.exp(-sum((a - b) ** 2 for a, b in zip(x, z, strict=True)) / (2 * length_scale**2))
+
+
+def laplacian(x, z, length_scale):
+    return math.exp(-sum(abs(a - b) for a, b in zip(x, z, strict=True)) / length_scale)
+
+
+def matern(x, z, nu, length_scale):
+    """Bessel form in forty digits, whatever the order."""
+    distance = math.dist(x, z)
+    if distance == 0:
+        return 1.0
+    with mpmath.workdps(40):
+        nu = mpmath.mpf(nu)
+        a = mpmath.sqrt(2 * nu) * distance / length_scale
+        return float(2 ** (1 - nu) / mpmath.gamma(nu) * a**nu * mpmath.besselk(nu, a))
+
+
+def cauchy(x, z, length_scale):
+    return math.prod(1 / (1 + ((a - b) / length_scale) ** 2) for a, b in zip(x, z, strict=True))
+
+
+def rational_quadratic(x, z, alpha, length_scale):
+    return (1 + math.dist(x, z) ** 2 / (2 * alpha * length_scale**2)) ** -alpha
+
+
+def linear(x, z):
+    return math.fsum(a * b for a, b in zip(x, z, strict=True))
+
+
+def polynomial(x, z, degree, offset, scale):
+    return (scale * linear(x, z) + offset) ** degree
+
+
+def arc_cosine(x, z, order):
+    """Order-n arc-cosine kernel; the angle from the three sides of the triangle of directions."""
+    x_norm, z_norm = math.hypot(*x), math.hypot(*z)
+    if x_norm == 0 or z_norm == 0:
+        return 0.0
+    u, v = [a / x_norm for a in x], [b / z_norm for b in z]
+    t = 2 * math.atan2(math.dist(u, v), math.hypot(*(a + b for a, b in zip(u, v, strict=True))))
+    j = [
+        math.pi - t,
+        math.sin(t) + (math.pi - t) * math.cos(t),
+        3 * math.sin(t) * math.cos(t) + (math.pi - t) * (1 + 2 * math.cos(t) ** 2),
+    ][order]
+    return x_norm**order * z_norm**order * j / math.pi
+
+
+def gram(function, X, Z):
+    """All pairs, one at a time, in double precision."""
+    X, Z = np.asarray(X, dtype=float).tolist(), np.asarray(Z, dtype=float).tolist()
+    return np.array([[function(x, z) for z in Z] for x in X])

@@ -1,0 +1,344 @@
+import ctypes
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numba import njit
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+
+import oracles_kernels as oracles
+from mercer import kernels
+from mercer._component import from_config, to_config
+from mercer.kernels import (
+    ArcCosine,
+    Cauchy,
+    FunctionKernel,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+)
+
+
+@njit
+def jitted_gaussian(x, z):
+    s = 0.0
+    for j in range(len(x)):
+        s += (x[j] - z[j]) ** 2
+    return math.exp(-s / 2)
+
+
+def whole_linear(X, Z):
+    return X @ Z.T
+
+
+def single_gaussian(x, z):
+    return oracles.gaussian(x.astype(float), z.astype(float), 1.0)
+
+
+# Each kernel with its formula for two points.
+STATIONARY = [
+    (Gaussian(1.7), lambda x, z: oracles.gaussian(x, z, 1.7)),
+    (Laplacian(2.5), lambda x, z: oracles.laplacian(x, z, 2.5)),
+    (Cauchy(1.3), lambda x, z: oracles.cauchy(x, z, 1.3)),
+    (RationalQuadratic(0.7, 1.2), lambda x, z: oracles.rational_quadratic(x, z, 0.7, 1.2)),
+    *(
+        (Matern(nu, 1.4), lambda x, z, nu=nu: oracles.matern(x, z, nu, 1.4))
+        for nu in (0.3, 0.5, 1.0, 1.5, 2.5, 7.3, 60.0)
+    ),
+]
+DOT = [
+    (Linear(), oracles.linear),
+    (Polynomial(3, 1.0, 0.5), lambda x, z: oracles.polynomial(x, z, 3, 1.0, 0.5)),
+    (Polynomial(6, 0.0, 0.2), lambda x, z: oracles.polynomial(x, z, 6, 0.0, 0.2)),
+    *(
+        (ArcCosine(order), lambda x, z, order=order: oracles.arc_cosine(x, z, order))
+        for order in (0, 1, 2)
+    ),
+]
+COMPOSITE = [
+    (
+        Gaussian(1.0) + Linear(),
+        lambda x, z: oracles.gaussian(x, z, 1.0) + oracles.linear(x, z),
+    ),
+    (
+        Laplacian(3.0) * Polynomial(2, 0.5, 0.3),
+        lambda x, z: oracles.laplacian(x, z, 3.0) * oracles.polynomial(x, z, 2, 0.5, 0.3),
+    ),
+    (2.5 * Cauchy(2.0), lambda x, z: 2.5 * oracles.cauchy(x, z, 2.0)),
+]
+FUNCTIONS = [
+    (FunctionKernel(whole_linear), oracles.linear),
+    (FunctionKernel(jitted_gaussian, bound=1.0), lambda x, z: oracles.gaussian(x, z, 1.0)),
+    (FunctionKernel(single_gaussian, pairwise=True), lambda x, z: oracles.gaussian(x, z, 1.0)),
+]
+BUILT_IN = STATIONARY + DOT + COMPOSITE
+FAMILY = BUILT_IN + FUNCTIONS
+WITHOUT_CODE = (Matern(0.3, 1.4), Matern(1.0, 1.4), Matern(7.3, 1.4), Matern(60.0, 1.4))
+COMPILED = [(k, f) for k, f in STATIONARY + DOT + FUNCTIONS[1:2] if k not in WITHOUT_CODE]
+
+
+def parametrize(pairs):
+    names = [f"{i}-{kernel!r}"[:60] for i, (kernel, _) in enumerate(pairs)]
+    return pytest.mark.parametrize(("kernel", "formula"), pairs, ids=names)
+
+
+def points(n, d=4, seed=0, dtype=float):
+    return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+
+
+def with_special_rows(dtype=float):
+    """Points with an exact, a near and a scaled duplicate, an opposite, and the origin."""
+    X = points(9, dtype=dtype)
+    X[1] = X[0]
+    X[2] = X[0] * dtype(1 + 1e-4)
+    X[3] = -X[0]
+    X[4] = 2 * X[0]
+    X[5] = 0
+    return X
+
+
+class TestEveryKernel:
+    @parametrize(FAMILY)
+    @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-11), (np.float32, 2e-5)])
+    def test_equals_its_formula_and_keeps_the_dtype(self, kernel, formula, dtype, rtol):
+        X, Z = with_special_rows(dtype), np.vstack([with_special_rows(dtype), points(3, seed=1)])
+        Z = Z.astype(dtype)
+        K = kernel(X, Z)
+        assert K.dtype == dtype
+        # Polynomials and sums cancel: the error is relative to the size of the terms.
+        size = np.sqrt(np.multiply.outer(kernel.diag(X), kernel.diag(Z))).max()
+        assert_allclose(K, oracles.gram(formula, X, Z), rtol=rtol, atol=rtol * size)
+
+    @parametrize(FAMILY)
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_gram_matrix_is_symmetric_with_the_diagonal_of_diag(self, kernel, formula, dtype):
+        X = with_special_rows(dtype)
+        K = kernel(X)
+        assert_array_equal(K, K.T)
+        assert_allclose(np.diag(K), kernel.diag(X), rtol=1e-13 if dtype == np.float64 else 1e-5)
+        assert kernel.diag(X).dtype == dtype
+        assert_array_equal(kernel(X, X), K)
+
+    @parametrize(FAMILY)
+    def test_gram_matrix_is_positive_semi_definite(self, kernel, formula):
+        K = kernel(with_special_rows())
+        assert np.linalg.eigvalsh(K).min() >= -1e-12 * len(K) * max(1, kernel.diag(points(9)).max())
+
+    @parametrize(FAMILY)
+    def test_bound_is_at_least_the_diagonal(self, kernel, formula):
+        if kernel.bound is not None:
+            assert kernel.bound >= kernel.diag(100 * points(20)).max() * (1 - 1e-15)
+
+    @parametrize(FAMILY)
+    def test_value_does_not_depend_on_the_other_rows(self, kernel, formula):
+        X, Z = points(5), points(7, seed=1)
+        K = kernel(X, Z)
+        singles = [[kernel(X[i : i + 1], Z[j : j + 1])[0, 0] for j in range(7)] for i in range(5)]
+        assert_allclose(K, singles, rtol=1e-11, atol=1e-12)
+
+    @parametrize(FAMILY)
+    def test_equal_rows_of_two_arrays_give_the_diagonal(self, kernel, formula):
+        X = points(6, d=50, dtype=np.float32)
+        assert_allclose(np.diag(kernel(X, X.copy())), kernel.diag(X), rtol=1e-5)
+
+    @parametrize(FAMILY)
+    def test_accepts_lists_integers_and_mixed_dtypes_as_float64(self, kernel, formula):
+        expected = oracles.gram(formula, [[1, 2], [0, -1]], [[2, 2]])
+        K = kernel([[1, 2], [0, -1]], np.array([[2, 2]], dtype=np.float32))
+        assert K.dtype == np.float64
+        assert_allclose(K, expected, rtol=1e-10, atol=1e-14)
+
+    @parametrize(FAMILY)
+    def test_sparse_equals_dense(self, kernel, formula):
+        X, Z = points(6) * (points(6, seed=2) > 0), points(5, seed=1) * (points(5, seed=3) > 0)
+        expected = kernel(X, Z)
+        for left in (X, sparse.csr_array(X), sparse.csr_matrix(X), sparse.coo_array(X)):
+            for right in (Z, sparse.csr_array(Z)):
+                assert_allclose(kernel(left, right), expected, rtol=1e-12, atol=1e-12)
+        S = sparse.csr_array(X)
+        assert_allclose(kernel(S), kernel(X), rtol=1e-12, atol=1e-12)
+        assert_allclose(kernel.diag(S), kernel.diag(X), rtol=1e-12)
+
+    @parametrize(FAMILY)
+    def test_arguments_stay_as_they_are_and_may_be_laid_out_anyhow(self, kernel, formula):
+        X = points(6)
+        before = X.copy()
+        K = kernel(X, X[:3])
+        kernel.diag(X)
+        assert_array_equal(X, before)
+        assert_allclose(kernel(np.asfortranarray(X), X[:3]), K, rtol=1e-12)
+        assert_allclose(kernel(X[::2], X[:3]), K[::2], rtol=1e-12, atol=1e-14)
+        X.flags.writeable = False
+        assert_array_equal(kernel(X, X[:3]), K)
+
+    @parametrize(FAMILY)
+    def test_no_rows_give_no_values(self, kernel, formula):
+        assert kernel(np.empty((0, 3)), points(2, d=3)).shape == (0, 2)
+        assert kernel(points(2, d=3), np.empty((0, 3))).shape == (2, 0)
+        assert kernel.diag(np.empty((0, 3))).shape == (0,)
+
+    @parametrize(FAMILY)
+    def test_wrong_shapes_are_refused(self, kernel, formula):
+        with pytest.raises(ValueError, match="two-dimensional"):
+            kernel(np.zeros(3))
+        with pytest.raises(ValueError, match="same number of features, got 3 and 2"):
+            kernel(np.zeros((1, 3)), np.zeros((1, 2)))
+        with pytest.raises(ValueError, match="must be real"):
+            kernel.diag(np.zeros((1, 3), dtype=complex))
+
+    @parametrize(FAMILY)
+    def test_copies_are_equal_and_compute_the_same(self, kernel, formula):
+        X = points(4)
+        for copy in (pickle.loads(pickle.dumps(kernel)), clone(kernel), kernel.resolve(X)):
+            assert copy == kernel
+            assert copy is not kernel
+            assert_array_equal(copy(X), kernel(X))
+        assert type(kernel).__name__ in repr(kernel)
+
+    @parametrize(BUILT_IN)
+    def test_plain_data_restore_it(self, kernel, formula):
+        assert from_config(json.loads(json.dumps(to_config(kernel)))) == kernel
+
+    @parametrize(FUNCTIONS)
+    def test_functions_are_not_stored_as_data(self, kernel, formula):
+        with pytest.raises(ValueError, match="no code"):
+            to_config(kernel)
+
+    @parametrize(FAMILY)
+    def test_nan_in_a_row_shows_in_its_values_only(self, kernel, formula):
+        X = points(3)
+        X[1, 0] = np.nan
+        K = kernel(X, points(2, seed=1))
+        assert np.isnan(K[1]).all()
+        assert np.isfinite(K[[0, 2]]).all()
+
+
+class TestCompiledRows:
+    @staticmethod
+    def row(kernel, D, x):
+        real = {"f": ctypes.c_float, "d": ctypes.c_double}[D.dtype.char]
+        pointer = ctypes.POINTER(real)
+        doubles, integer = ctypes.POINTER(ctypes.c_double), ctypes.c_int64
+        code = kernel.compiled(D.dtype)
+        call = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, doubles, integer, integer)
+        out = np.full(len(D) + 1, -7, dtype=D.dtype)
+        call(code.address)(
+            D.ctypes.data_as(pointer),
+            x.ctypes.data_as(pointer),
+            out.ctypes.data_as(pointer),
+            code.parameters.ctypes.data_as(doubles),
+            *D.shape,
+        )
+        assert out[-1] == -7  # nothing is written behind the end
+        return out[:-1]
+
+    @parametrize(COMPILED)
+    @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+    def test_row_equals_call(self, kernel, formula, dtype, rtol):
+        D = np.ascontiguousarray(np.vstack([with_special_rows(dtype), points(30, dtype=dtype)]))
+        for x in D[:8]:
+            K = kernel(D, x[None])[:, 0]
+            assert_allclose(self.row(kernel, D, x), K, rtol=rtol, atol=rtol * np.abs(K).max())
+        assert len(self.row(kernel, D[:0], D[0])) == 0
+
+    @parametrize(COMPILED)
+    def test_parameters_are_numbers_of_the_kernel_and_code_is_shared(self, kernel, formula):
+        code = kernel.compiled(np.float32)
+        assert code.parameters.dtype == np.float64
+        assert code.address == clone(kernel).compiled("float32").address
+        assert code.address != kernel.compiled(np.float64).address
+
+    @pytest.mark.parametrize("kernel", [*WITHOUT_CODE, FUNCTIONS[0][0], Linear() + Linear()])
+    def test_kernels_without_compiled_form_say_so_by_none(self, kernel):
+        assert kernel.compiled(np.float64) is None
+
+    def test_other_dtypes_are_refused(self):
+        with pytest.raises(ValueError, match="float32 or float64, got int64"):
+            Linear().compiled(np.int64)
+
+
+class TestHardNumbers:
+    @parametrize(STATIONARY)
+    def test_far_from_the_origin(self, kernel, formula):
+        # Multiples of 2^-10 are exact at 1e6, so that the shift changes no difference.
+        X, Z = np.round(points(8) * 1024) / 1024, np.round(points(6, seed=1) * 1024) / 1024
+        Z[0] = X[0]
+        assert_allclose(kernel(X + 1e6, Z + 1e6), kernel(X, Z), rtol=1e-9, atol=1e-12)
+        assert kernel(X + 1e6, Z + 1e6)[0, 0] == 1
+
+    @parametrize(STATIONARY)
+    def test_values_far_away_are_zero_not_nan(self, kernel, formula):
+        for dtype, far in ((np.float32, 1e30), (np.float64, 1e200)):
+            K = kernel(np.array([[0, 0], [1, 0]], dtype=dtype), np.array([[0, far]], dtype=dtype))
+            assert_allclose(K, 0, atol=1e-6)
+
+    @parametrize(STATIONARY)
+    def test_a_near_duplicate_among_long_rows_keeps_its_digits(self, kernel, formula):
+        X = points(3, d=60, dtype=np.float32)
+        Z = X.copy()
+        Z[:, 0] += 1e-3
+        expected = np.diag(oracles.gram(formula, X, Z))
+        # The distance from 1 is what a Gram matrix is inverted by.
+        assert_allclose(1 - np.diag(kernel(X, Z)), 1 - expected, rtol=2e-2, atol=2e-7)
+
+    @pytest.mark.parametrize("outlier", [0.0, 1e4])
+    def test_close_pairs_are_exact_whatever_the_other_rows_are(self, outlier):
+        X = 1e3 + points(40, d=3)
+        X[-1] += outlier
+        expected = oracles.gram(lambda x, z: oracles.gaussian(x, z, 1.0), X, X)
+        assert_allclose(Gaussian(1.0)(X), expected, rtol=1e-6, atol=1e-9)
+
+    @settings(deadline=None, max_examples=60)
+    @given(
+        X=arrays(np.float64, (4, 3), elements=st.floats(-1e3, 1e3)),
+        index=st.integers(0, len(STATIONARY) - 1),
+    )
+    def test_stationary_values_lie_between_zero_and_one(self, X, index):
+        K = STATIONARY[index][0](X)
+        assert_array_equal(K, K.T)
+        assert_array_equal(np.diag(K), 1)
+        assert (K >= 0).all()
+        assert (K <= 1).all()
+
+    @settings(deadline=None, max_examples=60)
+    @given(
+        X=arrays(np.float64, (4, 3), elements=st.floats(-10, 10)),
+        index=st.integers(0, len(BUILT_IN) - 1),
+    )
+    def test_cauchy_schwarz_inequality(self, X, index):
+        kernel = BUILT_IN[index][0]
+        squares = np.multiply.outer(kernel.diag(X), kernel.diag(X))
+        assert (kernel(X) ** 2 <= squares * (1 + 1e-9) + 1e-12).all()
+
+    @settings(deadline=None, max_examples=30)
+    @given(nu=st.floats(0.05, 300), a=st.floats(0, 50), b=st.floats(0, 50))
+    def test_matern_decreases_with_distance(self, nu, a, b):
+        near, far = Matern(nu, 1.0)([[0.0]], [[min(a, b)], [max(a, b)]])[0]
+        assert far <= near * (1 + 1e-10) <= 1 + 1e-9
+
+    def test_matern_of_both_large_order_forms_agree_and_tend_to_the_gaussian(self):
+        X = np.linspace(0, 6, 30)[:, None]
+        below, above = Matern(60 * (1 - 1e-12), 1.0)([[0.0]], X), Matern(60.0, 1.0)([[0.0]], X)
+        assert_allclose(below, above, rtol=1e-9)
+        assert_allclose(Matern(1e9, 1.0)([[0.0]], X), Gaussian(1.0)([[0.0]], X), rtol=1e-6)
+
+
+def test_public_names_exist_and_every_concrete_kernel_is_tested_here():
+    public = {name: getattr(kernels, name) for name in kernels.__all__}
+    concrete = {
+        v
+        for v in public.values()
+        if isinstance(v, type) and issubclass(v, Kernel) and v is not Kernel
+    }
+    assert concrete == {type(kernel) for kernel, _ in FAMILY}

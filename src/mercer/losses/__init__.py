@@ -1,0 +1,147 @@
+r"""Losses: how a score f(x) is charged for a target y.
+
+Regression losses take real targets, margin losses labels of -1 and +1, multi-class losses class
+numbers. ``loss.value(y, f)`` and ``loss.derivative(y, f)`` work on whole batches; both run the one
+formula of the loss, compiled at its first use, that the learner's compiled loop runs too.
+
+Conventions
+-----------
+- A row's value is the sum over its outputs; derivatives are in the scores.
+- At a kink the slope is 0 where 0 is a subgradient, which holds for all losses here: the hinges
+  are active only where their deficit, and the tubes where their excess, is above 0;
+  :class:`AbsoluteError` and :class:`Quantile` have slope 0 at a residual of 0.
+- Ties between classes go to the lowest class number.
+- A score that is NaN makes the value NaN, never 0.
+
+A loss of your own: see :class:`Loss`.
+
+Examples
+--------
+>>> from mercer.losses import Hinge, as_loss
+>>> Hinge().value([1.0, -1.0], [0.5, -2.0])
+array([0.5, 0. ])
+>>> as_loss("huber")
+Huber()
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from mercer.losses._base import CompiledLoss, Loss, Task, check_formula
+from mercer.losses._classification import (
+    Hinge,
+    LeastSquaresMargin,
+    Logistic,
+    MulticlassHinge,
+    QNormHinge,
+    Softmax,
+    SquaredHinge,
+)
+from mercer.losses._families import MarginLoss, MulticlassLoss, RegressionLoss
+from mercer.losses._regression import (
+    AbsoluteError,
+    EpsilonInsensitive,
+    Huber,
+    Poisson,
+    Quantile,
+    Squared,
+    SquaredEpsilonInsensitive,
+)
+
+__all__ = [
+    "AbsoluteError",
+    "CompiledLoss",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "LeastSquaresMargin",
+    "Logistic",
+    "Loss",
+    "MarginLoss",
+    "MulticlassHinge",
+    "MulticlassLoss",
+    "Poisson",
+    "QNormHinge",
+    "Quantile",
+    "RegressionLoss",
+    "Softmax",
+    "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+    "as_loss",
+]
+
+_LOSSES: tuple[type[Loss], ...] = (
+    Squared,
+    AbsoluteError,
+    Huber,
+    EpsilonInsensitive,
+    SquaredEpsilonInsensitive,
+    Quantile,
+    Poisson,
+    Logistic,
+    Hinge,
+    SquaredHinge,
+    QNormHinge,
+    LeastSquaresMargin,
+    Softmax,
+    MulticlassHinge,
+)
+
+
+def _name(cls: type[Loss]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+
+def as_loss(value: Any, task: Task | None = None) -> Loss:
+    """Turn a loss or its name into a loss.
+
+    Parameters
+    ----------
+    value : Loss or str
+        A loss, returned as it is, or the name of one, for example ``"squared_hinge"``, which
+        stands for it with default parameters.
+    task : {"regression", "classification"}, default=None
+        What the loss is needed for; None accepts both.
+
+    Returns
+    -------
+    loss : Loss
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, something that is no loss, or a loss of the other task.
+
+    Examples
+    --------
+    >>> as_loss("squared_hinge", task="classification")
+    SquaredHinge()
+    """
+    names = {_name(cls): cls for cls in _LOSSES}
+    usable = [name for name, cls in names.items() if task in (None, cls.task)]
+    if isinstance(value, str) and value in names:
+        loss: Any = names[value]()
+    else:
+        loss = value
+    if not isinstance(loss, Loss):
+        close = difflib.get_close_matches(str(value), usable, n=1) if isinstance(value, str) else []
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        if isinstance(value, type) and issubclass(value, Loss):
+            hint = f" Did you mean {value.__name__}(), with brackets?"
+        listed = ", ".join(repr(name) for name in usable)
+        raise ValueError(
+            f"`loss` must be a loss of mercer.losses or one of the names {listed}, got "
+            f"{value!r}.{hint}"
+        )
+    check_formula(loss)
+    if task is not None and loss.task != task:
+        listed = ", ".join(repr(name) for name in usable)
+        raise ValueError(
+            f"`{_name(type(loss))}` is a {loss.task} loss, but a {task} loss is needed here. "
+            f"Use one of {listed}."
+        )
+    return loss

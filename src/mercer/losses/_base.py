@@ -1,0 +1,366 @@
+"""What all losses share: checks, the compiled row loop, and the interface of the learner."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple, cast
+
+import numpy as np
+from numba import cfunc, njit, types
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._component import Component
+from mercer._pointers import call_pointer
+
+__all__ = ["Array", "CompiledLoss", "Loss", "Task", "check_formula"]
+
+Array = NDArray[np.float64]
+Task = Literal["regression", "classification"]
+
+_c: Any = types  # numba is only partly typed
+_numbers = _c.CPointer(_c.float64)
+_ROW = _c.void(_numbers, _numbers, _numbers, _numbers, _numbers, _c.int64)
+
+
+class CompiledLoss(NamedTuple):
+    """A loss as a compiled loop takes it.
+
+    Attributes
+    ----------
+    address : int
+        Address of ``void row(double* target, double* scores, double* slopes, double* value,
+        double* parameters, int64 n_scores)``, valid as long as the process lives.
+    parameters : ndarray of shape (n_parameters,)
+        The numbers of the loss, passed to every call.
+    """
+
+    address: int
+    parameters: Array
+
+
+_compiled: dict[Callable[..., Any], Any] = {}  # holds the machine code: addresses stay valid
+_compiling = threading.Lock()
+
+
+def _compile(row: Callable[..., Any]) -> int:
+    """Compile a row function at its first use; return its address."""
+    with _compiling:
+        if row not in _compiled:
+            # Functions typed at a prompt have no file that numba could keep a cache beside.
+            cache = row.__module__.startswith("mercer.")
+            _compiled[row] = cfunc(_ROW, cache=cache, error_model="numpy")(row)
+        return int(_compiled[row].address)
+
+
+@njit(cache=True, nogil=True)
+def _all_rows(
+    address: int, targets: Array, scores: Array, slopes: Array, values: Array, parameters: Array
+) -> None:
+    for i in range(scores.shape[0]):
+        call_pointer(
+            address,
+            (
+                targets[i].ctypes.data,
+                scores[i].ctypes.data,
+                slopes[i].ctypes.data,
+                values[i:].ctypes.data,
+                parameters.ctypes.data,
+                scores.shape[1],
+            ),
+        )
+
+
+class Loss(Component, ABC):
+    r"""Base of all losses :math:`\ell(f, y)`; subclass one of its three families.
+
+    A loss of your own subclasses :class:`RegressionLoss`, :class:`MarginLoss` or
+    :class:`MulticlassLoss` and gives its formula in one of two ways:
+
+    1. ``value(y, f)`` and ``derivative(y, f)`` in NumPy. The learner calls them with arrays of
+       shapes (n_samples, target width) and (n_samples, n_scores).
+    2. ``row``, a static method that numba compiles, ``row(target, scores, slopes, value,
+       parameters, n_scores)``: reads one row of numbers, writes ``slopes[0..n_scores-1]`` and
+       ``value[0]``. ``row_parameters`` returns what it finds in ``parameters``. Single-row
+       streams then run in the compiled loop, like those of the losses that come with mercer.
+
+    Declare ``curvature`` and ``lipschitz`` where they are finite: automatic step sizes and
+    second-order steps use them. Parameters go into ``__init__`` unchanged and are checked in
+    ``_check``.
+
+    Attributes
+    ----------
+    task : {"regression", "classification"}
+        What the targets are.
+    multiclass : bool
+        Whether the loss joins all classes in one row of scores; margin losses see one at a time.
+    curvature : float or None
+        Upper bound of the second derivative in the scores (of its spectral norm); None if there
+        is none.
+    lipschitz : float or None
+        Upper bound of the norm of the derivative, per output (for multi-class losses: of the
+        whole row); None if there is none.
+    has_probabilities : bool
+        Whether :meth:`probabilities` is available.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import RegressionLoss
+    >>> class LogCosh(RegressionLoss):
+    ...     curvature = 1.0
+    ...     lipschitz = 1.0
+    ...     def value(self, y, f):
+    ...         return np.logaddexp(f - y, y - f).sum(axis=1) - np.log(2.0)
+    ...     def derivative(self, y, f):
+    ...         return np.tanh(f - y)
+    >>> LogCosh().derivative(np.array([[1.0]]), np.array([[1.5]])).round(3)
+    array([[0.462]])
+    """
+
+    task: ClassVar[Task]
+    multiclass: ClassVar[bool] = False
+    has_probabilities: ClassVar[bool] = False
+    curvature: float | None = None
+    lipschitz: float | None = None
+    row: ClassVar[Callable[..., None] | None] = None
+    _row_is_current: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Compiled loops must not run the inherited row of a loss whose subclass changed a formula.
+        if "row" in vars(cls):
+            cls._row_is_current = True
+        elif {"value", "derivative"} & set(vars(cls)):
+            cls._row_is_current = False
+
+    def row_parameters(self) -> list[float]:
+        """Numbers that ``row`` reads from its argument ``parameters``."""
+        return []
+
+    def compiled(self) -> CompiledLoss | None:
+        """Address and numbers for compiled loops; None for losses given in NumPy only.
+
+        Compiled at the first call, then kept on disk.
+        """
+        return self._compiled_row() if self._row_is_current else None
+
+    def _compiled_row(self) -> CompiledLoss:
+        check_formula(self)
+        address = _compile(cast("Callable[..., None]", type(self).row))
+        return CompiledLoss(address, np.array(self.row_parameters(), dtype=np.float64))
+
+    def value(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Loss of each row, summed over its outputs.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or (n_samples, target width)
+            Targets: numbers, labels -1 and +1 (margin losses), or class numbers (multi-class).
+        f : array-like of shape (n_samples,) or (n_samples, n_scores)
+            Scores.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or a target is none that the loss knows.
+        """
+        return self._run_row(y, f)[0]
+
+    def derivative(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Differentiate :meth:`value` in the scores.
+
+        Parameters
+        ----------
+        y, f : array-like
+            As in :meth:`value`.
+
+        Returns
+        -------
+        slopes : ndarray of the shape of ``f``
+
+        Raises
+        ------
+        ValueError
+            As :meth:`value`.
+        """
+        return self._run_row(y, f)[1]
+
+    def value_and_derivative(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+        """Both :meth:`value` and :meth:`derivative`, for the price of one.
+
+        Parameters
+        ----------
+        y, f : array-like
+            As in :meth:`value`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,)
+        slopes : ndarray of the shape of ``f``
+
+        Raises
+        ------
+        ValueError
+            As :meth:`value`; or if a user's loss defines neither ``row`` nor both ``value`` and
+            ``derivative``.
+        """
+        if self._row_is_current:
+            return self._run_row(y, f)
+        return self.value(y, f), self.derivative(y, f)
+
+    def _run_row(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+        compiled = self._compiled_row()
+        targets, scores = self._as_rows(y, f)
+        values, slopes = np.empty(scores.shape[0]), np.empty_like(scores)
+        _all_rows(compiled.address, targets, scores, slopes, values, compiled.parameters)
+        shape = np.shape(f)
+        return values.reshape(shape[:1]), slopes.reshape(shape)
+
+    def _as_rows(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+        """Targets and scores as checked C-ordered matrices."""
+        scores = np.asarray(f, dtype=np.float64)
+        targets = np.asarray(y, dtype=np.float64)
+        if scores.ndim > 2:
+            raise ValueError(
+                f"`f` must have shape (n_samples,) or (n_samples, n_scores), got {scores.shape}. "
+                "Compute the loss of one batch at a time."
+            )
+        n_rows = scores.shape[0] if scores.ndim else 1
+        n_scores = scores.shape[1] if scores.ndim == 2 else 1
+        width = self.target_width(n_scores)
+        fits = targets.shape == (n_rows, width) or (
+            width == 1 and targets.shape == (scores.shape[:1])
+        )
+        if not fits:
+            raise ValueError(
+                f"`y` of shape {targets.shape} does not fit `f` of shape {scores.shape}: "
+                f"{type(self).__name__} needs {width} target(s) in each of {n_rows} row(s)."
+            )
+        targets = np.ascontiguousarray(targets.reshape(n_rows, width))
+        self._check_targets(targets, n_scores)
+        return targets, np.ascontiguousarray(scores.reshape(n_rows, n_scores))
+
+    @abstractmethod
+    def _check_targets(self, targets: Array, n_scores: int) -> None:
+        """Raise ``ValueError`` for targets that the loss does not know."""
+
+    @abstractmethod
+    def n_scores(self, n_targets_or_classes: int) -> int:
+        """Count the columns of scores.
+
+        Parameters
+        ----------
+        n_targets_or_classes : int
+            Targets of a regression, classes of a classification.
+
+        Returns
+        -------
+        n_scores : int
+        """
+
+    @abstractmethod
+    def target_width(self, n_scores: int) -> int:
+        """Count the columns of targets that belong to ``n_scores`` columns of scores."""
+
+    @abstractmethod
+    def encode(self, labels: ArrayLike, n_classes: int | None = None) -> Array:
+        """Turn the targets of an estimator into the rows that the loss reads.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,) or, for regressions, also (n_samples, n_targets)
+            Targets; for classifications class numbers 0, ..., ``n_classes - 1``.
+        n_classes : int, default=None
+            Number of classes; needed for classifications.
+
+        Returns
+        -------
+        targets : ndarray of shape (n_samples, target width)
+
+        Raises
+        ------
+        ValueError
+            For labels outside the range, or targets that the loss does not know.
+        """
+
+    def predict(self, scores: ArrayLike) -> Array:
+        """Prediction in units of the target; for regressions.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_scores)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples, n_scores)
+
+        Raises
+        ------
+        ValueError
+            For a classification loss.
+        """
+        raise ValueError(
+            f"{type(self).__name__} is a classification loss and predicts no number. "
+            "Use `decide` for class numbers."
+        )
+
+    def decide(self, scores: ArrayLike) -> NDArray[np.int64]:
+        """Class number of each row of scores; for classifications.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_scores)
+
+        Returns
+        -------
+        classes : ndarray of shape (n_samples,)
+            Ties go to the lowest number.
+
+        Raises
+        ------
+        ValueError
+            For a regression loss.
+        """
+        raise ValueError(
+            f"{type(self).__name__} is a regression loss and decides no class. "
+            "Use `predict` for predictions in units of the target."
+        )
+
+    def probabilities(self, scores: ArrayLike) -> Array:
+        """Class probabilities; where ``has_probabilities`` is true.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_scores)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+
+        Raises
+        ------
+        AttributeError
+            For a loss without a probability model.
+        """
+        raise AttributeError(
+            f"{type(self).__name__} has no probability model, so its scores are no log-odds. "
+            "Use Logistic or Softmax for probabilities."
+        )
+
+
+def check_formula(loss: Loss) -> None:
+    """Raise ``ValueError`` for a loss with neither ``row`` nor ``value`` and ``derivative``."""
+    cls = type(loss)
+    in_numpy = cls.value is not Loss.value and cls.derivative is not Loss.derivative
+    if cls.row is None and not in_numpy:
+        raise ValueError(
+            f"{cls.__name__} has no formula. A loss defines `value` and `derivative`, "
+            "or the static method `row`; see the docstring of mercer.losses.Loss."
+        )

@@ -1,0 +1,384 @@
+"""The model file: what was written comes back, and nothing else is ever accepted."""
+
+import errno
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
+from safetensors.numpy import load_file
+
+from mercer import _container
+from mercer._container import FORMAT_VERSION, read, write
+
+DTYPES = [np.float32, np.float64, np.int64, np.uint8, np.bool_]
+HEADER = {"kernel": {"type": "Gaussian", "params": {"length_scale": 0.1}}, "classes": ["a", "ß"]}
+TENSORS = {"dictionary": np.arange(6.0).reshape(3, 2), "seen": np.array(7), "mask": np.eye(2) > 0}
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+plain = st.none() | st.booleans() | st.integers() | numbers | st.text(max_size=5)
+headers = st.dictionaries(
+    st.text(max_size=5),
+    st.recursive(
+        plain,
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+arrays = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: hnp.arrays(
+        dtype,
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+        elements={"allow_nan": False, "allow_infinity": False}
+        if np.issubdtype(dtype, np.floating)
+        else None,
+    )
+)
+names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=6)
+
+
+def assert_same(found, expected):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        assert_array_equal(found[name], array, strict=True)
+        assert found[name].tobytes() == array.tobytes()  # the sign of zero as well
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "model.mercer"
+    write(path, HEADER, TENSORS)
+    return path
+
+
+def sealed(text, data=b""):
+    """A file with any JSON text and a right digest, as a forger would make it."""
+    content = bytearray(len(text).to_bytes(8, "little") + text + data)
+    content[_container._DIGEST] = b"0" * 64
+    content[_container._DIGEST] = hashlib.sha256(content).hexdigest().encode()
+    return bytes(content)
+
+
+def sealed_json(envelope, listing=None, data=b""):
+    metadata = {"sha256": "0" * 64, "mercer": envelope}
+    listing = {"__metadata__": metadata, **(listing or {})}
+    text = json.dumps(listing, separators=(",", ":")).encode()
+    return sealed(text + b" " * (-len(text) % 8), data)
+
+
+# Round trips
+
+
+@settings(max_examples=80, deadline=None)
+@given(header=headers, tensors=st.dictionaries(names, arrays, max_size=4))
+def test_header_and_tensors_come_back_exactly(tmp_path_factory, header, tensors):
+    path = tmp_path_factory.getbasetemp() / "round-trip.mercer"
+    write(path, header, tensors)
+    found_header, found = read(path)
+    assert found_header == header
+    assert json.dumps(found_header, sort_keys=True) == json.dumps(header, sort_keys=True)
+    assert_same(found, tensors)
+
+
+@pytest.mark.parametrize("number", [0.1, 1e-310, 5e-324, 1.7976931348623157e308, -0.0, 2**80])
+def test_numbers_of_the_header_keep_every_bit(tmp_path, number):
+    write(tmp_path / "m", {"x": number}, {})
+    found = read(tmp_path / "m")[0]["x"]
+    assert repr(found) == repr(number)
+
+
+def test_any_reader_of_safetensors_reads_the_arrays(path):
+    assert_same(load_file(path), TENSORS)
+
+
+def test_layout_and_byte_order_of_an_array_do_not_matter(tmp_path):
+    array = np.arange(12.0).reshape(3, 4)
+    for variant in (np.asfortranarray(array), array.astype(">f8"), np.repeat(array, 2, 0)[::2]):
+        write(tmp_path / "m", {}, {"x": variant})
+        assert_same(read(tmp_path / "m")[1], {"x": array})
+
+
+def test_loaded_arrays_are_writable_and_aligned(path):
+    for array in read(path)[1].values():
+        assert array.flags.writeable
+        assert array.flags.owndata
+        assert array.flags.aligned
+
+
+def test_same_content_makes_the_same_bytes(tmp_path):
+    for name, order in (("a", 1), ("b", -1)):
+        write(
+            tmp_path / name,
+            dict(list(HEADER.items())[::order]),
+            dict(list(TENSORS.items())[::order]),
+        )
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_no_file_is_left_beside_the_model(path):
+    assert os.listdir(path.parent) == ["model.mercer"]
+
+
+# Damage
+
+
+def test_every_altered_byte_is_noticed(path):
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for position in range(len(content)):
+        masks = {1, 0x20, 0x80, int(rng.integers(1, 256))}
+        for mask in masks:
+            damaged = bytearray(content)
+            damaged[position] ^= mask
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match="altered"):
+                read(path)
+
+
+def test_every_truncation_is_noticed(path):
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"truncated|empty"):
+            read(path)
+
+
+@pytest.mark.parametrize("more", [b"\0", b" ", b"\n", b"x" * 1000])
+def test_appended_bytes_are_noticed(path, more):
+    path.write_bytes(path.read_bytes() + more)
+    with pytest.raises(ValueError, match="truncated or altered"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x80\x04K\x01.", b"{}", b"\0" * 500, b"\xff" * 500, b"PK\x03\x04" * 100]
+)
+def test_other_files_are_refused(tmp_path, content):
+    (tmp_path / "m").write_bytes(content)
+    with pytest.raises(ValueError, match="not a model file of mercer"):
+        read(tmp_path / "m")
+
+
+def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.ones(3)}, tmp_path / "m", metadata={"format": "np"})
+    with pytest.raises(ValueError, match="not a model file of mercer"):
+        read(tmp_path / "m")
+
+
+def test_an_empty_file_a_folder_and_no_file_are_told_apart(tmp_path):
+    (tmp_path / "empty").touch()
+    with pytest.raises(ValueError, match="it is empty"):
+        read(tmp_path / "empty")
+    with pytest.raises(ValueError, match="is a folder"):
+        read(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "nothing")
+
+
+def test_a_newer_format_is_refused_by_its_number(path, monkeypatch):
+    monkeypatch.setattr(_container, "FORMAT_VERSION", FORMAT_VERSION + 1)
+    write(path, HEADER, TENSORS)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"newer mercer \(format 2\).*Upgrade"):
+        read(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"x")  # the digest speaks first
+    with pytest.raises(ValueError, match="truncated or altered"):
+        read(path)
+
+
+X = {"x": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}
+GOOD = json.dumps({"format": 1, "header": {}})
+
+
+def test_the_forgers_tool_of_these_tests_makes_valid_files(tmp_path):
+    (tmp_path / "m").write_bytes(sealed_json(GOOD, X, np.ones(1).tobytes()))
+    assert_same(read(tmp_path / "m")[1], {"x": np.ones(1)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        sealed(_container._OPENING + b"0" * 64 + b'"}'),
+        sealed(_container._OPENING + b"0" * 64 + b'","mercer":' + b"[" * 100_000),
+        sealed_json(json.dumps({"header": {}})),
+        sealed_json(json.dumps({"format": 0, "header": {}})),
+        sealed_json(json.dumps({"format": True, "header": {}})),
+        sealed_json(json.dumps({"format": "1", "header": {}})),
+        sealed_json(json.dumps({"format": 1, "header": [1]})),
+        sealed_json("[]"),
+        sealed_json("not JSON"),
+        sealed_json(7),
+        sealed_json('{"format": 1, "header": {"x": NaN}}'),
+        sealed_json('{"format": 1, "header": {"x": -Infinity}}'),
+        sealed_json('{"format": 1, "header": {"x": 1e999}}'),
+        sealed_json('{"format": 1, "header": ' + "[" * 100_000),
+        sealed_json(GOOD, X),
+        sealed_json(GOOD, X, b"\0" * 9),
+        sealed_json(GOOD, {"x": 3}),
+        sealed_json(GOOD, {"x": {**X["x"], "shape": [-1]}}, b"\0" * 8),
+        sealed_json(GOOD, {"x": {**X["x"], "shape": [2**62, 4]}}, b"\0" * 8),
+        sealed_json(GOOD, {"x": {**X["x"], "data_offsets": [0, 2**40]}}, b"\0" * 8),
+        sealed_json(GOOD, {"x": {**X["x"], "dtype": ["F64"]}}, b"\0" * 8),
+        sealed_json(GOOD, {"x": {**X["x"], "dtype": "U64"}}, b"\0" * 8),
+        sealed_json(GOOD, {"x": {**X["x"], "dtype": "BF16", "shape": [4]}}, b"\0" * 8),
+        sealed_json(GOOD, {"x": {**X["x"], "dtype": "BOOL", "shape": [8]}}, b"\0\2" * 4),
+        sealed_json(GOOD, X, np.array([np.nan]).tobytes()),
+        sealed_json(GOOD, X, np.array([-np.inf]).tobytes()),
+    ],
+)
+def test_forged_content_with_a_right_digest_is_refused(tmp_path, content):
+    (tmp_path / "m").write_bytes(content)
+    with pytest.raises(ValueError, match="not a valid model file"):
+        read(tmp_path / "m")
+
+
+# What cannot be stored
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"x": float("nan")},
+        {"x": [float("inf")]},
+        {"x": (1, 2)},
+        {1: 2},
+        {"x": {1: 2, "a": 3}},
+        {"x": np.ones(2)},
+        {"x": np.int64(1)},
+        {"x": {1, 2}},
+        {"x": b"bytes"},
+        {"x": print},
+    ],
+    ids=str,
+)
+def test_headers_that_json_cannot_hold_exactly_are_refused(tmp_path, header):
+    with pytest.raises(ValueError, match="cannot be stored as JSON"):
+        write(tmp_path / "m", header, {})
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "match"),
+    [
+        ("x", np.array([1.0, np.nan]), "NaN or infinity"),
+        ("x", np.array([np.inf], np.float32), "NaN or infinity"),
+        ("x", np.ones(2, np.float16), "dtype float16; .* Convert"),
+        ("x", np.ones(2, np.int32), "dtype int32; .* Convert"),
+        ("x", np.array(["a"]), "Convert"),
+        ("x", np.array([{}]), "dtype object"),
+        ("", np.ones(2), "printable ASCII"),
+        ("ß", np.ones(2), "printable ASCII"),
+        ("__metadata__", np.ones(2), "keeps for itself"),
+    ],
+)
+def test_arrays_that_the_file_does_not_hold_are_refused(tmp_path, name, array, match):
+    with pytest.raises(ValueError, match=match):
+        write(tmp_path / "m", {}, {name: array})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_header_too_long_for_readers_of_safetensors_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_container, "_LONGEST_HEADER", 1000)
+    with pytest.raises(ValueError, match="Store long lists of numbers as tensors"):
+        write(tmp_path / "m", {"x": [0.5] * 1000}, {})
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("step", ["open", "fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+def test_a_failure_at_any_step_keeps_the_old_file_and_no_other(path, monkeypatch, step, error):
+    def fail(*_args, **_kwargs):
+        raise error
+
+    if step == "open":
+        monkeypatch.setattr(_container, "open", fail, raising=False)
+    else:
+        monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(error)) as caught:
+        write(path, {"new": True}, {})
+    monkeypatch.undo()
+    if isinstance(error, OSError):
+        assert caught.value.errno == errno.ENOSPC
+        assert "could not be written (No space left)" in str(caught.value)
+        assert caught.value.filename == str(path)
+    assert read(path)[0] == HEADER
+    assert os.listdir(path.parent) == ["model.mercer"]
+
+
+def test_unwritable_places_are_refused_with_the_reason(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    for place in (tmp_path / "file" / "m", tmp_path / "missing" / "m", tmp_path):
+        with pytest.raises(OSError, match=r"could not be written .* Check that its folder exists"):
+            write(place, HEADER, TENSORS)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser writes everywhere"
+)
+def test_a_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match="could not be written"):
+        write(tmp_path / "m", HEADER, TENSORS)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and modes of POSIX")
+def test_links_and_permissions_of_the_old_file_stay(path):
+    path.chmod(0o600)
+    link = path.with_name("link")
+    link.symlink_to(path)
+    write(link, {"new": True}, {})
+    assert link.is_symlink()
+    assert read(path)[0] == {"new": True}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+WRITER = """
+import importlib.util, sys, numpy as np
+spec = importlib.util.spec_from_file_location("container", sys.argv[1])
+container = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(container)
+big = np.arange(100_000.0)
+count = 0
+while True:
+    count += 1
+    container.write(sys.argv[2], {"count": count}, {"x": big[: 1000 + count % 99_000] + count})
+    print(count, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
+def test_a_killed_writer_leaves_a_whole_file(path):
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, _container.__file__, str(path)], stdout=subprocess.PIPE
+        )
+        with process:
+            assert process.stdout.readline() == b"1\n"
+            time.sleep(rng.uniform(0, 0.03))
+            process.send_signal(signal.SIGKILL)
+            reported = max([1, *map(int, process.stdout.read().split())])
+        header, tensors = read(path)
+        # The last write reported, or the one after it, complete.
+        assert header["count"] in (reported, reported + 1)
+        expected = np.arange(1000 + header["count"] % 99_000) + header["count"]
+        assert_array_equal(tensors["x"], expected)

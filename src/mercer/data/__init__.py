@@ -1,0 +1,23 @@
+"""Streams of data: reading, shuffling, preprocessing and evaluation in constant memory."""
+
+from mercer.data.evaluation import ProgressiveResult, infer_task, progressive
+from mercer.data.preprocessing import TablePreprocessor
+from mercer.data.samples import load_parquet_dataset, make_multidist
+from mercer.data.shuffle import shuffled
+from mercer.data.sources import Stream, stream
+from mercer.data.tables import count_rows, read_tables, schema
+
+__all__ = [
+    "ProgressiveResult",
+    "Stream",
+    "TablePreprocessor",
+    "count_rows",
+    "infer_task",
+    "load_parquet_dataset",
+    "make_multidist",
+    "progressive",
+    "read_tables",
+    "schema",
+    "shuffled",
+    "stream",
+]

@@ -1,0 +1,133 @@
+"""Columns of a table as arrays, with the checks that every reader of tables needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data._views import Levels, TableView
+
+__all__ = ["LARGEST", "check_names", "level_column", "nearest", "number_block", "row_blocks"]
+
+LARGEST = 1e150  # the square of a larger number overflows float64
+_BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the sentence " Did you mean 'x'?" for the nearest of ``names``, or nothing."""
+    close = get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def check_names(
+    wanted: Sequence[str], found: Sequence[str], where: str, *, allow_extra: bool = True
+) -> None:
+    """Raise ``ValueError`` for wanted columns that are missing and, if asked, for extra ones."""
+    present = set(found)
+    for name in wanted:
+        if name not in present:
+            raise ValueError(
+                f"{where} has no column {name!r}.{nearest(name, found)} "
+                f"Its columns are {_listed(found)}."
+            )
+    if not allow_extra and len(present) > len(wanted):
+        extra = sorted(present - set(wanted))
+        raise ValueError(
+            f"{where} has columns that were not seen in training: {_listed(extra)}. Their values "
+            'would be lost silently. Drop them, or pass `extra="drop"` to ignore them.'
+        )
+
+
+def row_blocks(view: TableView, n_columns: int) -> Iterator[tuple[int, TableView]]:
+    """Cut a table into blocks of rows of about 16 MiB; yield (first row, block)."""
+    step = max(256, _BLOCK_VALUES // max(n_columns, 1))
+    for start in range(0, view.n_rows, step):
+        yield start, view.slice(start, min(start + step, view.n_rows))
+
+
+def number_block(view: TableView, names: Sequence[str]) -> NDArray[np.float64]:
+    """Read numeric columns as one array.
+
+    Parameters
+    ----------
+    view : TableView
+        The table.
+    names : sequence of str
+        Columns that must hold numbers.
+
+    Returns
+    -------
+    block : ndarray of shape (n_columns, n_rows)
+        One *row* per column, so that statistics of columns run over contiguous memory.
+
+    Raises
+    ------
+    ValueError
+        If a column holds text, an infinite number or one beyond 1e150.
+    """
+    block = np.empty((len(names), view.n_rows))
+    for out, name in zip(block, names, strict=True):
+        column = view.column(name)
+        if isinstance(column, Levels):
+            _check_no_text(name, column)
+            out[:] = np.nan
+            continue
+        out[:] = column.values
+        if column.values.dtype.kind == "f":
+            largest = np.fmax.reduce(np.abs(out), initial=0.0)
+            if largest > LARGEST:
+                row = int(np.flatnonzero(np.abs(out) > LARGEST)[0])
+                raise ValueError(
+                    f"Column {name!r} holds {out[row]:g} (row {row} of this table). Infinite or "
+                    f"huge numbers (beyond {LARGEST:g}) leave no finite mean or distance: replace "
+                    "them, or mark them as missing (NaN)."
+                )
+    return block
+
+
+def level_column(view: TableView, name: str) -> Levels:
+    """Read a column of categories.
+
+    Raises
+    ------
+    ValueError
+        If the column holds numbers.
+    """
+    column = view.column(name)
+    if isinstance(column, Levels):
+        return column
+    present = column.values[~np.isnan(column.values)]
+    if len(present):
+        raise ValueError(
+            f"Column {name!r} held text or categories in training but now holds numbers, first "
+            f"{present[0]!s}. Convert it to text in the same way as the training data."
+        )
+    return Levels(np.full(view.n_rows, -1), [])
+
+
+def _check_no_text(name: str, column: Levels) -> None:
+    used = [column.levels[code] for code in column.codes if code >= 0]
+    if not used:
+        return
+    bad = next((value for value in used if not _is_number(value)), used[0])
+    raise ValueError(
+        f"Column {name!r} held numbers in training but now holds text or booleans, first bad value "
+        f"{bad!r}. Convert it to numbers, with a missing value in place of such entries."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    tail = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(repr(name) for name in names[:10]) + tail

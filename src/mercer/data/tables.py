@@ -1,0 +1,287 @@
+"""Tables from Parquet, CSV and Arrow files of any size, a bounded number of rows at a time."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mercer._validation import check_integer
+from mercer.data._columns import check_names
+from mercer.data._formats import FORMATS, INFERENCE_BYTES, Csv, ending_of, format_of
+
+__all__ = ["count_rows", "read_tables", "require_pyarrow", "schema"]
+
+FilePath = str | os.PathLike[str]
+
+
+def require_pyarrow() -> Any:
+    """Return the module ``pyarrow``, which is an optional dependency.
+
+    Raises
+    ------
+    ImportError
+        Naming the extra to install.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(
+            "Reading Parquet, CSV and Arrow files needs pyarrow, which is not installed. "
+            'Install it with `pip install "mercer[cli]"`.'
+        ) from error
+    return pyarrow
+
+
+def read_tables(
+    path: FilePath,
+    *,
+    columns: Sequence[str] | None = None,
+    rows_per_table: int = 8192,
+    column_types: Mapping[str, str] | None = None,
+) -> Iterator[Any]:
+    r"""Read a file, a folder or a glob of files as a sequence of small tables.
+
+    Files are read one after the other in the sorted order of their names, by one thread and with
+    bounded readahead (32 MiB for CSV), so that the memory used does not depend on their size.
+
+    Parameters
+    ----------
+    path : path
+        A file, a folder (its own files with a supported ending; names that begin with "." or "_"
+        are skipped) or a glob such as ``"2024-*.parquet"`` (``**`` crosses folders). Endings:
+        .parquet, .pq; .csv, .tsv, also with .gz; .arrow, .feather, .ipc.
+    columns : sequence of str or None, default=None
+        Columns to read, in this order. None: all, in the order of the first file.
+    rows_per_table : int, default=8192
+        Rows of every table but the last, which may be shorter.
+    column_types : mapping of str to str or None, default=None
+        Arrow types such as ``{"zip": "string", "price": "float64"}`` that override those found.
+
+    Returns
+    -------
+    tables : iterator of pyarrow.Table
+        All of the same schema, that of :func:`schema`.
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
+    FileNotFoundError
+        If there is no such file, or nothing readable in the folder or under the glob.
+    ValueError
+        For unsupported endings, broken files, unknown columns, files of different columns, and
+        values that do not fit the type of their column, naming the file and the column.
+
+    Notes
+    -----
+    The types of CSV columns are inferred from the first 8 MiB of the first file and hold for all
+    files. Columns without any value there are taken as numbers. A later value that does not fit
+    is an error rather than a silent change of type; ``column_types`` settles it. Empty fields and
+    "NA", "NaN", "null" are missing values, in text columns as well.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "towns.csv"
+    >>> _ = file.write_text("town,height\nBern,540\nBonn,60\nUlm,478\n")
+    >>> [table.num_rows for table in read_tables(file, rows_per_table=2)]
+    [2, 1]
+    >>> folder.cleanup()
+    """
+    arrow = require_pyarrow()
+    check_integer("rows_per_table", rows_per_table, low=1)
+    files = _find_files(path)
+    layout = _common_schema(files, column_types or {})
+    if columns is not None:
+        if isinstance(columns, str):
+            raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
+        check_names(columns, layout.names, f"`{os.fspath(path)}`")
+        layout = arrow.schema([layout.field(name) for name in columns])
+    return _rechunk(_batches(files, layout, rows_per_table), layout, rows_per_table)
+
+
+def schema(path: FilePath, *, column_types: Mapping[str, str] | None = None) -> Any:
+    """Return the ``pyarrow.Schema`` of the tables that :func:`read_tables` yields.
+
+    Parameters
+    ----------
+    path, column_types
+        As for :func:`read_tables`; only the beginnings of the files are read.
+
+    Returns
+    -------
+    schema : pyarrow.Schema
+        Names and types.
+
+    Raises
+    ------
+    ImportError, FileNotFoundError, ValueError
+        As :func:`read_tables`.
+    """
+    require_pyarrow()
+    return _common_schema(_find_files(path), column_types or {})
+
+
+def count_rows(path: FilePath) -> int | None:
+    """Return the number of rows, or None where only reading everything would tell (CSV).
+
+    Parameters
+    ----------
+    path
+        As for :func:`read_tables`.
+
+    Returns
+    -------
+    n_rows : int or None
+        Summed over the files.
+
+    Raises
+    ------
+    ImportError, FileNotFoundError, ValueError
+        As :func:`read_tables`.
+    """
+    require_pyarrow()
+    total = 0
+    for file in _find_files(path):
+        try:
+            rows = format_of(file).count(file)
+        except (OSError, ValueError) as error:  # pyarrow's errors are of these kinds
+            _refuse(file, error)
+        if rows is None:
+            return None
+        total += rows
+    return total
+
+
+def _find_files(path: FilePath) -> list[Path]:
+    where = Path(path)
+    if where.is_file():
+        files = [where]
+    elif where.is_dir():
+        inside = (file for file in where.iterdir() if file.is_file() and ending_of(file))
+        files = sorted(file for file in inside if not file.name.startswith((".", "_")))
+        if not files:
+            raise FileNotFoundError(
+                f"The folder {where} holds no file that can be read; supported endings are "
+                f"{', '.join(FORMATS)}."
+            )
+    elif glob.has_magic(os.fspath(path)):
+        found = map(Path, glob.glob(os.fspath(path), recursive=True))
+        files = sorted(file for file in found if file.is_file())
+        if not files:
+            raise FileNotFoundError(f"No file matches {os.fspath(path)!r}.")
+    else:
+        raise FileNotFoundError(f"There is no file or folder {where}.")
+    for file in files:
+        format_of(file)
+    return files
+
+
+def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:
+    """Read the schema of the first file, after checking that all have the same columns."""
+    import pyarrow as pa
+
+    wanted = {}
+    for name, alias in types.items():
+        try:
+            wanted[name] = alias if isinstance(alias, pa.DataType) else pa.type_for_alias(alias)
+        except ValueError:
+            raise ValueError(
+                f"`column_types` must name Arrow types such as 'string', 'int64' or 'float64', "
+                f"got {alias!r} for column {name!r}."
+            ) from None
+    first: Any = None
+    for file in files:
+        try:
+            found = format_of(file).schema(file, wanted)
+        except (OSError, ValueError) as error:
+            _refuse(file, error)
+        if len(set(found.names)) < len(found.names):
+            repeated = next(name for name in found.names if found.names.count(name) > 1)
+            raise ValueError(f"{file} has more than one column named {repeated!r}; rename one.")
+        if first is None:
+            first = found
+        elif set(found.names) != set(first.names):
+            missing = sorted(set(first.names) - set(found.names))
+            new = sorted(set(found.names) - set(first.names))
+            raise ValueError(
+                f"{file} has other columns than {files[0]}: it lacks {missing} and adds {new}. "
+                "All files must have the same columns; read the others on their own."
+            )
+    check_names(list(wanted), first.names, f"{files[0]}")
+    return pa.schema([f.with_type(wanted.get(f.name, f.type)) for f in first])
+
+
+def _batches(files: list[Path], layout: Any, rows: int) -> Iterator[Any]:
+    for file in files:
+        try:
+            for batch in format_of(file).batches(file, layout, rows):
+                yield from _conform(batch, layout, file).to_batches()
+        except (OSError, ValueError) as error:
+            _refuse(file, error, layout)
+
+
+def _conform(batch: Any, layout: Any, file: Path) -> Any:
+    """Select the columns of ``layout`` and cast them to its types where that loses nothing."""
+    import pyarrow as pa
+
+    columns = []
+    for field in layout:
+        column = batch.column(batch.schema.get_field_index(field.name))
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise _ReadError(
+                    f"{file}: column {field.name!r} is of type {column.type} and cannot be read "
+                    f"as {field.type}, as in the first file ({error}). Make the files agree, or "
+                    f"choose a type with `column_types={{{field.name!r}: 'string'}}`."
+                ) from None
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=layout)
+
+
+def _rechunk(batches: Iterator[Any], layout: Any, rows: int) -> Iterator[Any]:
+    """Join and cut record batches to tables of exactly ``rows`` rows, without copying."""
+    import pyarrow as pa
+
+    held: list[Any] = []
+    n_held = 0
+    for batch in batches:
+        start = 0
+        while n_held + batch.num_rows - start >= rows:
+            stop = start + rows - n_held
+            yield pa.Table.from_batches([*held, batch.slice(start, stop - start)], schema=layout)
+            held, n_held, start = [], 0, stop
+        if start < batch.num_rows:
+            held.append(batch.slice(start))
+            n_held += batch.num_rows - start
+    if n_held:
+        yield pa.Table.from_batches(held, schema=layout)
+
+
+class _ReadError(ValueError):
+    """An error that says everything already."""
+
+
+def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
+    """Raise what is known about a file that could not be read."""
+    if isinstance(error, _ReadError):
+        raise ValueError(str(error)) from None
+    if isinstance(error, PermissionError | FileNotFoundError):
+        raise error
+    column = re.search(r"CSV column #(\d+)", str(error))
+    value = re.search(r"conversion error to (\S+): (.*)", str(error), re.DOTALL)
+    if layout is not None and column and value:
+        name = Csv.column_name(file, int(column.group(1)))
+        raise ValueError(
+            f"{file}: column {name!r} is read as {value.group(1)}, the type found in the first "
+            f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. Correct "
+            f"the file, or choose a type with `column_types={{{name!r}: 'string'}}` (or 'float64')."
+        ) from None
+    raise ValueError(f"{file} could not be read, it may be damaged or cut off: {error}") from error

@@ -1,0 +1,229 @@
+import gzip
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from mercer.data import count_rows, read_tables, schema
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import csv, feather, ipc  # noqa: E402
+from pyarrow import parquet as pq  # noqa: E402
+
+
+def example(n, start=0):
+    number = np.arange(start, start + n)
+    return pa.table(
+        {
+            "id": number,
+            "x": number / 7,
+            "town": pa.array([None if i % 5 == 4 else f"t{i % 3}" for i in number], pa.string()),
+        }
+    )
+
+
+def write_stream(table, path):
+    with ipc.new_stream(path, table.schema) as sink:
+        sink.write_table(table, max_chunksize=17)
+
+
+def write_tsv(table, path):
+    csv.write_csv(table, path, csv.WriteOptions(delimiter="\t"))
+
+
+def write_gzip(table, path):
+    with gzip.open(path, "wb") as sink:
+        csv.write_csv(table, sink)
+
+
+WRITERS = {
+    "a.parquet": lambda t, p: pq.write_table(t, p, row_group_size=33),
+    "a.pq": pq.write_table,
+    "a.csv": csv.write_csv,
+    "a.csv.gz": write_gzip,
+    "a.tsv": write_tsv,
+    "a.feather": lambda t, p: feather.write_feather(t, os.fspath(p), compression="lz4"),
+    "a.arrow": write_stream,
+}
+
+
+@pytest.fixture(params=sorted(WRITERS))
+def file(request, tmp_path):
+    path = tmp_path / request.param
+    WRITERS[request.param](example(100), path)
+    return path
+
+
+def test_every_format_gives_the_same_rows_in_tables_of_the_wanted_size(file):
+    tables = list(read_tables(file, rows_per_table=30))
+    assert [t.num_rows for t in tables] == [30, 30, 30, 10]
+    assert pa.concat_tables(tables).to_pydict() == example(100).to_pydict()
+    assert all(t.schema == schema(file) for t in tables)
+
+
+def test_columns_come_in_the_order_asked_for(file):
+    (table,) = read_tables(file, columns=["town", "id"])
+    assert table.column_names == ["town", "id"]
+    assert table.column("id").to_pylist() == list(range(100))
+
+
+def test_rows_are_counted_without_reading_or_not_at_all(file):
+    known = file.suffix in (".parquet", ".pq", ".feather")
+    assert count_rows(file) == (100 if known else None)
+
+
+def test_a_damaged_file_is_named(file):
+    content = file.read_bytes()
+    file.write_bytes(b"\x00\x01\xff" * 3)
+    with pytest.raises(ValueError, match=f"{file.name}.*damaged or cut off"):
+        list(read_tables(file))
+    if not file.name.endswith((".csv", ".tsv")):  # half a text file is a text file
+        file.write_bytes(content[: len(content) // 2])
+        with pytest.raises(ValueError, match=f"{file.name}.*damaged or cut off"):
+            list(read_tables(file))
+
+
+def test_a_folder_and_a_glob_are_read_in_sorted_order(tmp_path):
+    for start in (200, 0, 100):
+        pq.write_table(example(100, start), tmp_path / f"part-{start:03}.parquet")
+    (tmp_path / "_SUCCESS.csv").write_text("")
+    (tmp_path / "notes.txt").write_text("not a table")
+    for path in (tmp_path, tmp_path / "part-*.parquet", str(tmp_path / "**" / "*.parquet")):
+        tables = list(read_tables(path, rows_per_table=90))
+        assert [t.num_rows for t in tables] == [90, 90, 90, 30]
+        assert pa.concat_tables(tables).column("id").to_pylist() == list(range(300))
+        assert count_rows(path) == 300
+
+
+def test_files_whose_columns_are_in_another_order_agree(tmp_path):
+    pq.write_table(example(3), tmp_path / "1.parquet")
+    pq.write_table(example(3, 3).select(["town", "x", "id"]), tmp_path / "2.parquet")
+    (table,) = read_tables(tmp_path)
+    assert table.to_pydict() == example(6).to_pydict()
+
+
+def test_files_of_a_folder_with_different_columns_are_refused_before_the_first_row(tmp_path):
+    pq.write_table(example(3), tmp_path / "1.parquet")
+    pq.write_table(example(3).rename_columns(["id", "y", "town"]), tmp_path / "2.parquet")
+    with pytest.raises(ValueError, match=r"2\.parquet has other columns.*lacks \['x'\].*\['y'\]"):
+        read_tables(tmp_path)
+
+
+def test_files_of_a_folder_with_other_types_are_cast_or_refused(tmp_path):
+    pq.write_table(pa.table({"x": [0.5]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"x": [2]}), tmp_path / "2.parquet")
+    (table,) = read_tables(tmp_path)
+    assert table.column("x").to_pylist() == [0.5, 2.0]
+    pq.write_table(pa.table({"x": ["two"]}), tmp_path / "3.parquet")
+    with pytest.raises(ValueError, match=r"3\.parquet: column 'x' is of type string"):
+        list(read_tables(tmp_path))
+
+
+def test_missing_files_folders_and_globs_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file or folder .*gone\.csv"):
+        read_tables(tmp_path / "gone.csv")
+    with pytest.raises(FileNotFoundError, match=r"No file matches .*\*\.csv"):
+        read_tables(tmp_path / "*.csv")
+    with pytest.raises(FileNotFoundError, match=r"holds no file that can be read.*\.parquet"):
+        read_tables(tmp_path)
+
+
+def test_an_unsupported_ending_lists_the_supported_ones(tmp_path):
+    (tmp_path / "a.xlsx").write_text("")
+    with pytest.raises(ValueError, match=r"'\.xlsx' is not supported\. Supported are \.parquet"):
+        read_tables(tmp_path / "a.xlsx")
+
+
+def test_a_wrong_column_name_suggests_the_nearest(tmp_path):
+    pq.write_table(example(3), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"no column 'twon'\. Did you mean 'town'\?"):
+        read_tables(tmp_path / "a.parquet", columns=["twon"])
+    with pytest.raises(ValueError, match="sequence of names"):
+        read_tables(tmp_path / "a.parquet", columns="town")
+
+
+@pytest.fixture
+def late_text(tmp_path):
+    # Longer than the 8 MiB from which types are inferred.
+    path = tmp_path / "late.csv"
+    rows = ["name,age,height"] + [f"someone,{i % 90},{i % 7}" for i in range(700_000)]
+    path.write_text("\n".join([*rows, "someone,unknown,1"]))
+    return path
+
+
+def test_a_csv_value_that_does_not_fit_the_inferred_type_names_file_and_column(late_text):
+    with pytest.raises(ValueError, match=r"late\.csv: column 'age' is read as int64.*'unknown'"):
+        for _ in read_tables(late_text, columns=["height", "age"]):
+            pass
+
+
+def test_column_types_settle_what_a_csv_column_is(late_text):
+    *_, last = read_tables(late_text, column_types={"age": "string", "height": "float64"})
+    assert last.column("age")[-1].as_py() == "unknown"
+    assert last.schema.field("height").type == pa.float64()
+
+
+def test_column_types_are_checked(tmp_path):
+    csv.write_csv(example(3), tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="must name Arrow types"):
+        read_tables(tmp_path / "a.csv", column_types={"x": "number"})
+    with pytest.raises(ValueError, match="no column 'y'"):
+        read_tables(tmp_path / "a.csv", column_types={"y": "string"})
+
+
+def test_csv_fields_that_are_empty_or_na_are_missing(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('town,x,none\nBern,1,\n,NA,\nNA,3,\n"a\nb",4,\n')
+    (table,) = read_tables(path)
+    assert table.column("town").to_pylist() == ["Bern", None, None, "a\nb"]
+    assert table.column("x").to_pylist() == [1, None, 3, 4]
+    assert table.schema.field("none").type == pa.float64()
+
+
+def test_a_csv_row_with_too_few_fields_names_the_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n3\n")
+    with pytest.raises(ValueError, match=r"a\.csv.*Expected 2 columns, got 1"):
+        list(read_tables(path))
+
+
+def test_repeated_column_names_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(ValueError, match="more than one column named 'a'"):
+        read_tables(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "feather"])
+def test_memory_does_not_grow_with_the_file(tmp_path, ending, monkeypatch):
+    # The CSV parser reads 32 blocks ahead: small blocks make small files long enough.
+    monkeypatch.setattr("mercer.data._formats._BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("mercer.data._formats.INFERENCE_BYTES", 2**15)
+
+    def most_memory(n):
+        path = tmp_path / f"{n}.{ending}"
+        noise = np.random.default_rng(0).standard_normal((4, n))
+        table = pa.table({f"x{i}": column for i, column in enumerate(noise)})
+        if ending == "parquet":
+            # The worst case is a single row group; a dictionary would be held as a whole (8 MB).
+            pq.write_table(table, path, row_group_size=n, use_dictionary=False)
+        elif ending == "csv":
+            csv.write_csv(table, path)
+        else:
+            feather.write_feather(table, os.fspath(path), chunksize=4096)
+        del table
+        before, most = pa.total_allocated_bytes(), 0
+        for part in read_tables(path, rows_per_table=1000):
+            assert part.num_rows <= 1000
+            most = max(most, pa.total_allocated_bytes() - before)
+        return most
+
+    small, large = most_memory(100_000), most_memory(300_000)
+    # 6.4 MB of numbers are added; the difference allowed covers the readahead of the parser.
+    assert large - small < 1.5e6
+
+
+def test_reading_without_pyarrow_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "mercer\[cli\]"'):
+        read_tables(tmp_path / "a.csv")

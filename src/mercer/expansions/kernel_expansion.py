@@ -1,0 +1,401 @@
+r"""The function itself: :math:`f(x) = \sum_i w_i k(d_i, x)` with a bounded dictionary."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer.exceptions import ConditioningWarning
+from mercer.expansions._base import Expansion
+from mercer.kernels import Kernel
+from mercer.numerics.blas import blas_addresses
+from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
+from mercer.numerics.state import Dictionary, Limits, Newcomers
+from mercer.numerics.step import (
+    BREAKDOWN,
+    INVERSE,
+    TRIANGULAR,
+    Compressor,
+    compress,
+    worst_conditioning,
+)
+from mercer.numerics.triangular import triangular_step
+
+__all__ = ["KernelExpansion"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
+
+# Kernel values held at once while predicting.
+_CHUNK = 1 << 22
+# Newcomers closer than this to the span of the rest (squared, relative to k(x, x)) are absorbed.
+_ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
+# A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
+_FLOAT32_CONDITIONING = 3e2
+
+
+class KernelExpansion:
+    """A function in the RKHS of a kernel, with ``n_outputs`` components on one dictionary.
+
+    Coefficients are scaled lazily: shrinking the function costs O(1).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : Expansion
+        How the dictionary stays small.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    dtype : dtype, default=float64
+        Type of the points, kernel values and inverse Gram matrix; coefficients are float64.
+    averaging : float or None, default=None
+        Keep averaged coefficients too, iterates weighted like ``t**averaging`` (0: plain mean).
+
+    Attributes
+    ----------
+    size : int
+        Model order.
+    promoted : str
+        Which safer path took over: ``""``, ``"float64"`` or ``"triangular"``.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: Expansion,
+        n_features: int,
+        n_outputs: int,
+        dtype: DTypeLike = np.float64,
+        averaging: float | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.expansion = expansion
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.averaging = averaging
+        self.compressor: Compressor = expansion.compressor(kernel)
+        self.size = 0
+        self.oldest = 0
+        self.scale = 1.0
+        self.n_steps = 0
+        self._allocate(0, np.dtype(dtype))
+        self._set_conditioning_limit()
+        self._last: tuple[Floats, Floats] | None = None
+
+    # -- the function ---------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of points and kernel values."""
+        return self.arrays.points.dtype
+
+    @property
+    def promoted(self) -> str:
+        """Which safer path took over, if any."""
+        if self.compressor.kind == TRIANGULAR:
+            return "triangular"
+        return "float64" if self._was_float32 and self.dtype == np.float64 else ""
+
+    @property
+    def dictionary(self) -> Floats:
+        """Points, shape (size, n_features)."""
+        return self.arrays.points[: self.size].copy()
+
+    @property
+    def coefficients(self) -> Array:
+        """True coefficients, shape (size, n_outputs); the averaged ones if there are any."""
+        weights = self.arrays.weights[: self.size]
+        if self.averaging is not None:
+            return weights[:, self.n_outputs :].copy()
+        return self.scale * weights
+
+    def evaluate(self, X: Any) -> Array:
+        """Values of the function (the averaged one, if there is one).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, n_features)
+            Points.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_outputs)
+        """
+        n = X.shape[0]
+        values = np.zeros((n, self.n_outputs))
+        if self.size == 0:
+            return values
+        points = self.arrays.points[: self.size]
+        coefficients = self.coefficients.astype(self.dtype, copy=False)
+        # Sparse rows are made dense for most kernels, so their width counts, too.
+        rows = max(1, _CHUNK // max(self.size, self.n_features))
+        for start in range(0, n, rows):
+            block = X[start : start + rows]
+            values[start : start + rows] = self.kernel(block, points) @ coefficients
+        return values
+
+    def current(self, X: Floats) -> Array:
+        """Values of the current iterate at the rows of one step; their kernels are remembered."""
+        rows = self.kernel(X, self.arrays.points[: self.size])
+        self._last = (X, rows)
+        weights = self.arrays.weights[: self.size, : self.n_outputs]
+        values: Array = self.scale * (rows @ weights.astype(self.dtype, copy=False)).astype(
+            np.float64
+        )
+        return values
+
+    # -- one step -------------------------------------------------------------------------------
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the function by ``factor`` in O(1)."""
+        self.scale = shrink(self.arrays, self.size, self.n_outputs, self.scale, factor)
+
+    def add(self, X: Floats, coefficients: Array, tolerance: float) -> float:
+        """Add ``sum_i coefficients_i k(x_i, .)`` and compress.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            Points. If they are the array last given to :meth:`current`, its kernels are reused.
+        coefficients : ndarray of shape (n, n_outputs)
+            Rows of zeros add nothing.
+        tolerance : float
+            RKHS error that the compression may make; negative for none.
+
+        Returns
+        -------
+        error : float
+            RKHS error of the compression.
+        """
+        active = np.flatnonzero(coefficients.any(axis=1))
+        points = np.ascontiguousarray(X[active], dtype=self.dtype)
+        if self._last is not None and self._last[0] is X:
+            rows = np.ascontiguousarray(self._last[1][active])
+        else:
+            rows = self.kernel(points, self.arrays.points[: self.size])
+        self._last = None
+        columns = np.zeros((active.size, self.arrays.weights.shape[1]))
+        columns[:, : self.n_outputs] = coefficients[active] / self.scale
+        self.reserve(active.size)
+        while True:
+            gram = self.kernel(points).astype(self.dtype, copy=False)
+            new = Newcomers(points, rows.astype(self.dtype, copy=False), gram, columns.copy())
+            limits = self.limits(squared_tolerance(tolerance, self.scale))
+            size, oldest, error, status = compress(
+                blas_addresses(self.dtype),
+                self.compressor,
+                self.arrays,
+                self.size,
+                self.oldest,
+                new,
+                limits,
+            )
+            if status != BREAKDOWN:
+                break
+            self.use_safer_path()
+            points = points.astype(self.dtype)
+            rows = self.kernel(points, self.arrays.points[: self.size])
+            self.reserve(active.size)
+        self.size, self.oldest = size, oldest
+        self.n_steps += 1
+        if self.averaging is not None:
+            p = self.averaging
+            mixing = (p + 1.0) / (self.n_steps + p)
+            average(self.arrays, size, self.n_outputs, self.scale, mixing)
+        if self.compressor.kind == INVERSE:
+            worst = worst_conditioning(self.arrays, size)
+            if worst > self.compressor.conditioning_limit:
+                self.use_safer_path()
+        return float(error * self.scale)
+
+    def limits(self, squared: float = 0.0) -> Limits:
+        """Limits of a step, in the form that compiled code takes."""
+        return Limits(
+            float(squared),
+            self.expansion.limit(),
+            _ABSORB[self.dtype],
+            self.expansion.rule,
+            self.n_outputs,
+        )
+
+    def progress(self, rows_done: int = 0) -> Progress:
+        """Where the function stands, in the form that compiled code takes."""
+        return Progress(self.size, self.oldest, self.scale, self.n_steps, rows_done)
+
+    def resume(self, progress: Progress) -> None:
+        """Take over what compiled code did to the arrays."""
+        self.size, self.oldest = progress.size, progress.oldest
+        self.scale, self.n_steps = progress.scale, progress.n_steps
+        self._last = None
+
+    # -- storage --------------------------------------------------------------------------------
+
+    def _allocate(self, capacity: int, dtype: np.dtype[Any]) -> None:
+        columns = self.n_outputs * (1 if self.averaging is None else 2)
+        square = capacity if self.expansion.needs_inverse else 0
+        old = getattr(self, "arrays", None)
+        self.arrays = Dictionary(
+            np.zeros((capacity, self.n_features), dtype),
+            np.zeros(capacity),
+            np.zeros((capacity, columns)),
+            np.zeros((square, square), dtype),
+        )
+        if old is None:
+            self._was_float32 = dtype == np.float32
+            return
+        n = self.size
+        for mine, theirs in zip(self.arrays[:3], old[:3], strict=True):
+            mine[:n] = theirs[:n]
+        if square:
+            self.arrays.inverse[:n, :n] = old.inverse[:n, :n]
+
+    def reserve(self, n_new: int) -> None:
+        """Make room for ``n_new`` more points."""
+        needed = self.size + n_new
+        capacity = self.arrays.points.shape[0]
+        if needed > capacity:
+            grown = max(needed, int(1.5 * capacity) + 16)
+            # A capped expansion never needs more than its cap and one batch.
+            self._allocate(max(needed, min(grown, self.expansion.limit() + n_new)), self.dtype)
+
+    def _set_conditioning_limit(self) -> None:
+        if self.dtype == np.float32 and self.compressor.kind == INVERSE:
+            self.compressor = self.compressor._replace(conditioning_limit=_FLOAT32_CONDITIONING)
+
+    # -- safer paths ----------------------------------------------------------------------------
+
+    def use_safer_path(self) -> None:
+        """Go to float64, or from the explicit inverse to its triangular root."""
+        if self.dtype == np.float32:
+            self._to_float64()
+        else:
+            self._to_triangular()
+        self._last = None
+
+    def _to_float64(self) -> None:
+        self._last = None
+        self.compressor = self.expansion.compressor(self.kernel)
+        self._allocate(self.arrays.points.shape[0], np.dtype(np.float64))
+        if self.compressor.kind == INVERSE:
+            # The float32 inverse is only good to 1e-6: rebuild it, as the root and then its square.
+            self._rebuild_root()
+            root = np.tril(self.arrays.inverse[: self.size, : self.size])
+            self.arrays.inverse[: self.size, : self.size] = root.T @ root
+            worst = worst_conditioning(self.arrays, self.size)
+            if worst > self.compressor.conditioning_limit:
+                self._to_triangular()
+
+    def _to_triangular(self) -> None:
+        warnings.warn(
+            "The Gram matrix of the dictionary became ill-conditioned: some points are nearly "
+            "linear combinations of others. A slower path that stays accurate took over. A larger "
+            "`tolerance`, a shorter length scale or a cap (`max_size`) keeps points apart.",
+            ConditioningWarning,
+            stacklevel=2,
+        )
+        self.compressor = self.compressor._replace(kind=TRIANGULAR)
+        self._rebuild_root()
+
+    def _rebuild_root(self) -> None:
+        """Factorise the Gram matrix afresh; dependent points are absorbed."""
+        n = self.size
+        points = self.arrays.points[:n].copy()
+        new = Newcomers(
+            points, np.zeros((n, 0)), self.kernel(points), self.arrays.weights[:n].copy()
+        )
+        limits = self.limits(-1.0)._replace(max_size=n)
+        self.size, _ = triangular_step(self.arrays, 0, new, limits)
+
+    # -- outputs and state ----------------------------------------------------------------------
+
+    def map_outputs(self, mixing: Array) -> None:
+        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Column j tells how the new output j is made of the old ones.
+        """
+        old = self.arrays.weights
+        blocks = [
+            old[:, start : start + self.n_outputs] @ mixing
+            for start in range(0, old.shape[1], self.n_outputs)
+        ]
+        self.n_outputs = mixing.shape[1]
+        self.arrays = self.arrays._replace(weights=np.ascontiguousarray(np.hstack(blocks)))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that a step changes, copied; for :meth:`restore`."""
+        n = self.size
+        arrays = {
+            "points": self.arrays.points[:n].copy(),
+            "self_kernel": self.arrays.self_kernel[:n].copy(),
+            "weights": self.arrays.weights[:n].copy(),
+        }
+        if self.expansion.needs_inverse:
+            arrays["inverse"] = self.arrays.inverse[:n, :n][np.tril_indices(n)]
+        numbers = {
+            "oldest": self.oldest,
+            "scale": self.scale,
+            "n_steps": self.n_steps,
+            "kind": self.compressor.kind,
+            "n_outputs": self.n_outputs,
+            "was_float32": bool(self._was_float32),
+        }
+        return {"numbers": numbers, "arrays": arrays}
+
+    def _possible_kinds(self) -> set[int]:
+        own = self.expansion.compressor(self.kernel).kind
+        return {own, TRIANGULAR} if own == INVERSE else {own}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
+        arrays, numbers = state["arrays"], state["numbers"]
+        points, weights = arrays["points"], arrays["weights"]
+        n = points.shape[0]
+        n_columns = numbers["n_outputs"] * (1 if self.averaging is None else 2)
+        packed = arrays.get("inverse")
+        fits = (
+            points.shape == (n, self.n_features)
+            and points.dtype in _ABSORB
+            and arrays["self_kernel"].shape == (n,)
+            and weights.shape == (n, n_columns)
+            and arrays["self_kernel"].dtype == weights.dtype == np.float64
+            and (packed is not None) == self.expansion.needs_inverse
+            and (packed is None or packed.shape == (n * (n + 1) // 2,))
+            and (packed is None or packed.dtype == points.dtype)
+            and n <= self.expansion.limit()
+            # Compiled code trusts these.
+            and all(type(numbers[k]) is int for k in ("oldest", "n_steps", "n_outputs", "kind"))
+            and 0 <= numbers["oldest"] < max(n, 1)
+            and 0.0 < numbers["scale"] < np.inf
+            and numbers["n_steps"] >= 0
+            and numbers["n_outputs"] >= 1
+            and numbers["kind"] in self._possible_kinds()
+        )
+        if not fits:
+            raise ValueError("The arrays of the kernel expansion do not fit together.")
+        self.n_outputs = numbers["n_outputs"]
+        self.size = 0
+        self._allocate(n, points.dtype)
+        self.size = n
+        self.arrays.points[:] = points
+        self.arrays.self_kernel[:] = arrays["self_kernel"]
+        self.arrays.weights[:] = weights
+        if packed is not None:
+            self.arrays.inverse[np.tril_indices(n)] = packed
+        self.oldest, self.scale = numbers["oldest"], numbers["scale"]
+        self.n_steps, self._was_float32 = numbers["n_steps"], numbers["was_float32"]
+        self.compressor = self.expansion.compressor(self.kernel)._replace(kind=numbers["kind"])
+        self._set_conditioning_limit()
+        self._last = None

@@ -1,0 +1,73 @@
+"""Cholesky factors and triangular solves for matrices of a few dozen rows, in compiled code.
+
+A LAPACK call costs more than the work at this size, and the solves act on rows in place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["cholesky", "dot", "lower_solve", "lower_transpose_solve"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def dot(a: Floats, b: Floats) -> float:
+    """Inner product summed in float64 (the order of summation is the compiler's)."""
+    total = 0.0
+    for i in range(a.size):
+        total += np.float64(a[i]) * np.float64(b[i])
+    return total
+
+
+@njit(cache=True)
+def cholesky(matrix: Array) -> tuple[Array, bool]:
+    """Lower Cholesky factor of a small matrix, and whether it is positive definite."""
+    n = matrix.shape[0]
+    factor = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i > j:
+                factor[i, j] = total / factor[j, j]
+            elif total > 0.0:
+                factor[i, i] = np.sqrt(total)
+            else:
+                return factor, False
+    return factor, True
+
+
+@njit(cache=True)
+def lower_solve(factor: Array, rows: Floats) -> None:
+    """Overwrite ``rows`` with ``factor**-1 @ rows``, ``factor`` being lower triangular."""
+    n, width = rows.shape
+    for i in range(n):
+        for k in range(i):
+            c = factor[i, k]
+            if c != 0.0:
+                for j in range(width):
+                    rows[i, j] -= c * rows[k, j]
+        inverse = 1.0 / factor[i, i]
+        for j in range(width):
+            rows[i, j] *= inverse
+
+
+@njit(cache=True)
+def lower_transpose_solve(factor: Array, rows: Floats) -> None:
+    """Overwrite ``rows`` with ``factor.T**-1 @ rows``, ``factor`` being lower triangular."""
+    n, width = rows.shape
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            c = factor[k, i]
+            if c != 0.0:
+                for j in range(width):
+                    rows[i, j] -= c * rows[k, j]
+        inverse = 1.0 / factor[i, i]
+        for j in range(width):
+            rows[i, j] *= inverse

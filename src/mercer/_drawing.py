@@ -1,0 +1,204 @@
+"""What all pictures share: colour-blind safe colours, axes, and the style of a report's figures.
+
+Only functions import matplotlib, which is an optional dependency.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "FAINT",
+    "INK",
+    "MARKERS",
+    "PALETTE",
+    "PAPER",
+    "THEMED",
+    "draw_legend",
+    "foreground",
+    "format_number",
+    "literal_text",
+    "new_axes",
+    "report_axes",
+    "report_style",
+    "require_matplotlib",
+    "subsample",
+    "tidy",
+]
+
+# Okabe and Ito's colours without black and with yellow last: it is faint on white.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
+# Six shapes and seven colours repeat together only after 42 classes.
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+# Colours of report figures that follow the reader's light or dark theme (see report.py). They
+# are used for nothing else, so that replacing them in the SVG text is safe.
+INK, PAPER, FAINT = "#1f2a36", "#fdfefe", "#a9b2bc"
+THEMED = "mercer-themed"
+
+
+def require_matplotlib() -> None:
+    """Raise an ``ImportError`` that names the extra if matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "Drawing needs matplotlib, which is not installed. Install it with "
+            '`pip install "mercer[cli]"`.'
+        ) from error
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    """Return ``ax``, or the axes of a new pyplot figure for ``None``."""
+    require_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(layout="constrained")
+    return ax
+
+
+def tidy(ax: Axes, *, grid: bool = True) -> None:
+    """Keep only what helps to read values: two spines and faint horizontal lines."""
+    ax.spines[["top", "right"]].set_visible(False)
+    if grid:
+        ax.set_axisbelow(True)
+        ax.grid(axis="y", linewidth=0.6, alpha=0.45)
+
+
+def foreground(ax: Axes) -> Any:
+    """Colour of the text of ``ax``: marks that must stand out in any theme use it."""
+    return ax.xaxis.label.get_color()
+
+
+def _legend_columns(labels: list[str], width: int) -> int:
+    """Find how many columns of a legend fit in the width of so many letters.
+
+    Examples
+    --------
+    >>> _legend_columns(["short", "name"], width=40), _legend_columns(["x" * 30] * 2, width=40)
+    (2, 1)
+    """
+    lengths = [len(label) + 5 for label in labels]  # a handle and its gaps take five letters' room
+    for n in range(len(labels), 1, -1):
+        # matplotlib fills columns as array_split does: the first ones take what is left over.
+        if sum(max(column) for column in np.array_split(lengths, n)) <= width:
+            return n
+    return 1
+
+
+def draw_legend(ax: Axes, width: int = 62) -> None:
+    """Draw the legend above ``ax``, where it hides no data, unless nothing is labelled."""
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        ax.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.01),
+            borderaxespad=0.0,
+            ncols=_legend_columns(labels, width),
+            frameon=False,
+            handlelength=1.4,
+            columnspacing=1.2,
+            handletextpad=0.5,
+        )
+
+
+def literal_text(value: Any, max_length: int = 24) -> str:
+    r"""Text of ``value`` that matplotlib draws as it stands, without reading ``$`` as mathematics.
+
+    Examples
+    --------
+    >>> print(literal_text("cost in $"))
+    cost in \$
+    >>> literal_text("a very long name of a class", max_length=12)
+    'a very long…'
+    """
+    text = " ".join(str(value).split())
+    if len(text) > max_length:
+        text = text[: max_length - 1].rstrip() + "…"
+    return text.replace("$", r"\$")
+
+
+def format_number(value: Any) -> str:
+    """Short text for a table or caption: four significant digits, thousands grouped.
+
+    Examples
+    --------
+    >>> [format_number(v) for v in (12000, 0.123456, 1234567.8, True, None, "text")]
+    ['12,000', '0.1235', '1,234,568', 'yes', 'none', 'text']
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, numbers.Integral):
+        return f"{int(value):,}"
+    if isinstance(value, numbers.Real):
+        number = float(value)
+        return f"{number:,.0f}" if 1e4 <= abs(number) < 1e12 else f"{number:.4g}"
+    return str(value)
+
+
+def subsample(n_rows: int, max_rows: int) -> NDArray[np.intp]:
+    """Return indices of at most ``max_rows`` of ``n_rows`` rows: an even draw, always the same.
+
+    Examples
+    --------
+    >>> subsample(3, 10)
+    array([0, 1, 2])
+    >>> len(subsample(1000, 10))
+    10
+    """
+    if n_rows <= max_rows:
+        return np.arange(n_rows)
+    # Not every n-th row: that would alias with periodic data.
+    return np.sort(np.random.default_rng(0).choice(n_rows, size=max_rows, replace=False))
+
+
+@contextmanager
+def report_style() -> Iterator[None]:
+    """Draw in the report's own style, whatever the user's matplotlib settings are."""
+    require_matplotlib()
+    import matplotlib.style
+
+    style = {
+        "axes.edgecolor": FAINT,
+        "axes.facecolor": PAPER,
+        "axes.labelcolor": INK,
+        "axes.titlecolor": INK,
+        "figure.facecolor": PAPER,
+        "font.size": 9.5,
+        "grid.color": FAINT,
+        "legend.fontsize": 9.0,
+        "text.color": INK,
+        "xtick.color": FAINT,
+        "xtick.labelcolor": INK,
+        "ytick.color": FAINT,
+        "ytick.labelcolor": INK,
+    }
+    with matplotlib.style.context(["default", style]):
+        yield
+
+
+def report_axes(*, height: float = 3.4) -> tuple[Figure, Axes]:
+    """Return a new report figure, free of pyplot, and its axes; width 5 in, ``height`` in inches.
+
+    Its size makes the text legible both on a phone and beside a second figure on a desk.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0, height), layout="constrained")
+    figure.set_gid(THEMED)
+    return figure, figure.subplots()

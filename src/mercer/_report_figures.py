@@ -1,0 +1,336 @@
+"""The standard figures of a report: how a run went, and how the model does on held-out rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._drawing import (
+    FAINT,
+    INK,
+    PALETTE,
+    draw_legend,
+    format_number,
+    literal_text,
+    report_axes,
+    report_style,
+    subsample,
+    tidy,
+)
+from mercer._fitted import final_model, output_labels
+from mercer.display import (
+    DecisionSurfaceDisplay,
+    LearningCurveDisplay,
+    ModelOrderDisplay,
+    RegressionCurveDisplay,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Captioned = tuple[str, "Figure"]
+
+__all__ = ["figures_for"]
+
+# A curve or cloud of more points looks the same and only makes the file larger.
+_MAX_POINTS = 1500
+_MAX_CURVES = len(PALETTE)
+# Above this many classes the numbers and names in a confusion matrix cannot be read.
+_MAX_NAMED_CLASSES = 14
+
+
+def figures_for(
+    estimator: Any, X: Any = None, y: ArrayLike | None = None
+) -> list[tuple[str, Figure]]:
+    """Draw the standard figures of a fitted estimator.
+
+    Always the learning curve and the model order. With held-out rows ``X, y`` also, for a
+    classifier, the confusion matrix, the ROC curve (two classes) and the reliability of its
+    probabilities (if it has any); for a regressor, predicted against true values and the
+    residuals; for a novelty detector, the scores. Models of one or two inputs show the learned
+    function itself. Figures are free of pyplot: nothing is left open.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Model with ``history_``.
+    X : array-like or DataFrame of shape (n_samples, n_features), default=None
+        Rows the model has not learned from.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+        Their classes or targets.
+
+    Returns
+    -------
+    figures : list of (str, matplotlib Figure)
+        Caption and figure, in reading order, as :func:`mercer.report.write_report` takes them.
+        A figure's label describes it in words for readers who cannot see it.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the estimator has learned nothing yet.
+    ImportError
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    mercer.report.write_report : Put the figures on a page.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> run = SimpleNamespace(n_samples=[64, 128], loss=[0.7, 0.3], model_order=[30, 41])
+    >>> for caption, figure in figures_for(SimpleNamespace(history_=run)):
+    ...     print(caption)
+    Learning curve: loss on each row before learning it
+    Model order: size of the model along the stream
+    """
+    with report_style():
+        figures = _run_figures(estimator)
+        if X is None:
+            return figures
+        if hasattr(estimator, "classes_"):
+            if y is not None:
+                figures += _classifier_figures(estimator, X, np.asarray(y))
+        elif hasattr(estimator, "decision_function"):
+            figures.append(_scores(np.asarray(estimator.decision_function(X), dtype=float)))
+        elif y is not None:
+            truth = np.asarray(y, dtype=float)
+            figures += _regressor_figures(
+                estimator, truth, np.asarray(estimator.predict(X), dtype=float)
+            )
+        return figures + _function_figures(estimator, X, y)
+
+
+def _run_figures(estimator: Any) -> list[Captioned]:
+    figure, ax = report_axes()
+    order = ModelOrderDisplay.from_estimator(estimator, ax=ax)
+    figure.set_label(
+        f"Line chart: the model ends with {format_number(order.model_order[-1])} {order.unit} "
+        f"after {format_number(order.n_samples[-1])} rows; at most it had "
+        f"{format_number(order.model_order.max())}."
+    )
+    figures = [("Model order: size of the model along the stream", figure)]
+    if np.isfinite(np.asarray(final_model(estimator).history_.loss, dtype=float)).any():
+        figure, ax = report_axes()
+        curve = LearningCurveDisplay.from_estimator(estimator, ax=ax)
+        finite = curve.loss[np.isfinite(curve.loss)]
+        figure.set_label(
+            f"Line chart: the mean progressive {curve.loss_name} goes from "
+            f"{format_number(finite[0])} to {format_number(finite[-1])} in "
+            f"{format_number(curve.n_samples[-1])} rows."
+        )
+        figures.insert(0, ("Learning curve: loss on each row before learning it", figure))
+    return figures
+
+
+def _classifier_figures(estimator: Any, X: Any, y: NDArray[Any]) -> list[Captioned]:
+    classes = np.asarray(estimator.classes_)
+    figures = [_confusion(classes, y, np.asarray(estimator.predict(X)))]
+    positive = y == classes[-1]
+    binary = len(classes) == 2 and 0 < positive.sum() < len(y)
+    if binary and hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(X), dtype=float)
+        scores = scores if scores.ndim == 1 else scores[:, -1]
+        figures.append(_roc(positive, scores, str(classes[-1])))
+    if hasattr(estimator, "predict_proba"):
+        probability = np.asarray(estimator.predict_proba(X), dtype=float)
+        if len(classes) == 2:
+            of_what = f"class {classes[-1]}"
+            figures.append(_reliability(positive, probability[:, -1], of_what))
+        else:
+            likeliest = probability.argmax(axis=1)
+            hit = classes[likeliest] == y
+            figures.append(_reliability(hit, probability.max(axis=1), "the likeliest class"))
+    return figures
+
+
+def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) -> Captioned:
+    from matplotlib.colors import to_rgba_array
+    from sklearn.metrics import confusion_matrix
+    from sklearn.utils.multiclass import unique_labels
+
+    labels = unique_labels(classes, y, predicted)
+    counts = confusion_matrix(y, predicted, labels=labels)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    n = len(labels)
+    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
+    # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
+    cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
+    cells[..., 3] = 0.04 + 0.71 * shares
+    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > _MAX_NAMED_CLASSES)
+    ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
+    if n <= _MAX_NAMED_CLASSES:
+        names = [literal_text(label, max_length=12) for label in labels]
+        crowded = n > 4 and max(len(name) for name in names) > 3
+        ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)
+        ax.set_yticks(np.arange(n) + 0.5, names)
+        size = 9.5 if n <= 6 else 7.0
+        for i, j in np.ndindex(n, n):
+            text = format_number(counts[i, j])
+            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size)
+    else:
+        ax.set_xticks([])
+        ax.set_yticks([])
+    ax.set_xlabel("Predicted class")
+    ax.set_ylabel("True class")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    right, total = format_number(np.trace(counts)), format_number(len(y))
+    figure.set_label(
+        f"Confusion matrix of {n} classes: {right} of {total} rows are on its diagonal."
+    )
+    return "Confusion matrix: rows of each class, and what they were taken for", figure
+
+
+def _roc(positive: NDArray[np.bool_], scores: Array, name: str) -> Captioned:
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    false_alarms, hits, _ = roc_curve(positive, scores)
+    rows = np.unique(np.linspace(0, len(hits) - 1, min(len(hits), 400)).round().astype(int))
+    area = format_number(float(roc_auc_score(positive, scores)))
+    figure, ax = report_axes(height=3.8)
+    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="chance")
+    label = f"model, area {area}"
+    ax.plot(false_alarms[rows], hits[rows], color=PALETTE[0], linewidth=2.0, label=label)
+    ax.set(aspect="equal", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    ax.set_xlabel("False positive rate")
+    ax.set_ylabel("True positive rate")
+    tidy(ax)
+    draw_legend(ax)
+    figure.set_label(f"ROC curve for class {name}: the area under it is {area}.")
+    return f"ROC curve for class {name}", figure
+
+
+def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
+    from sklearn.calibration import calibration_curve
+
+    # Bins of equally many rows: bins of equal width can be nearly empty, hence very noisy.
+    happened, said = calibration_curve(
+        outcome.astype(int), np.clip(probability, 0.0, 1.0), n_bins=10, strategy="quantile"
+    )
+    figure, ax = report_axes(height=3.8)
+    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+    ax.plot(
+        said, happened, color=PALETTE[0], marker="o", linewidth=2.0, markersize=5, label="model"
+    )
+    ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set_xlabel(literal_text(f"Predicted probability of {of_what}", max_length=48))
+    ax.set_ylabel("Observed fraction")
+    tidy(ax)
+    draw_legend(ax)
+    gap = format_number(float(np.abs(happened - said).max()))
+    figure.set_label(
+        f"Reliability diagram for {of_what}: predicted probabilities and observed fractions "
+        f"differ by at most {gap} in {len(said)} groups of rows."
+    )
+    return f"Reliability of the probability of {of_what}", figure
+
+
+def _regressor_figures(estimator: Any, truth: Array, predicted: Array) -> list[Captioned]:
+    predicted = predicted.reshape(len(predicted), -1)
+    truth = truth.reshape(len(truth), -1)
+    # Several quantiles of one target are columns side by side, and all compare with that target.
+    truth = np.repeat(truth, predicted.shape[1] // truth.shape[1], axis=1)
+    labels = output_labels(estimator, predicted.shape[1])[:_MAX_CURVES]
+    truth, predicted = truth[:, :_MAX_CURVES], predicted[:, :_MAX_CURVES]
+    return [_predicted_and_true(truth, predicted, labels), _residuals(truth, predicted, labels)]
+
+
+def _predicted_and_true(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
+    figure, ax = report_axes(height=3.8)
+    rows = subsample(len(truth), _MAX_POINTS // len(labels))
+    ends = [float(truth.min()), float(truth.max())]
+    ax.plot(ends, ends, color=INK, linewidth=1.0, linestyle="dashed", label="ideal", zorder=3)
+    for j, label in enumerate(labels):
+        name = literal_text(label) if len(labels) > 1 else "held-out row"
+        ax.scatter(
+            truth[rows, j],
+            predicted[rows, j],
+            s=9,
+            color=PALETTE[j],
+            alpha=0.45,
+            linewidths=0,
+            label=name,
+        )
+    ax.set_xlabel("True value")
+    ax.set_ylabel("Predicted value")
+    tidy(ax)
+    draw_legend(ax)
+    correlation = _correlation(truth, predicted)
+    figure.set_label(
+        "Scatter plot of predicted against true values, ideal on the diagonal"
+        + (f"; their correlation is {format_number(correlation)}." if correlation else ".")
+    )
+    return "Predicted against true values", figure
+
+
+def _correlation(truth: Array, predicted: Array) -> float | None:
+    a, b = truth[:, 0] - truth[:, 0].mean(), predicted[:, 0] - predicted[:, 0].mean()
+    scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / scale if scale > 0 and truth.shape[1] == 1 else None
+
+
+def _residuals(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
+    residuals = predicted - truth
+    figure, ax = report_axes()
+    # The outer half per cent would squeeze all others into a few bars; it goes into the end bars.
+    low, high = np.percentile(residuals, [0.5, 99.5])
+    edges = np.linspace(low, high, 41) if high > low else np.linspace(low - 0.5, low + 0.5, 41)
+    for j, label in enumerate(labels):
+        counts, _ = np.histogram(np.clip(residuals[:, j], edges[0], edges[-1]), bins=edges)
+        alone = len(labels) == 1
+        ax.stairs(
+            counts,
+            edges,
+            fill=alone,
+            color=PALETTE[j],
+            linewidth=1.6,
+            label=None if alone else literal_text(label),
+        )
+    ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="dashed")
+    ax.set_xlabel("Residual: predicted minus true value")
+    ax.set_ylabel("Held-out rows")
+    tidy(ax)
+    draw_legend(ax)
+    middle = format_number(float(np.median(residuals)))
+    spread = format_number(float(np.subtract(*np.percentile(residuals, [75, 25]))))
+    figure.set_label(
+        f"Histogram of the residuals: the median is {middle}, the middle half spans {spread}."
+    )
+    return "Residuals: errors on held-out rows, extremes in the end bars", figure
+
+
+def _scores(scores: Array) -> Captioned:
+    figure, ax = report_axes()
+    counts, edges = np.histogram(scores, bins=40)
+    ax.stairs(counts, edges, fill=True, color=PALETTE[0])
+    ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="dashed")
+    ax.set_xlabel("Score: below 0 is novel")
+    ax.set_ylabel("Held-out rows")
+    tidy(ax)
+    share = format_number(100.0 * float(np.mean(scores < 0)))
+    figure.set_label(f"Histogram of the scores: {share} % of the rows are below 0, hence novel.")
+    return "Scores of held-out rows", figure
+
+
+def _function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
+    n_inputs = np.shape(X)[1]
+    classes = getattr(estimator, "classes_", None)
+    scored = hasattr(estimator, "decision_function")
+    if n_inputs == 1 and classes is None and not scored:
+        figure, ax = report_axes()
+        RegressionCurveDisplay.from_estimator(estimator, X, y, ax=ax, max_points=_MAX_POINTS)
+        figure.set_label("Line chart of the prediction over the input, with data and dictionary.")
+        return [("The learned function", figure)]
+    if n_inputs != 2 or (classes is not None and len(classes) < 2):
+        return []
+    if classes is None and not scored and np.size(estimator.predict(X[:1])) > 1:
+        return []  # One map shows one output.
+    figure, ax = report_axes(height=4.0)
+    DecisionSurfaceDisplay.from_estimator(estimator, X, y, ax=ax, max_points=_MAX_POINTS)
+    figure.set_label("Map of the decision over the two inputs, with data and dictionary points.")
+    return [("The learned function, its data and its dictionary", figure)]

@@ -1,0 +1,389 @@
+"""Pictures of a fitted model, in the manner of scikit-learn's ``Display`` objects.
+
+Each class holds the numbers of one picture and draws them with ``plot``; the class methods
+``from_estimator`` and ``from_history`` compute the numbers. A scikit-learn ``Pipeline`` that ends
+in a mercer estimator is accepted wherever an estimator is. Only drawing needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
+
+from mercer._curve_display import RegressionCurveDisplay
+from mercer._drawing import PALETTE, draw_legend, format_number, literal_text, new_axes, tidy
+from mercer._fitted import final_model
+from mercer._surface_display import DecisionSurfaceDisplay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+__all__ = [
+    "DecisionSurfaceDisplay",
+    "HistoryLike",
+    "LearningCurveDisplay",
+    "ModelOrderDisplay",
+    "RegressionCurveDisplay",
+]
+
+
+class HistoryLike(Protocol):
+    """What a picture of a run reads: one-dimensional arrays of equal length, a value a record."""
+
+    @property
+    def n_samples(self) -> NDArray[Any]:
+        """Rows learned when the record was made, increasing."""
+
+    @property
+    def loss(self) -> NDArray[Any]:
+        """Mean test-then-train loss of the rows since the previous record."""
+
+    @property
+    def model_order(self) -> NDArray[Any]:
+        """Dictionary points or random features in the model."""
+
+    @property
+    def compression_error(self) -> NDArray[Any]:
+        """Largest error of a step since the previous record, in the RKHS norm."""
+
+    @property
+    def step_size(self) -> NDArray[Any]:
+        """Step size of the last step."""
+
+
+def _columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
+    """Check that the columns of a history are one-dimensional, of equal length and not empty."""
+    arrays = {name: np.asarray(column, dtype=float) for name, column in columns.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) != 1:
+        raise ValueError(
+            f"The columns of a history must be one-dimensional and equally long, got shapes "
+            f"{shapes}. Pass one value per record in each of them."
+        )
+    if next(iter(shapes.values())) == (0,):
+        raise ValueError(
+            "The history holds no record, so there is nothing to draw. Call `fit` or "
+            "`partial_fit` first."
+        )
+    return list(arrays.values())
+
+
+def _history_of(estimator: Any) -> HistoryLike:
+    model = final_model(estimator)
+    if not hasattr(model, "history_"):
+        raise NotFittedError(
+            f"`{type(model).__name__}` has no `history_`: it has learned nothing yet. Call `fit` "
+            "or `partial_fit` first."
+        )
+    history: HistoryLike = model.history_
+    return history
+
+
+def _loss_name(estimator: Any) -> str:
+    """Readable name of an estimator's loss, "loss" where there is none: SquaredHinge, "auto"."""
+    model = final_model(estimator)
+    loss = getattr(model, "loss_", getattr(model, "loss", None))
+    if loss is None or loss == "auto":
+        return "loss"
+    name = loss if isinstance(loss, str) else type(loss).__name__
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
+    return words if words.endswith("loss") else f"{words} loss"
+
+
+def _label_rows(ax: Axes) -> None:
+    """Label the horizontal axis of a picture over the stream: 10k, 2M rows."""
+    from matplotlib.ticker import EngFormatter
+
+    ax.set_xlabel("Rows learned")
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+class LearningCurveDisplay:
+    """Progressive (test-then-train) loss against the number of rows learned.
+
+    Each row is predicted before it is learned, so the curve measures generalisation as a
+    held-out set would, without one. The faint line is the mean loss of each record's rows; the
+    strong line is the mean over all rows since the first.
+
+    Parameters
+    ----------
+    n_samples : array-like of shape (n_records,)
+        Rows learned at each record, increasing.
+    loss : array-like of shape (n_records,)
+        Mean loss of the rows since the previous record. NaN marks records without a loss.
+    loss_name : str, default="loss"
+        Name for the label of the vertical axis.
+
+    Attributes
+    ----------
+    running_loss : ndarray of shape (n_records,)
+        Mean loss of all rows up to each record.
+    ax_ : matplotlib Axes
+        Axes of the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure of the picture.
+    line_, running_line_ : matplotlib Line2D
+        The faint and the strong line.
+
+    Raises
+    ------
+    ValueError
+        If the columns differ in length, are empty or hold no finite loss.
+
+    See Also
+    --------
+    ModelOrderDisplay : What the accuracy costs in memory.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> display = LearningCurveDisplay(n_samples=[100, 300], loss=[1.0, 0.4])
+    >>> display.running_loss  # (100 * 1.0 + 200 * 0.4) / 300
+    array([1. , 0.6])
+    >>> display.plot(Figure().subplots()).ax_.get_xlabel()
+    'Rows learned'
+    """
+
+    ax_: Axes
+    figure_: Figure
+    line_: Line2D
+    running_line_: Line2D
+
+    def __init__(self, *, n_samples: ArrayLike, loss: ArrayLike, loss_name: str = "loss") -> None:
+        self.n_samples, self.loss = _columns(n_samples=n_samples, loss=loss)
+        self.loss_name = loss_name
+        finite = np.isfinite(self.loss)
+        if not finite.any():
+            raise ValueError(
+                f"The history holds no finite loss in {len(self.loss)} records, so there is no "
+                "curve to draw. Objectives without a loss have no learning curve."
+            )
+        rows = np.where(finite, np.diff(self.n_samples, prepend=0.0), 0.0)
+        with np.errstate(invalid="ignore"):  # 0 / 0 before the first finite loss gives NaN: a gap
+            self.running_loss = np.cumsum(rows * np.where(finite, self.loss, 0.0)) / np.cumsum(rows)
+
+    def plot(self, ax: Axes | None = None, *, log: bool | None = None, **line_kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new pyplot figure if None.
+        log : bool, default=None
+            Logarithmic loss axis. None chooses it where the loss is positive and spans more
+            than a factor of 100.
+        **line_kwargs
+            Passed to ``ax.plot`` for the strong line.
+
+        Returns
+        -------
+        self : LearningCurveDisplay
+        """
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure  # type: ignore[assignment]
+        finite = self.loss[np.isfinite(self.loss)]
+        if log is None:
+            log = bool(finite.min() > 0 and finite.max() > 100 * finite.min())
+        (self.line_,) = self.ax_.plot(
+            self.n_samples,
+            self.loss,
+            color=PALETTE[5],
+            linewidth=0.9,
+            alpha=0.8,
+            label="recent rows",
+        )
+        style = {"color": PALETTE[0], "linewidth": 2.0, "label": "all rows so far", **line_kwargs}
+        (self.running_line_,) = self.ax_.plot(self.n_samples, self.running_loss, **style)
+        if len(self.loss) == 1:  # A line through one point would be invisible.
+            self.running_line_.set_marker("o")
+        if log:
+            self.ax_.set_yscale("log")
+        _label_rows(self.ax_)
+        self.ax_.set_ylabel(literal_text(f"Mean progressive {self.loss_name}", max_length=60))
+        tidy(self.ax_)
+        draw_legend(self.ax_)
+        return self
+
+    @classmethod
+    def from_history(
+        cls,
+        history: HistoryLike,
+        *,
+        loss_name: str = "loss",
+        ax: Axes | None = None,
+        log: bool | None = None,
+        **line_kwargs: Any,
+    ) -> Self:
+        """Draw the learning curve of a run's history; see :meth:`plot` for the other parameters."""
+        display = cls(n_samples=history.n_samples, loss=history.loss, loss_name=loss_name)
+        return display.plot(ax, log=log, **line_kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        loss_name: str | None = None,
+        ax: Axes | None = None,
+        log: bool | None = None,
+        **line_kwargs: Any,
+    ) -> Self:
+        """Draw the learning curve of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with ``history_``, or a Pipeline that ends in one
+            What has been fitted.
+        loss_name : str, default=None
+            Name for the label; the estimator's loss if None.
+        ax, log, **line_kwargs
+            As in :meth:`plot`.
+
+        Returns
+        -------
+        display : LearningCurveDisplay
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator has learned nothing yet.
+        """
+        name = _loss_name(estimator) if loss_name is None else loss_name
+        return cls.from_history(
+            _history_of(estimator), loss_name=name, ax=ax, log=log, **line_kwargs
+        )
+
+
+class ModelOrderDisplay:
+    """Number of dictionary points (or random features) against the number of rows learned.
+
+    A curve that levels off shows a model of bounded memory; one that still climbs at the end
+    shows that the stream still brought something new, or that the compression is too weak.
+
+    Parameters
+    ----------
+    n_samples : array-like of shape (n_records,)
+        Rows learned at each record, increasing.
+    model_order : array-like of shape (n_records,)
+        Size of the model at each record.
+    unit : str, default="dictionary points"
+        What the model order counts.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure of the picture.
+    line_ : matplotlib Line2D
+        The curve.
+
+    Raises
+    ------
+    ValueError
+        If the columns differ in length or are empty.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> display = ModelOrderDisplay(n_samples=[100, 300], model_order=[40, 52])
+    >>> display.plot(Figure().subplots()).ax_.get_ylabel()
+    'Model order (dictionary points)'
+    """
+
+    ax_: Axes
+    figure_: Figure
+    line_: Line2D
+
+    def __init__(
+        self, *, n_samples: ArrayLike, model_order: ArrayLike, unit: str = "dictionary points"
+    ) -> None:
+        self.n_samples, self.model_order = _columns(n_samples=n_samples, model_order=model_order)
+        self.unit = unit
+
+    def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
+        """Draw the curve, with its last value written at its end.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new pyplot figure if None.
+        **line_kwargs
+            Passed to ``ax.plot``.
+
+        Returns
+        -------
+        self : ModelOrderDisplay
+        """
+        self.ax_ = new_axes(ax)
+        from matplotlib.ticker import MaxNLocator
+
+        self.figure_ = self.ax_.figure  # type: ignore[assignment]
+        style = {"color": PALETTE[0], "linewidth": 2.0, **line_kwargs}
+        (self.line_,) = self.ax_.plot(self.n_samples, self.model_order, **style)
+        if len(self.model_order) == 1:
+            self.line_.set_marker("o")
+        self.ax_.annotate(
+            format_number(int(self.model_order[-1])),
+            (self.n_samples[-1], self.model_order[-1]),
+            xytext=(-2, 4),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+        )
+        self.ax_.set_ylim(0, max(1.0, 1.15 * float(self.model_order.max())))
+        self.ax_.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _label_rows(self.ax_)
+        self.ax_.set_ylabel(literal_text(f"Model order ({self.unit})", max_length=60))
+        tidy(self.ax_)
+        return self
+
+    @classmethod
+    def from_history(
+        cls,
+        history: HistoryLike,
+        *,
+        unit: str = "dictionary points",
+        ax: Axes | None = None,
+        **line_kwargs: Any,
+    ) -> Self:
+        """Draw the model order of a run's history; see :meth:`plot` for the other parameters."""
+        display = cls(n_samples=history.n_samples, model_order=history.model_order, unit=unit)
+        return display.plot(ax, **line_kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, unit: str | None = None, ax: Axes | None = None, **line_kwargs: Any
+    ) -> Self:
+        """Draw the model order of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with ``history_``, or a Pipeline that ends in one
+            What has been fitted.
+        unit : str, default=None
+            What the model order counts. None means dictionary points for a model with a
+            ``dictionary_``, random features for one without.
+        ax, **line_kwargs
+            As in :meth:`plot`.
+
+        Returns
+        -------
+        display : ModelOrderDisplay
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator has learned nothing yet.
+        """
+        history = _history_of(estimator)
+        if unit is None:
+            sparse = hasattr(final_model(estimator), "dictionary_")
+            unit = "dictionary points" if sparse else "random features"
+        return cls.from_history(history, unit=unit, ax=ax, **line_kwargs)

@@ -176,16 +176,26 @@ def test_exact_duplicates_are_absorbed_without_error(dtype):
 def test_an_ill_conditioned_dictionary_goes_to_the_square_root_and_keeps_the_promise():
     rng = np.random.default_rng(2)
     f = KernelExpansion(Gaussian(3.0), KOMP(tolerance=1e-5), 1, 1)
-    with pytest.warns(ConditioningWarning, match="ill-conditioned"):
-        for _ in range(40):
-            X, coefficients = rng.uniform(-1, 1, size=(4, 1)), rng.normal(size=(4, 1))
-            before = f.dictionary, f.coefficients
-            tracked = f.add(X, coefficients, 1e-5)
-            points, weights = np.vstack([before[0], X]), np.vstack([before[1], coefficients])
-            true = exact_distance(points, weights, f.dictionary, f.coefficients, 3.0)
-            assert tracked <= 1e-5
-            assert true <= 1.001e-5
+    for _ in range(40):
+        X, coefficients = rng.uniform(-1, 1, size=(4, 1)), rng.normal(size=(4, 1))
+        before = f.dictionary, f.coefficients
+        tracked = f.add(X, coefficients, 1e-5)
+        points, weights = np.vstack([before[0], X]), np.vstack([before[1], coefficients])
+        true = exact_distance(points, weights, f.dictionary, f.coefficients, 3.0)
+        assert tracked <= 1e-5
+        assert true <= 1.001e-5
     assert f.promoted == "triangular"
+
+
+def test_a_large_ill_conditioned_dictionary_warns_once():
+    f = KernelExpansion(Gaussian(0.05), KOMP(tolerance=0.0), 1, 1)
+    grid = np.arange(400.0)[:, None]
+    f.add(grid, np.ones((400, 1)), 0.0)
+    with pytest.warns(ConditioningWarning, match="401 dictionary points") as caught:
+        f.add(np.array([[7.0 + 1e-4]]), np.ones((1, 1)), 0.0)
+        f.add(np.array([[9.0 + 1e-4]]), np.ones((1, 1)), 0.0)
+    assert f.promoted == "triangular"
+    assert len(caught) == 1
 
 
 def test_float32_gives_way_to_float64_when_the_tolerance_is_too_fine_for_it():

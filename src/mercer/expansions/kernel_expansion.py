@@ -33,6 +33,8 @@ Floats = NDArray[np.floating]
 _CHUNK = 1 << 22
 # Newcomers closer than this to the span of the rest (squared, relative to k(x, x)) are absorbed.
 _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
+# Above this model order the square-root path is slow enough to tell the user.
+_NOTICEABLE = 300
 # A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
 _FLOAT32_CONDITIONING = 3e2
 
@@ -248,6 +250,8 @@ class KernelExpansion:
             self._was_float32 = dtype == np.float32
             return
         n = self.size
+        if n == 0:
+            return  # the old arrays may have been of other outputs
         for mine, theirs in zip(self.arrays[:3], old[:3], strict=True):
             mine[:n] = theirs[:n]
         if square:
@@ -290,13 +294,15 @@ class KernelExpansion:
                 self._to_triangular()
 
     def _to_triangular(self) -> None:
-        warnings.warn(
-            "The Gram matrix of the dictionary became ill-conditioned: some points are nearly "
-            "linear combinations of others. A slower path that stays accurate took over. A larger "
-            "`tolerance`, a shorter length scale or a cap (`max_size`) keeps points apart.",
-            ConditioningWarning,
-            stacklevel=2,
-        )
+        if self.size > _NOTICEABLE:
+            warnings.warn(
+                f"The Gram matrix of the {self.size} dictionary points became ill-conditioned: "
+                "some are nearly linear combinations of others. A slower path that stays accurate "
+                "took over. A larger `tolerance`, a shorter length scale or a smaller `max_size` "
+                "keeps points apart.",
+                ConditioningWarning,
+                stacklevel=2,
+            )
         self.compressor = self.compressor._replace(kind=TRIANGULAR)
         self._rebuild_root()
 

@@ -1,0 +1,348 @@
+"""What the prediction estimators share: checking, set-up and the passes over the data."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer._threads import one_blas_thread
+from mercer._validation import check_choice, check_integer, check_real
+from mercer.expansions import as_expansion
+from mercer.history import History
+from mercer.kernels import Kernel, as_kernel
+from mercer.learner import AutomaticStep, Learner
+from mercer.losses import Loss
+from mercer.objectives import Pointwise
+from mercer.schedules import as_schedule
+
+__all__ = ["KernelEstimator", "Progress"]
+
+Array = NDArray[np.float64]
+
+_SAMPLE = 1000  # rows looked at for length scales and step sizes
+_EIGEN_SAMPLE = 500
+_CHUNK = 8192  # rows between two reports of progress
+# Factor of the automatic step for classification losses with bounded slopes; averaging takes the
+# noise of such steps away again (docs/benchmarks.md, defaults).
+_BOLDNESS = 4.0
+_AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
+
+
+class Progress(NamedTuple):
+    """What a callback of ``fit`` is given after every few thousand rows."""
+
+    n_samples: int  # rows learned so far
+    n_total: int  # rows that this fit will learn, over all passes
+    loss: float  # mean progressive loss of the latest window
+    model_order: int
+    seconds: float  # since the start of the fit
+    rows_per_second: float
+
+
+class KernelEstimator(BaseEstimator):
+    """Base of the classifier and the regressor; not for direct use."""
+
+    learner_: Learner
+    loss_: Loss
+
+    # -- what subclasses define -----------------------------------------------------------------
+
+    def _encode(self, y: Any, loss: Loss) -> Array:
+        raise NotImplementedError
+
+    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _meet_targets(self, y: Any, *, reset: bool) -> None:
+        """Learn what must be known of the targets (classes, number of outputs)."""
+        raise NotImplementedError
+
+    def _n_scores(self) -> int:
+        raise NotImplementedError
+
+    def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
+        return sample_weight
+
+    # -- fitting --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> Self:
+        """Learn from all rows, ``n_passes`` times, starting afresh.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs; float32 is kept and computed in, all else becomes float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; they multiply the loss.
+        callback : callable, default=None
+            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data.
+        mercer.exceptions.DivergenceError
+            If the step size is too large for the data.
+        """
+        self._check_parameters()
+        for name in ("_row_names", "_row_targets"):
+            self.__dict__.pop(name, None)
+        X, y = self._check_targets(X, y, reset=True)
+        sample_weight = _check_weights(sample_weight, X.shape[0])
+        if not sample_weight.any():
+            raise ValueError("`sample_weight` is zero for all rows, so there is nothing to fit.")
+        self._meet_targets(y, reset=True)
+        generator = check_random_state(self.random_state)
+        n = X.shape[0]
+        self._start(X[_sample_of(n, generator)], generator)
+        targets = self._encode(y, self.loss_)
+        weights = self._row_weights(y, sample_weight, all_rows=True)
+        # A pass goes on where the last one left off: with a batch at least, so that a last batch
+        # that is short never stands alone. The learner scales it as one of many.
+        chunk = max(1, _CHUNK // self.batch_size) * self.batch_size
+        report = _Reporter(self.learner_, n * self.n_passes, callback, self.verbose)
+        waiting = np.empty(0, np.int64)
+        with one_blas_thread():
+            for number in range(1, self.n_passes + 1):
+                order = generator.permutation(n) if self.shuffle else np.arange(n)
+                order = np.concatenate([waiting, order])
+                n_left = self.batch_size + order.size % self.batch_size
+                end = order.size if number == self.n_passes else max(order.size - n_left, 0)
+                stops = [*range(chunk, end - self.batch_size + 1, chunk), end] if end else []
+                for start, stop in zip([0, *stops], stops, strict=False):
+                    rows = order[start:stop]
+                    self.learner_.learn(X[rows], targets[rows], weights[rows], protect=False)
+                    if report(rows.size):
+                        return self
+                waiting = order[end:]
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        first = "learner_" not in self.__dict__
+        self._check_parameters()
+        before = dict(self.__dict__)
+        undo = None
+        try:
+            X, y = self._check_targets(X, y, reset=first)
+            sample_weight = _check_weights(sample_weight, X.shape[0])
+            undo = None if first else self._before_targets(y)
+            self._meet_targets(y, reset=first)
+            if first:
+                generator = check_random_state(self.random_state)
+                self._start(X[_sample_of(X.shape[0], generator)], generator)
+            else:
+                step = self._step(self.learner_.automatic)
+                self.learner_.tune(step, float(self.regularization), self.batch_size)
+            targets = self._encode(y, self.loss_)
+            weights = self._row_weights(y, sample_weight, all_rows=False)
+            with one_blas_thread():
+                self.learner_.learn(X, targets, weights)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            self._undo_targets(undo)
+            raise
+        return self
+
+    def _before_targets(self, y: Any) -> Any:
+        """Return what :meth:`_undo_targets` needs if these targets change the model's outputs."""
+        return None
+
+    def _undo_targets(self, undo: Any) -> None:
+        pass
+
+    # -- set-up ---------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_integer("batch_size", self.batch_size, low=1)
+        check_integer("n_passes", self.n_passes, low=1)
+        check_real("regularization", self.regularization, low=0.0)
+        check_choice("average", self.average, tuple(_AVERAGING))
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"`shuffle` must be True or False, got {self.shuffle!r}.")
+        if not isinstance(self.step_size, str):
+            as_schedule(self.step_size)
+        else:
+            check_choice("step_size", self.step_size, ("auto",))
+
+    def _start(self, sample: Any, generator: np.random.RandomState) -> None:
+        """Fill in all numbers from a sample of rows and set up f = 0."""
+        kernel = as_kernel(self.kernel).resolve(sample, generator)
+        self._set_up(kernel, _automatic_step(kernel, sample, self.loss_), sample.dtype)
+
+    def _set_up(self, kernel: Kernel, automatic: AutomaticStep, dtype: Any) -> None:
+        expansion = as_expansion(self.expansion)
+        function = expansion.start(
+            kernel, self.n_features_in_, self._n_scores(), dtype, _AVERAGING[self.average]
+        )
+        step = self._step(automatic)
+        self.kernel_ = kernel
+        self.learner_ = Learner(
+            Pointwise(self.loss_),
+            function,
+            step,
+            float(self.regularization),
+            self.batch_size,
+            automatic,
+        )
+
+    def _step(self, automatic: AutomaticStep) -> Any:
+        return automatic if isinstance(self.step_size, str) else as_schedule(self.step_size)
+
+    # -- fitted attributes ----------------------------------------------------------------------
+
+    @property
+    def dictionary_(self) -> NDArray[np.floating]:
+        """Dictionary points, shape (model_order_, n_features_in_)."""
+        return self._fitted().function.dictionary
+
+    @property
+    def coefficients_(self) -> Array:
+        """Coefficients of f(x) = sum_i coefficients_[i] k(d_i, x), (model_order_, n_outputs)."""
+        return self._fitted().function.coefficients
+
+    @property
+    def model_order_(self) -> int:
+        """Number of dictionary points."""
+        return self._fitted().function.size
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned so far, counting every pass."""
+        return self._fitted().n_samples
+
+    @property
+    def history_(self) -> History:
+        """Progressive loss, model order and compression error over the stream."""
+        return self._fitted().history
+
+    def _fitted(self) -> Learner:
+        learner: Learner | None = self.__dict__.get("learner_")
+        if learner is None:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        return learner
+
+    def _scores(self, X: Any) -> Array:
+        """Values of f at checked inputs, shape (n, n_outputs)."""
+        check_is_fitted(self, "learner_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        with one_blas_thread():
+            return self.learner_.function.evaluate(X)
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file: data only, check-summed, atomically replaced.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there
+            bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If a part (a user's function, say) cannot be stored without code.
+        OSError
+            If the file cannot be written.
+        """
+        from mercer.model_file import save_model
+
+        save_model(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _check_weights(sample_weight: Any, n_rows: int) -> Array:
+    """Weights of the rows as an array; all 1 for None."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"`sample_weight` must have shape ({n_rows},), one weight per row, got {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
+        raise ValueError(
+            "`sample_weight` must be finite and not negative: it has NaN, infinite or negative "
+            "values. A negative weight would drive the function away from its target."
+        )
+    return weights
+
+
+def _sample_of(n: int, generator: np.random.RandomState) -> Any:
+    if n <= _SAMPLE:
+        return slice(None)
+    return np.sort(generator.choice(n, _SAMPLE, replace=False))
+
+
+def _automatic_step(kernel: Kernel, sample: Any, loss: Loss) -> AutomaticStep:
+    few = sample[:_EIGEN_SAMPLE]
+    gram = np.asarray(kernel(few), dtype=np.float64)
+    largest = kernel.bound if kernel.bound is not None else float(np.max(np.diag(gram)))
+    top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
+    curvature = 1.0 if loss.curvature is None else loss.curvature
+    # All rows may be zero for an unbounded kernel; any positive bound will do then.
+    boldness = _BOLDNESS if loss.task == "classification" and loss.lipschitz is not None else 1.0
+    return AutomaticStep(curvature, largest or 1.0, min(max(top, 0.0), largest) or 1.0, boldness)
+
+
+class _Reporter:
+    """Tells the callback, and standard error if asked to, how far the fit has come."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        n_total: int,
+        callback: Callable[[Progress], object] | None,
+        verbose: int,
+    ) -> None:
+        self.learner, self.n_total = learner, n_total
+        self.callback, self.verbose = callback, verbose
+        self.start = time.perf_counter()
+        self.done = 0
+        self.losses = 0.0
+
+    def __call__(self, n_rows: int) -> bool:
+        self.done += n_rows
+        if self.callback is None and not self.verbose:
+            return False
+        seconds = time.perf_counter() - self.start
+        progress = Progress(
+            self.done,
+            self.n_total,
+            float(self.learner.history.loss[-1]),
+            self.learner.function.size,
+            seconds,
+            self.done / max(seconds, 1e-9),
+        )
+        if self.verbose:
+            sys.stderr.write(
+                f"{progress.n_samples}/{progress.n_total} rows  loss {progress.loss:.4f}  "
+                f"model order {progress.model_order}  {progress.rows_per_second:,.0f} rows/s\n"
+            )
+        return bool(self.callback(progress)) if self.callback is not None else False

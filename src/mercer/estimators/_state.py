@@ -1,0 +1,126 @@
+"""Fitted estimators as nested dicts of plain data, and back."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._component import from_config, to_config
+from mercer._validation import check_real
+from mercer.kernels import Kernel
+from mercer.learner import AutomaticStep
+from mercer.losses import Loss
+
+__all__ = ["StoredEstimator", "labels_from_state", "labels_to_state"]
+
+
+class StoredEstimator:
+    """``to_state`` and ``from_state`` of the kernel estimators."""
+
+    def to_state(self: Any) -> dict[str, Any]:
+        """Everything that prediction and further learning need, as plain data.
+
+        Returns
+        -------
+        state : dict
+            Nested; holds arrays, numbers, text, lists and None.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not fitted, or a part cannot be stored without code.
+        """
+        if "learner_" not in self.__dict__:
+            raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        params = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator's state is of no use to a fitted model
+        names = getattr(self, "feature_names_in_", None)
+        automatic = self.learner_.automatic
+        return {
+            "params": {name: to_config(value) for name, value in params.items()},
+            "kernel": to_config(self.kernel_),
+            "loss": to_config(self.loss_),
+            "automatic": [
+                automatic.curvature,
+                automatic.bound,
+                automatic.top_eigenvalue,
+                automatic.boldness,
+            ],
+            "n_features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "row_names": self.__dict__.get("_row_names"),
+            "targets": self._targets_to_state(),
+            "learner": self.learner_.snapshot(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild an estimator; it predicts and goes on learning as if nothing had happened.
+
+        Parameters
+        ----------
+        state : dict
+            From :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
+        model._check_parameters()
+        kernel, loss = from_config(state["kernel"]), from_config(state["loss"])
+        if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+            raise ValueError("the kernel is of the wrong kind or lacks numbers")
+        if not isinstance(loss, Loss) or loss.task != model._task:
+            raise ValueError("the loss is of the wrong kind")
+        model.n_features_in_ = int(state["n_features"])
+        for name in ("feature_names", "row_names"):
+            if state[name] is not None and len(state[name]) != model.n_features_in_:
+                raise ValueError(f"the {name} do not match the number of features")
+        if state["feature_names"] is not None:
+            model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+        if state["row_names"] is not None:
+            model._row_names = list(state["row_names"])
+        model.loss_ = loss
+        model._targets_from_state(state["targets"])
+        points = state["learner"]["function"]["arrays"]["points"]
+        if points.ndim != 2 or points.shape[1] != model.n_features_in_:
+            raise ValueError("the dictionary does not match the number of features")
+        numbers = [check_real("automatic", v, low=0, open_low=True) for v in state["automatic"]]
+        automatic = AutomaticStep(*numbers)
+        model._set_up(kernel, automatic, points.dtype)
+        model.learner_.restore(state["learner"])
+        if model.learner_.function.n_outputs != model._n_scores():
+            raise ValueError("the number of outputs does not match the targets")
+        return model  # type: ignore[no-any-return]
+
+
+def labels_to_state(labels: NDArray[Any]) -> dict[str, Any]:
+    """Class labels as plain data.
+
+    Raises
+    ------
+    ValueError
+        For labels other than numbers, text and booleans.
+    """
+    values = labels.tolist()
+    if not all(isinstance(value, bool | int | float | str) for value in values):
+        raise ValueError(
+            f"Class labels must be numbers, text or booleans to be stored, got {values[:3]!r}."
+        )
+    return {"dtype": labels.dtype.str, "values": values}
+
+
+def labels_from_state(state: dict[str, Any]) -> NDArray[Any]:
+    """Inverse of :func:`labels_to_state`."""
+    kind = np.dtype(str(state["dtype"]))
+    if kind.kind not in "biufUO" or not isinstance(state["values"], list):
+        raise ValueError("the class labels are of the wrong kind")
+    labels = np.array(state["values"], dtype=kind)
+    if labels.ndim != 1 or labels.size == 0 or not np.array_equal(np.unique(labels), labels):
+        raise ValueError("the class labels are not distinct and sorted")
+    return labels

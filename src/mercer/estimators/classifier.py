@@ -1,0 +1,391 @@
+"""Kernel classification on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from mercer._validation import check_real
+from mercer.estimators._base import Array, KernelEstimator
+from mercer.estimators._rows import ClassifierRows, has_probabilities
+from mercer.estimators._state import StoredEstimator, labels_from_state, labels_to_state
+from mercer.expansions import Expansion
+from mercer.kernels import Kernel
+from mercer.losses import Logistic, Loss, Softmax, as_loss
+from mercer.model_file import storable
+from mercer.objectives import Pointwise
+
+__all__ = ["KernelClassifier"]
+
+
+@storable
+class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelEstimator):
+    r"""Kernel classifier trained on a stream in bounded memory.
+
+    Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
+    functional stochastic gradient descent; the expansion keeps f small. All classes share one
+    dictionary. With the defaults it is POLK with a softmax (two classes: logistic) loss and at
+    most 1,000 points.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="auto"
+        ``"logistic"`` for two classes and ``"softmax"`` for more; or ``"hinge"``,
+        ``"multiclass_hinge"``, ``"squared_hinge"``, ... (:mod:`mercer.losses`). Two-class losses
+        are used one-versus-rest for more classes.
+    kernel : str, Kernel or callable, default="gaussian"
+        Kernel (:mod:`mercer.kernels`).
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``.
+    step_size : float, callable or "auto", default="auto"
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
+        takes a large safe step for the kernel, the loss and the batch size
+        (:class:`mercer.learner.AutomaticStep`).
+    regularization : float, default=1e-6
+        Ridge parameter lambda.
+    batch_size : int, default=32
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step.
+    n_passes : int, default=1
+        Passes of ``fit`` over the data.
+    shuffle : bool, default=True
+        Whether ``fit`` visits the rows of each pass in random order.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class in the loss. ``"balanced"`` weighs classes by the inverse of their
+        frequency; ``partial_fit`` uses the frequencies seen so far.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
+        so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
+        iterate, which is the papers' algorithm and follows drift faster (None).
+    random_state : int, RandomState instance or None, default=None
+        Seed for shuffling and for the sample that automatic choices look at.
+    verbose : int, default=0
+        1 reports progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels seen, sorted.
+    dictionary_ : ndarray of shape (model_order_, n_features_in_)
+        Points of the expansion.
+    coefficients_ : ndarray of shape (model_order_, n_outputs)
+        Coefficients: f(x) = Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+    model_order_ : int
+        Number of points.
+    kernel_ : Kernel
+        The kernel with its numbers resolved.
+    loss_ : Loss
+        The loss in use.
+    n_samples_seen_ : int
+        Rows learned, counting every pass.
+    history_ : History
+        Progressive loss, model order and compression error over the stream.
+    n_features_in_ : int
+        Number of inputs.
+
+    References
+    ----------
+    POLK, Algorithm 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(500, noise=0.1, random_state=0)
+    >>> model = KernelClassifier(n_passes=5, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _task = "classification"
+
+    def __init__(
+        self,
+        loss: str | Loss = "auto",
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        regularization: float = 1e-6,
+        batch_size: int = 32,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        average: str | None = "suffix",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.class_weight = class_weight
+        self.average = average
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from some more rows, in order, ``batch_size`` at a time.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            Labels. Labels not seen before add classes.
+        classes : array-like of shape (n_classes,), default=None
+            Classes that will occur, if known. Optional.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large; the model stays as it was.
+        """
+        self._announced = None if classes is None else np.unique(np.asarray(classes))
+        try:
+            return self._partial_fit(X, y, sample_weight)
+        finally:
+            self.__dict__.pop("_announced", None)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.loss != "auto":
+            as_loss(self.loss, "classification")
+        weight = self.class_weight
+        if weight is not None and weight != "balanced" and not isinstance(weight, dict):
+            raise ValueError(
+                f"`class_weight` must be None, 'balanced' or a dict from label to weight, got "
+                f"{weight!r}."
+            )
+        for label, value in weight.items() if isinstance(weight, dict) else ():
+            check_real(f"class_weight[{label!r}]", value, low=0.0)
+
+    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        if y is None:
+            raise ValueError(
+                "requires y to be passed, but the target y is None: a classifier needs labels."
+            )
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            reset=reset,
+            ensure_min_samples=1,
+        )
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        announced = self.__dict__.get("_announced")
+        if not reset:
+            _check_same_type(y, self.classes_, "the classes learned so far")
+        if announced is not None:
+            _check_same_type(y, announced, "`classes`")
+        return X, y
+
+    # -- classes --------------------------------------------------------------------------------
+
+    def _meet_targets(self, y: Any, *, reset: bool) -> None:
+        announced = self.__dict__.get("_announced")
+        labels = np.unique(y) if announced is None else np.union1d(announced, np.unique(y))
+        if announced is not None and not np.isin(y, announced).all():
+            extra = np.setdiff1d(y, announced)
+            raise ValueError(
+                f"y has labels that are not in `classes`: {extra[:5].tolist()}. Leave `classes` "
+                "out to let new labels add classes."
+            )
+        if reset:
+            self.classes_ = labels
+            self.class_counts_ = np.zeros(labels.size)
+            self.loss_ = self._choose_loss(labels.size)
+            return
+        if np.isin(labels, self.classes_).all():
+            return
+        self._add_classes(np.union1d(self.classes_, labels))
+
+    def _choose_loss(self, n_classes: int) -> Loss:
+        if self.loss == "auto":
+            return Logistic() if n_classes <= 2 else Softmax()
+        return as_loss(self.loss, "classification")
+
+    def _add_classes(self, classes: NDArray[Any]) -> None:
+        old_classes, old_loss = self.classes_, self.loss_
+        new_loss = self._choose_loss(classes.size)
+        places = np.searchsorted(classes, old_classes)
+        mixing = _class_mixing(old_loss, new_loss, places, classes.size)
+        counts = np.zeros(classes.size)
+        counts[places] = self.class_counts_
+        self.classes_, self.loss_, self.class_counts_ = classes, new_loss, counts
+        self.learner_.function.map_outputs(mixing)
+        self.learner_.objective = Pointwise(new_loss)
+        self.learner_.forget_compiled()
+
+    def _before_targets(self, y: Any) -> Any:
+        announced = self.__dict__.get("_announced")
+        known = announced is None or bool(np.isin(announced, self.classes_).all())
+        if known and np.isin(y, self.classes_).all():
+            return None
+        return self.learner_.objective, self.learner_.snapshot()
+
+    def _undo_targets(self, undo: Any) -> None:
+        if undo is not None:
+            self.learner_.objective = undo[0]
+            self.learner_.restore(undo[1])
+
+    def _n_scores(self) -> int:
+        return self.loss_.n_scores(self.classes_.size)
+
+    def _encode(self, y: Any, loss: Loss) -> Array:
+        return loss.encode(np.searchsorted(self.classes_, y), self.classes_.size)
+
+    def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
+        positions = np.searchsorted(self.classes_, y)
+        n_classes = self.classes_.size
+        before = self.class_counts_
+        totals = np.bincount(positions, minlength=n_classes).astype(np.float64)
+        self.class_counts_ = before + totals
+        if self.class_weight is None:
+            return sample_weight
+        if isinstance(self.class_weight, dict):
+            table = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
+            return np.asarray(sample_weight * table[positions])
+        if all_rows:
+            return np.asarray(sample_weight * positions.size / (n_classes * totals[positions]))
+        # Row by row, so that it does not matter how the stream is cut; each class starts at 1, or
+        # the first row of a rare class would weigh as much as all before it.
+        seen = n_classes + before.sum() + np.arange(1, positions.size + 1)
+        own = 1.0 + before[positions] + _count_so_far(positions)
+        return np.asarray(sample_weight * seen / (n_classes * own))
+
+    def _targets_to_state(self) -> dict[str, Any]:
+        return {"classes": labels_to_state(self.classes_), "counts": self.class_counts_}
+
+    def _targets_from_state(self, state: dict[str, Any]) -> None:
+        self.classes_ = labels_from_state(state["classes"])
+        self.class_counts_ = np.array(state["counts"], dtype=np.float64)
+        if self.class_counts_.shape != self.classes_.shape or (self.class_counts_ < 0).any():
+            raise ValueError("the class counts do not match the classes")
+
+    # -- prediction -----------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes the score of ``classes_[1]`` against ``classes_[0]``.
+        """
+        return self._class_scores(self._scores(X))
+
+    def _class_scores(self, scores: Array) -> Array:
+        if self.classes_.size > 2:
+            return scores
+        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels of the rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 1:
+            return np.full(scores.shape[0], self.classes_[0])
+        return np.asarray(self.classes_[self.loss_.decide(scores)])
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, for the losses ``"logistic"`` and ``"softmax"``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self, "learner_")
+        return self._probabilities(self._scores(X))
+
+    def _probabilities(self, scores: Array) -> Array:
+        if self.classes_.size == 1:
+            return np.ones((scores.shape[0], 1))
+        return self.loss_.probabilities(scores)
+
+
+def _class_mixing(
+    old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_classes: int
+) -> Array:
+    """Return the matrix that turns the scores of the old classes into scores of all classes."""
+    n_old = places.size
+    new = np.setdiff1d(np.arange(n_classes), places)
+    mixing = np.zeros((old_loss.n_scores(n_old), new_loss.n_scores(n_classes)))
+    if old_loss.n_scores(n_old) == n_old and not (n_old == 1 and not old_loss.multiclass):
+        mixing[np.arange(n_old), places] = 1.0
+        if not old_loss.multiclass:
+            # One against the rest, all may be negative: 0 would beat them, their mean does not.
+            mixing[:, new] = 1.0 / n_old
+        return mixing
+    # One score speaks for the second class and against the first; a lone class is a first.
+    if mixing.shape[1] == 1:
+        mixing[0, 0] = 1.0 if places[0] == 0 else -1.0
+        return mixing
+    # softmax of (-f/2, f/2) is the logistic of f.
+    half = 0.5 if new_loss.multiclass else 1.0
+    mixing[0, places[0]] = -half
+    if n_old == 2:
+        mixing[0, places[1]] = half
+    return mixing
+
+
+def _check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str) -> None:
+    """Raise ``ValueError`` if one is text and the other numbers: NumPy would compare '1' with 1."""
+    kinds = {labels.dtype.kind, known.dtype.kind}
+    if kinds & {"U", "S"} and kinds & {"b", "i", "u", "f"}:
+        raise ValueError(
+            f"y has labels such as {labels.tolist()[:1]}, of another type than {name} "
+            f"({known[:3].tolist()}): text and numbers cannot be mixed. Convert the labels."
+        )
+
+
+def _count_so_far(positions: NDArray[np.intp]) -> Array:
+    """How often each row's class has occurred up to and with that row."""
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[starts, ordered.size])
+    counts = np.empty(positions.size)
+    counts[order] = np.arange(1, positions.size + 1) - np.repeat(starts, lengths)
+    return counts

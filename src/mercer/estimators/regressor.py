@@ -1,0 +1,217 @@
+"""Kernel regression on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from mercer.estimators._base import Array, KernelEstimator
+from mercer.estimators._rows import RegressorRows
+from mercer.estimators._state import StoredEstimator
+from mercer.expansions import Expansion
+from mercer.kernels import Kernel
+from mercer.losses import Loss, as_loss
+from mercer.model_file import storable
+
+__all__ = ["KernelRegressor"]
+
+
+@storable
+class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEstimator):
+    r"""Kernel regressor trained on a stream in bounded memory.
+
+    Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
+    functional stochastic gradient descent; the expansion keeps f small. All targets share one
+    dictionary. There is no intercept: centre (and scale) the target, for example with
+    :class:`sklearn.compose.TransformedTargetRegressor`.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+        ``"squared"``, ``"absolute_error"``, ``"huber"``, ``"epsilon_insensitive"``,
+        ``"quantile"``, ``"poisson"``, ... (:mod:`mercer.losses`). ``Quantile([0.1, 0.5, 0.9])``
+        predicts several levels at once.
+    kernel : str, Kernel or callable, default="gaussian"
+        Kernel (:mod:`mercer.kernels`).
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``.
+    step_size : float, callable or "auto", default="auto"
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
+        takes a large safe step for the kernel, the loss and the batch size
+        (:class:`mercer.learner.AutomaticStep`).
+    regularization : float, default=1e-6
+        Ridge parameter lambda.
+    batch_size : int, default=32
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step.
+    n_passes : int, default=1
+        Passes of ``fit`` over the data.
+    shuffle : bool, default=True
+        Whether ``fit`` visits the rows of each pass in random order.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
+        so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
+        iterate, which is the papers' algorithm and follows drift faster (None).
+    random_state : int, RandomState instance or None, default=None
+        Seed for shuffling and for the sample that automatic choices look at.
+    verbose : int, default=0
+        1 reports progress on standard error.
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of shape (model_order_, n_features_in_)
+        Points of the expansion.
+    coefficients_ : ndarray of shape (model_order_, n_outputs)
+        Coefficients: f(x) = Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+    model_order_ : int
+        Number of points.
+    kernel_ : Kernel
+        The kernel with its numbers resolved.
+    loss_ : Loss
+        The loss in use.
+    n_samples_seen_ : int
+        Rows learned, counting every pass.
+    history_ : History
+        Progressive loss, model order and compression error over the stream.
+    n_features_in_ : int
+        Number of inputs.
+
+    References
+    ----------
+    POLK, Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(-3, 3, 400)[:, None]
+    >>> model = KernelRegressor(kernel="gaussian", n_passes=20, random_state=0).fit(x, np.sin(x))
+    >>> bool(model.score(x, np.sin(x)) > 0.95)
+    True
+    """
+
+    _task = "regression"
+
+    def __init__(
+        self,
+        loss: str | Loss = "squared",
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        regularization: float = 1e-6,
+        batch_size: int = 32,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        average: str | None = "suffix",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.average = average
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from some more rows, in order, ``batch_size`` at a time.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large; the model stays as it was.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        as_loss(self.loss, "regression")
+
+    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            reset=reset,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=1,
+        )
+        y = np.asarray(y, dtype=np.float64)
+        if not reset:
+            n_targets = 1 if y.ndim == 1 else y.shape[1]
+            if n_targets != self.n_targets_:
+                raise ValueError(
+                    f"y has {n_targets} targets, but the model was started with {self.n_targets_}."
+                )
+        return X, y
+
+    def _meet_targets(self, y: Any, *, reset: bool) -> None:
+        if reset:
+            self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
+            self._flat = y.ndim == 1
+            self.loss_ = as_loss(self.loss, "regression")
+
+    def _n_scores(self) -> int:
+        return self.loss_.n_scores(self.n_targets_)
+
+    def _encode(self, y: Any, loss: Loss) -> Array:
+        targets: Array = loss.encode(y.reshape(-1, self.n_targets_), self.n_targets_)
+        return targets
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _targets_to_state(self) -> dict[str, Any]:
+        return {"n_targets": self.n_targets_, "flat": self._flat}
+
+    def _targets_from_state(self, state: dict[str, Any]) -> None:
+        self.n_targets_, self._flat = int(state["n_targets"]), bool(state["flat"])
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Like the targets that were learned; with several quantile levels (n_samples,
+            n_targets * n_levels), the levels of the first target first.
+        """
+        return self._targets(self._scores(X))
+
+    def _targets(self, scores: Array) -> Array:
+        values = self.loss_.predict(scores)
+        return values[:, 0] if self._flat and values.shape[1] == 1 else values

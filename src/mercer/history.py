@@ -1,0 +1,206 @@
+"""What happened while learning, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["History"]
+
+Array = NDArray[np.float64]
+
+_CAPACITY = 1024
+
+
+class History:
+    """Progressive loss, model order and compression error over the stream.
+
+    Records cover windows of equally many steps. When there are 1,024 of them, neighbours are
+    merged and windows twice as long follow, so memory stays constant on an endless stream.
+
+    Attributes
+    ----------
+    n_samples : ndarray of int64
+        Rows learned up to the end of each window.
+    loss : ndarray
+        Mean loss of the window's rows, each before it was learned (test-then-train).
+    model_order : ndarray of int64
+        Model order at the end of the window.
+    compression_error : ndarray
+        Largest RKHS error of a step's compression in the window.
+    step_size : ndarray
+        Step size at the end of the window.
+    """
+
+    def __init__(self) -> None:
+        self.steps_per_record = 1
+        # Columns: rows in the window, sum of losses, model order, largest error, step size.
+        self._records = np.zeros((_CAPACITY, 5))
+        self._n_records = 0
+        self._open = np.zeros(5)
+        self._open_steps = 0
+
+    def __len__(self) -> int:
+        return self._n_records
+
+    def __repr__(self) -> str:
+        if not self._n_records:
+            return "History(empty)"
+        return (
+            f"History({self._n_records} records, {int(self.n_samples[-1])} rows, "
+            f"loss {self.loss[-1]:.4g}, model order {int(self.model_order[-1])})"
+        )
+
+    def add(
+        self,
+        rows: NDArray[np.int64],
+        losses: Array,
+        model_orders: NDArray[np.int64],
+        errors: Array,
+        step_sizes: Array,
+    ) -> None:
+        """Record steps.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_steps,)
+            Rows of each step.
+        losses : ndarray of shape (n_steps,)
+            Sum of the losses of each step's rows.
+        model_orders, errors, step_sizes : ndarray of shape (n_steps,)
+            After each step.
+        """
+        start, n_steps = 0, rows.size
+        while start < n_steps:
+            room = self.steps_per_record - self._open_steps
+            if room > n_steps - start or self._open_steps:
+                stop = min(start + room, n_steps)
+                window = slice(start, stop)
+                self._open[0] += rows[window].sum()
+                self._open[1] += losses[window].sum()
+                self._open[2] = model_orders[stop - 1]
+                self._open[3] = max(self._open[3], errors[window].max())
+                self._open[4] = step_sizes[stop - 1]
+                self._open_steps += stop - start
+                start = stop
+                if self._open_steps == self.steps_per_record:
+                    self._close(self._open[np.newaxis])
+                    self._open = np.zeros(5)
+                    self._open_steps = 0
+                continue
+            # Whole windows at once, as many as fit before neighbours must be merged.
+            n = self.steps_per_record
+            count = min((n_steps - start) // n, _CAPACITY - self._n_records)
+            window = slice(start, start + count * n)
+            block = np.empty((count, 5))
+            block[:, 0] = rows[window].reshape(count, n).sum(axis=1)
+            block[:, 1] = losses[window].reshape(count, n).sum(axis=1)
+            block[:, 2] = model_orders[window].reshape(count, n)[:, -1]
+            block[:, 3] = errors[window].reshape(count, n).max(axis=1)
+            block[:, 4] = step_sizes[window].reshape(count, n)[:, -1]
+            start += count * n
+            self._close(block)
+
+    def add_one(self, loss: float, model_order: int, error: float, step_size: float) -> None:
+        """Record one step of one row, without the cost of arrays."""
+        window = self._open
+        window[0] += 1.0
+        window[1] += loss
+        window[2] = model_order
+        if error > window[3]:
+            window[3] = error
+        window[4] = step_size
+        self._open_steps += 1
+        if self._open_steps == self.steps_per_record:
+            self._close(window[np.newaxis])
+            self._open = np.zeros(5)
+            self._open_steps = 0
+
+    def _close(self, block: Array) -> None:
+        n = self._n_records
+        self._records[n : n + len(block)] = block
+        self._n_records = n + len(block)
+        if self._n_records < _CAPACITY:
+            return
+        pairs = self._records.reshape(_CAPACITY // 2, 2, 5)
+        merged = pairs[:, 1].copy()
+        merged[:, :2] = pairs[:, :, :2].sum(axis=1)
+        merged[:, 3] = pairs[:, :, 3].max(axis=1)
+        self._records[: _CAPACITY // 2] = merged
+        self._n_records = _CAPACITY // 2
+        self.steps_per_record *= 2
+
+    @property
+    def _used(self) -> Array:
+        used = self._records[: self._n_records]
+        if self._open_steps:
+            used = np.vstack([used, self._open])
+        return used
+
+    @property
+    def n_samples(self) -> NDArray[np.int64]:
+        """Rows learned up to the end of each window."""
+        return np.cumsum(self._used[:, 0]).astype(np.int64)
+
+    @property
+    def loss(self) -> Array:
+        """Mean progressive loss of each window."""
+        used = self._used
+        return np.asarray(used[:, 1] / np.maximum(used[:, 0], 1.0))
+
+    @property
+    def model_order(self) -> NDArray[np.int64]:
+        """Model order at the end of each window."""
+        return self._used[:, 2].astype(np.int64)
+
+    @property
+    def compression_error(self) -> Array:
+        """Largest compression error of each window, in RKHS norm."""
+        return self._used[:, 3].copy()
+
+    @property
+    def step_size(self) -> Array:
+        """Step size at the end of each window."""
+        return self._used[:, 4].copy()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything, copied; for :meth:`restore`."""
+        return {
+            "numbers": {
+                "steps_per_record": self.steps_per_record,
+                "open_steps": self._open_steps,
+            },
+            "arrays": {
+                "records": self._records[: self._n_records].copy(),
+                "open": self._open.copy(),
+            },
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`.
+
+        Raises
+        ------
+        ValueError
+            If the arrays or numbers do not fit together.
+        """
+        records, window = state["arrays"]["records"], state["arrays"]["open"]
+        steps, open_steps = (state["numbers"][name] for name in ("steps_per_record", "open_steps"))
+        fits = (
+            records.ndim == 2
+            and records.shape[1] == 5
+            and len(records) < _CAPACITY
+            and window.shape == (5,)
+            and records.dtype == window.dtype == np.float64
+            and isinstance(steps, int)
+            and isinstance(open_steps, int)
+            and 0 <= open_steps < steps
+        )
+        if not fits:
+            raise ValueError("The records of the history do not fit together.")
+        self._n_records = len(records)
+        self._records[: self._n_records] = records
+        self._open = window.copy()
+        self.steps_per_record, self._open_steps = steps, open_steps

@@ -1,0 +1,431 @@
+"""The one loop: predict, take slopes, shrink, add, compress.
+
+POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and truncation; BSGD with
+``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and ``PowerDecay``. Steps
+that meet only built-in parts run in compiled code (:mod:`mercer.numerics.row_loop`) while the
+model is small or rows come one by one; a test ties the two ways together.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DivergenceError, NothingLearnedWarning
+from mercer.expansions import KernelExpansion
+from mercer.history import History
+from mercer.numerics import row_loop
+from mercer.numerics.blas import blas_addresses
+from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
+from mercer.objectives import Batch, Objective, Pointwise
+from mercer.schedules import Constant
+
+__all__ = ["AutomaticStep", "Learner"]
+
+Array = NDArray[np.float64]
+StepSize = Callable[[int], float]
+
+# Plain loops over points beat BLAS calls from Python while model order x inputs is below this.
+_MAX_WORK = 16_384
+# A loss this many times larger than the first one means that the step size is unstable.
+_DIVERGED = 1e12
+# Compiled code is made for plain C-ordered arrays that may be written to.
+_PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
+
+
+class AutomaticStep:
+    r"""Step size from the kernel and the loss: the largest that is safe for a mini-batch.
+
+    For a loss of curvature L and a kernel with :math:`k(x, x) \le \kappa` whose covariance operator
+    has top eigenvalue :math:`\lambda_1`, a mini-batch of n rows takes
+    :math:`\eta = n / (L (\kappa + (n - 1) \lambda_1))`: n rows move the function n times as far as
+    one until their kernels overlap. Where slopes are bounded nothing can diverge, and a step
+    ``boldness`` times larger learns faster in one pass.
+
+    Parameters
+    ----------
+    curvature : float
+        L; 1 for losses without a bound, whose slopes are bounded instead.
+    bound : float
+        kappa.
+    top_eigenvalue : float
+        Top eigenvalue of the covariance operator.
+    boldness : float, default=1.0
+        Factor.
+
+    Examples
+    --------
+    >>> float(AutomaticStep(0.5, 1.0, 0.05).of_batch(32).round(1))
+    25.1
+    """
+
+    def __init__(
+        self, curvature: float, bound: float, top_eigenvalue: float, boldness: float = 1.0
+    ) -> None:
+        self.curvature = curvature
+        self.bound = bound
+        self.top_eigenvalue = top_eigenvalue
+        self.boldness = boldness
+
+    def of_batch(self, n: NDArray[np.int64] | int) -> Any:
+        """Step size for mini-batches of ``n`` rows."""
+        spread = self.bound + (np.asarray(n) - 1) * self.top_eigenvalue
+        return self.boldness * np.asarray(n) / (self.curvature * spread)
+
+
+class Learner:
+    """State of one run of the loop.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    function : KernelExpansion
+        What is learned.
+    step_size : callable or AutomaticStep
+        Step number (1, 2, ...) to step size.
+    regularization : float
+        Ridge parameter; every step multiplies the function by 1 - step size * regularization.
+    batch_size : int
+        Rows per step.
+    automatic : AutomaticStep
+        The automatic choice, for reference even when ``step_size`` is another.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: KernelExpansion,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        self.objective = objective
+        self.function = function
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.automatic = automatic
+        self.history = History()
+        self.n_samples = 0
+        self.first_slope = 0.0  # rms slope of the first rows, the unit of automatic tolerances
+        self.first_loss = 0.0
+        self._warned = False
+        self._functions: dict[Any, Functions | None] = {}
+        self._row: Any = None
+
+    def tune(
+        self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
+    ) -> None:
+        """Go on with other settings, for example after ``set_params`` on a running stream."""
+        new = step_size, regularization, batch_size
+        if new != (self.step_size, self.regularization, self.batch_size):
+            self.step_size, self.regularization, self.batch_size = new
+            self._row = None
+
+    # -- plan of the steps ----------------------------------------------------------------------
+
+    def _plan(self, rows_per_step: NDArray[np.int64]) -> tuple[Array, Array]:
+        first = self.function.n_steps + 1
+        n_steps = rows_per_step.size
+        if isinstance(self.step_size, AutomaticStep):
+            step_sizes = np.asarray(self.step_size.of_batch(rows_per_step), dtype=np.float64)
+        else:
+            step_sizes = np.array([self.step_size(t) for t in range(first, first + n_steps)], float)
+        wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise ValueError(
+                f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
+                f"{first + at}. Check the schedule."
+            )
+        product = float(step_sizes.max()) * self.regularization
+        if product >= 1.0:
+            raise ValueError(
+                f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "
+                f"{self.regularization:g} = {product:g}. The factor 1 - step_size * "
+                "regularization would flip the sign of every coefficient. Use a step size below "
+                f"{1.0 / self.regularization:.3g}."
+            )
+        if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
+            # The last batch may be short; the mean then counts its missing rows as zeros.
+            step_sizes[-1] *= rows_per_step[-1] / self.batch_size
+        norms = self.first_slope * np.sqrt(self.automatic.bound) / rows_per_step
+        return step_sizes, self.function.expansion.tolerances(step_sizes, first, norms)
+
+    def _look_at_first(self, X: Any, targets: Array, weights: Array) -> None:
+        """Size of slopes and losses at f = 0, on the first rows seen."""
+        if self.first_slope > 0.0:
+            return
+        n = min(X.shape[0], 1024)
+        batch = Batch(X[:n], targets[:n], weights[:n])
+        zeros = np.zeros((n, self.function.n_outputs))
+        slopes, losses = self.objective.slopes(zeros, batch)
+        self.first_slope = float(np.sqrt(np.mean(np.sum((slopes * n) ** 2, axis=1))))
+        self.first_loss = float(np.mean(losses))
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, X: Any, targets: Array, weights: Array, *, protect: bool = True) -> None:
+        """Learn rows in order, ``batch_size`` at a time; each batch is one step.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Inputs.
+        targets : ndarray of shape (n, target_width)
+            Targets as the loss encodes them.
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        protect : bool, default=True
+            Undo all steps of this call if one of them fails.
+
+        Raises
+        ------
+        DivergenceError
+            If predictions or slopes overflow, or the loss explodes.
+        """
+        n = X.shape[0]
+        if n == 0:
+            return
+        b = self.batch_size
+        rows_per_step = np.full((n + b - 1) // b, b, np.int64)
+        rows_per_step[-1] = n - (rows_per_step.size - 1) * b
+        targets, weights = (np.require(a, np.float64, _PLAIN) for a in (targets, weights))
+        first = self.first_slope, self.first_loss
+        self._look_at_first(X, targets, weights)
+        try:
+            step_sizes, tolerances = self._plan(rows_per_step)
+        except BaseException:
+            self.first_slope, self.first_loss = first
+            raise
+        n_steps = rows_per_step.size
+        steps = Steps(
+            step_sizes,
+            tolerances,
+            np.zeros(n),
+            np.zeros(n_steps),
+            np.zeros(n_steps, np.int64),
+        )
+        undo = self.function.snapshot() if protect and n_steps > 1 else None
+        try:
+            self._run(X, targets, weights, steps)
+        except BaseException:
+            self.first_slope, self.first_loss = first
+            if undo is not None:
+                self.function.restore(undo)
+            raise
+        self.n_samples += n
+        sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
+        self.history.add(rows_per_step, sums, steps.model_orders, steps.errors, step_sizes)
+        self._warn_if_nothing_learned(tolerances)
+
+    def _run(self, X: Any, targets: Array, weights: Array, steps: Steps) -> None:
+        f = self.function
+        n, b = X.shape[0], self.batch_size
+        sparse = not isinstance(X, np.ndarray)
+        row = 0
+        largest_loss = self._largest_loss(X, targets, weights)
+        max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
+        while row < n:
+            functions = None if sparse else self.compiled(f.dtype)
+            if functions is not None and f.size * f.n_features <= max_work:
+                rows = Rows(np.require(X, f.dtype, _PLAIN), targets, weights)
+                f.reserve(min(n - row, b))
+                progress, reason = run_rows(
+                    functions,
+                    f.compressor,
+                    f.arrays,
+                    rows,
+                    steps,
+                    f.limits(),
+                    f.progress(row),
+                    self.regularization,
+                    b,
+                    -1.0 if f.averaging is None else f.averaging,
+                    max_work,
+                    largest_loss,
+                )
+                f.resume(progress)
+                row = progress.rows_done
+                if reason == row_loop.DIVERGED:
+                    raise self._diverged(steps.step_sizes[row // b])
+                if reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+                    f.use_safer_path()
+                continue
+            stop = min(row + b, n)
+            block = X[row:stop].toarray() if sparse else X[row:stop]
+            batch = Batch(
+                np.ascontiguousarray(block, dtype=f.dtype), targets[row:stop], weights[row:stop]
+            )
+            self._step(batch, row, steps, largest_loss)
+            row = stop
+
+    def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
+        """One step in plain view; compiled code does the same."""
+        f, step = self.function, row // self.batch_size
+        eta = steps.step_sizes[step]
+        points = self.objective.points(batch)
+        slopes, losses = self.objective.slopes(f.current(points), batch)
+        if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
+            raise self._diverged(eta)
+        f.shrink(1.0 - eta * self.regularization)
+        steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step])
+        steps.losses[row : row + losses.size] = losses
+        steps.model_orders[step] = f.size
+
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """Learn one row: :meth:`learn` without its fixed costs. ``x`` must be float64 or float32.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_features,)
+            Input, finite.
+        target : ndarray of shape (target_width,)
+            Target as the loss encodes it.
+        weight : float
+            Weight of the row.
+        """
+        f = self.function
+        if self.first_slope == 0.0 or self._row is None or self._row[0] != f.dtype:
+            functions = self.compiled(f.dtype)
+            if functions is None or self.first_slope == 0.0:
+                self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
+                return
+            rows = Rows(np.empty((1, x.size), f.dtype), target[np.newaxis].copy(), np.ones(1))
+            steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
+            self._row = (f.dtype, functions, rows, steps, f.limits(), self._is_constant())
+            if self._is_constant():
+                self._plan_row(steps)
+        _, functions, rows, steps, limits, constant = self._row
+        if not constant:
+            self._plan_row(steps)
+        rows.inputs[0] = x
+        rows.targets[0] = target
+        rows.sample_weights[0] = weight
+        if f.size + 1 > f.arrays.points.shape[0]:
+            f.reserve(1)
+        progress, reason = run_rows(
+            functions,
+            f.compressor,
+            f.arrays,
+            rows,
+            steps,
+            limits,
+            f.progress(),
+            self.regularization,
+            1,
+            -1.0 if f.averaging is None else f.averaging,
+            1 << 62,
+            _DIVERGED * abs(self.first_loss),
+        )
+        f.resume(progress)
+        if reason != row_loop.FINISHED:
+            if reason != row_loop.DIVERGED:
+                f.use_safer_path()
+            if reason != row_loop.ILL_CONDITIONED:
+                # Nothing was done: do it on the safer path, or look whether it truly diverges.
+                self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
+                return
+        self.n_samples += 1
+        self.history.add_one(steps.losses[0], progress.size, steps.errors[0], steps.step_sizes[0])
+
+    def _plan_row(self, steps: Steps) -> None:
+        step_sizes, tolerances = self._plan(np.ones(1, np.int64))
+        steps.step_sizes[0], steps.tolerances[0] = step_sizes[0], tolerances[0]
+
+    def _is_constant(self) -> bool:
+        """Whether all steps of one row are planned alike."""
+        steady = isinstance(self.step_size, AutomaticStep | Constant)
+        return steady and not callable(getattr(self.function.expansion, "tolerance", None))
+
+    # -- compiled parts -------------------------------------------------------------------------
+
+    def compiled(self, dtype: np.dtype[Any]) -> Functions | None:
+        """Compiled kernel and loss, or None if a part has no compiled form."""
+        if dtype not in self._functions:
+            self._functions[dtype] = self._compile(dtype)
+        return self._functions[dtype]
+
+    def _compile(self, dtype: np.dtype[Any]) -> Functions | None:
+        if type(self.objective) is not Pointwise:
+            return None
+        kernel, loss = self.function.kernel.compiled(dtype), self.objective.loss.compiled()
+        if kernel is None or loss is None:
+            return None
+        return Functions(
+            kernel.address, kernel.parameters, loss.address, loss.parameters, blas_addresses(dtype)
+        )
+
+    # -- things that must not pass in silence ---------------------------------------------------
+
+    def _diverged(self, step_size: float) -> DivergenceError:
+        safe = float(self.automatic.of_batch(self.batch_size))
+        return DivergenceError(
+            f"Learning diverged after {self.n_samples} rows with step size {step_size:.3g}: "
+            "predictions are no longer finite or the loss exploded. For this kernel and loss a "
+            f"step size of about {safe:.3g} is safe and {2 * safe:.3g} is not. Lower `step_size`, "
+            "standardise the columns (and the target of a regression), or use a loss with bounded "
+            "slopes such as 'huber'."
+        )
+
+    def _largest_loss(self, X: Any, targets: Array, weights: Array) -> float:
+        """Loss beyond which the run has diverged."""
+        # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
+        batch = Batch(X[:0], targets, weights)
+        _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
+        largest = max(abs(self.first_loss), float(np.abs(losses).max()))
+        return _DIVERGED * largest if largest > 0.0 else np.finfo(np.float64).max
+
+    def _warn_if_nothing_learned(self, tolerances: Array) -> None:
+        if self._warned or self.function.size or self.first_slope == 0.0:
+            return
+        self._warned = True
+        warnings.warn(
+            f"The compression tolerance ({tolerances[-1]:.3g}) exceeds what a step adds to the "
+            "function, so every step was undone and nothing is being learned. Lower `tolerance` "
+            "or `parsimony`, or raise `step_size`.",
+            NothingLearnedWarning,
+            stacklevel=2,
+        )
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def forget_compiled(self) -> None:
+        """Drop addresses of compiled parts, after the loss or the outputs changed."""
+        self._functions, self._row = {}, None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses mean nothing in another process.
+        return {**self.__dict__, "_functions": {}, "_row": None}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that learning changes, copied; for :meth:`restore`."""
+        numbers = {
+            "n_samples": self.n_samples,
+            "first_slope": self.first_slope,
+            "first_loss": self.first_loss,
+            "warned": self._warned,
+        }
+        return {
+            "numbers": numbers,
+            "function": self.function.snapshot(),
+            "history": self.history.snapshot(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit."""
+        numbers = state["numbers"]
+        self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
+        self.first_slope = float(numbers["first_slope"])
+        self.first_loss = float(numbers["first_loss"])
+        if self.n_samples < 0 or self.first_slope < 0.0:
+            raise ValueError("The numbers of the learner are out of their range.")
+        self.function.restore(state["function"])
+        self.history.restore(state["history"])
+        self.forget_compiled()

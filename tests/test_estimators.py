@@ -1,0 +1,561 @@
+"""The classifier and the regressor: classes, weights, passes, probabilities, errors."""
+
+import copy
+import io
+import warnings
+from contextlib import redirect_stderr
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from river import compat
+from sklearn.exceptions import NotFittedError
+
+from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.exceptions import DivergenceError, NothingLearnedWarning
+from mercer.expansions import KOMP, Full
+from mercer.kernels import Gaussian, Laplacian
+from mercer.losses import Hinge, Logistic, Quantile, Softmax
+from mercer.schedules import PowerDecay
+
+KERNEL = Gaussian(0.8)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 2))
+LABELS = (X[:, 0] > 0.0).astype(int) + (X[:, 1] > 0.5)
+TARGETS = np.sin(2.0 * X[:, 0]) + X[:, 1]
+FULL = {"kernel": KERNEL, "expansion": Full(), "step_size": 0.9, "batch_size": 8, "average": None}
+
+
+def same(a, b):
+    return (
+        np.array_equal(a.dictionary_, b.dictionary_)
+        and np.array_equal(a.coefficients_, b.coefficients_)
+        and np.array_equal(a.history_.loss, b.history_.loss)
+    )
+
+
+# -- classes that appear later --------------------------------------------------------------------
+
+ORDERS = [("b", "d", "f"), ("f", "d", "b"), ("d", "f", "b"), ("d", "b", "f")]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="".join)
+@pytest.mark.parametrize(
+    "loss", ["auto", "softmax", "multiclass_hinge", "logistic", "hinge", Hinge()], ids=str
+)
+@pytest.mark.parametrize("average", [None, "suffix"])
+def test_classes_may_come_one_after_the_other(order, loss, average):
+    names = np.array(order)
+    model = KernelClassifier(loss, **{**FULL, "average": average})
+    model.partial_fit(X[:40], names[np.zeros(40, int)])
+    assert model.classes_.tolist() == [order[0]]
+    assert set(model.predict(X)) == {order[0]}
+    model.partial_fit(X[40:140], names[LABELS[40:140] % 2])
+    assert model.classes_.tolist() == sorted(order[:2])
+    assert model.decision_function(X).shape == (240,)
+    assert model.score(X, names[LABELS % 2]) > 0.7
+    for _ in range(8):
+        model.partial_fit(X, names[LABELS])
+    assert model.classes_.tolist() == sorted(order)
+    assert model.decision_function(X).shape == (240, 3)
+    assert model.score(X, names[LABELS]) > 0.85
+
+
+@pytest.mark.parametrize("second", ["a", "z"])
+def test_growing_from_logistic_to_softmax_keeps_probabilities(second):
+    """The softmax of (-f/2, f/2) is the logistic function of f."""
+    model = KernelClassifier(kernel=KERNEL, step_size=0.9)
+    model.partial_fit(X, np.where(LABELS > 0, "m", second))
+    assert isinstance(model.loss_, Logistic)
+    two, grown = model.predict_proba(X), copy.deepcopy(model)
+    grown._add_classes(np.array(sorted(["m", "q", second])))
+    assert isinstance(grown.loss_, Softmax)
+    three = grown.predict_proba(X)
+    old = [grown.classes_.tolist().index(c) for c in model.classes_.tolist()]
+    assert_allclose(three[:, old] / three[:, old].sum(axis=1, keepdims=True), two, rtol=1e-10)
+    # A class that nobody has seen never wins.
+    assert (grown.predict(X) == model.predict(X)).all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "softmax", "multiclass_hinge"])
+@pytest.mark.parametrize("average", [None, "polyak"])
+def test_a_new_class_changes_no_decision_before_it_is_learned(loss, average):
+    model = KernelClassifier(loss, kernel=KERNEL, step_size=0.9, average=average, n_passes=3)
+    for labels in (LABELS > 0, LABELS):
+        model.fit(X, np.array([2.0, 4.0, 6.0])[labels.astype(int)])
+        decided = model.predict(X)
+        for new in (1.0, 3.0, 9.0):
+            model._add_classes(np.union1d(model.classes_, [new]))
+            assert np.array_equal(model.predict(X), decided)
+
+
+def test_learning_after_new_classes_equals_learning_with_classes_announced():
+    """Multi-class losses start a new class at 0, so it does not matter when it is announced."""
+    late = KernelClassifier("softmax", **FULL).partial_fit(X[:8], LABELS[:8] * 0 + 1)
+    early = KernelClassifier("softmax", **FULL)
+    early.partial_fit(X[:8], LABELS[:8] * 0 + 1, classes=[1, 2])
+    assert late.coefficients_.size == 0  # one class: nothing to learn
+    assert early.coefficients_.shape == (8, 2)
+    late, early = KernelClassifier("softmax", **FULL), KernelClassifier("softmax", **FULL)
+    early.partial_fit(X[:80], LABELS[:80] % 2, classes=[0, 1])
+    late.partial_fit(X[:80], LABELS[:80] % 2)
+    assert same(late, early)
+    assert late.classes_.tolist() == [0, 1]
+
+
+def test_announced_classes_are_there_from_the_start():
+    model = KernelClassifier(kernel=KERNEL).partial_fit(X[:3], [0, 1, 0], classes=[0, 1, 7])
+    assert model.classes_.tolist() == [0, 1, 7]
+    assert isinstance(model.loss_, Softmax)
+    model.partial_fit(X[:3], [7, 8, 0])  # without `classes` new ones may still come
+    assert model.classes_.tolist() == [0, 1, 7, 8]
+    with pytest.raises(ValueError, match=r"not in `classes`: \[9\]"):
+        model.partial_fit(X[:3], [7, 9, 0], classes=[0, 1, 7, 8])
+
+
+def test_labels_of_longer_text_do_not_cut_others():
+    model = KernelClassifier(kernel=KERNEL).partial_fit(X[:2], ["b", "c"])
+    model.partial_fit(X[:2], ["apple", "b"])
+    assert model.classes_.tolist() == ["apple", "b", "c"]
+    model = KernelClassifier(kernel=KERNEL).partial_fit(X[:2], [0, 1])
+    assert model.partial_fit(X[:2], [0.0, 2.0]).classes_.tolist() == [0, 1, 2]
+
+
+def test_text_and_numbers_are_not_mixed():
+    model = KernelClassifier(kernel=KERNEL).partial_fit(X[:2], [0, 1])
+    with pytest.raises(ValueError, match="text and numbers cannot be mixed"):
+        model.partial_fit(X[:2], ["0", "1"])
+    with pytest.raises(ValueError, match="text and numbers cannot be mixed"):
+        KernelClassifier(kernel=KERNEL).partial_fit(X[:2], ["0", "1"], classes=[0, 1])
+
+
+def test_scores_of_two_classes_are_one_column_for_every_loss():
+    for loss in ("logistic", "softmax", "hinge", "multiclass_hinge"):
+        model = KernelClassifier(loss, kernel=KERNEL, step_size=0.9).fit(X, LABELS > 0)
+        scores = model.decision_function(X)
+        assert scores.shape == (240,)
+        assert np.array_equal(model.predict(X), scores > 0.0)
+
+
+# -- weights --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_a_weight_multiplies_the_slope(estimator):
+    y = LABELS if estimator is KernelClassifier else TARGETS
+    one = estimator(**FULL).partial_fit(X[:8], y[:8])
+    two = estimator(**FULL).partial_fit(X[:8], y[:8], sample_weight=np.full(8, 2.0))
+    assert_allclose(two.coefficients_, 2.0 * one.coefficients_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("average", [None, "polyak"])
+def test_rows_of_zero_weight_only_count(average):
+    model = KernelRegressor(**{**FULL, "average": average, "regularization": 0.0})
+    model.partial_fit(X[:64], TARGETS[:64])
+    before = copy.deepcopy(model)
+    model.partial_fit(X[64:72], TARGETS[64:72], sample_weight=np.zeros(8))
+    model.learn_one(X[72], TARGETS[72], sample_weight=0.0)
+    assert np.array_equal(model.dictionary_, before.dictionary_)
+    assert model.n_samples_seen_ == 73
+    if average is None:
+        assert np.array_equal(model.coefficients_, before.coefficients_)
+
+
+def test_zero_weights_in_a_batch_still_count_in_its_mean():
+    weights = np.tile([1.0, 0.0], 4)
+    model = KernelRegressor(**FULL).partial_fit(X[:8], TARGETS[:8], sample_weight=weights)
+    assert_allclose(model.dictionary_, X[:8:2])
+    assert_allclose(model.coefficients_[:, 0], 0.9 / 8 * TARGETS[:8:2])
+
+
+def test_class_weights_multiply_row_weights():
+    table = {0: 2.0, 2: 0.5}
+    weights = RNG.random(240)
+    by_class = KernelClassifier(class_weight=table, random_state=0, **FULL)
+    by_row = KernelClassifier(random_state=0, **FULL)
+    products = weights * np.array([2.0, 1.0, 0.5])[LABELS]
+    assert same(by_class.fit(X, LABELS, weights), by_row.fit(X, LABELS, products))
+    by_class.partial_fit(X, LABELS, sample_weight=weights)
+    assert same(by_class, by_row.partial_fit(X, LABELS, sample_weight=products))
+
+
+def test_balanced_weights_in_fit_are_those_of_scikit_learn():
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    labels = np.array(["x", "y", "z"])[LABELS]
+    balanced = KernelClassifier(class_weight="balanced", random_state=0, **FULL).fit(X, labels)
+    weights = compute_sample_weight("balanced", labels)
+    assert_allclose(
+        balanced.coefficients_,
+        KernelClassifier(random_state=0, **FULL).fit(X, labels, weights).coefficients_,
+        rtol=1e-9,
+    )
+
+
+def test_balanced_weights_on_a_stream_use_the_frequencies_so_far():
+    counts, weights = np.ones(3), []
+    for y in LABELS:
+        counts[y] += 1.0
+        weights.append(counts.sum() / (3.0 * counts[y]))
+    streamed = KernelClassifier(class_weight="balanced", **FULL)
+    for start in range(0, 240, 8):
+        rows = slice(start, start + 8)
+        streamed.partial_fit(X[rows], LABELS[rows], classes=[0, 1, 2])
+    explicit = KernelClassifier(**FULL)
+    explicit.partial_fit(X, LABELS, classes=[0, 1, 2], sample_weight=np.array(weights))
+    assert_allclose(streamed.coefficients_, explicit.coefficients_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("bad", ["even", 3, {0: -1.0}, {0: "x"}, {0: np.nan}])
+def test_wrong_class_weights_are_refused(bad):
+    with pytest.raises(ValueError, match="class_weight"):
+        KernelClassifier(class_weight=bad).fit(X, LABELS)
+
+
+# -- passes, order, seeds -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_the_same_seed_gives_the_same_model_and_another_another(estimator):
+    y = LABELS if estimator is KernelClassifier else TARGETS
+
+    def fitted(seed):
+        return estimator(random_state=seed, n_passes=2).fit(X, y)
+
+    assert same(fitted(3), fitted(3))
+    assert same(fitted(3), fitted(np.random.RandomState(3)))
+    assert not same(fitted(3), fitted(4))
+
+
+def test_the_seed_chooses_the_sample_that_scales_come_from():
+    rows = RNG.normal(size=(3000, 2))
+    scales = {
+        KernelRegressor(random_state=seed, shuffle=False).fit(rows, rows[:, 0]).kernel_.length_scale
+        for seed in (0, 0, 1)
+    }
+    assert len(scales) == 2
+
+
+@pytest.mark.parametrize("n_rows", [5, 240, 239])
+@pytest.mark.parametrize("n_passes", [1, 3])
+def test_unshuffled_passes_are_one_long_stream(n_rows, n_passes):
+    fitted = KernelRegressor(shuffle=False, n_passes=n_passes, **FULL)
+    fitted.fit(X[:n_rows], TARGETS[:n_rows])
+    streamed = KernelRegressor(**FULL)
+    streamed.partial_fit(np.tile(X[:n_rows], (n_passes, 1)), np.tile(TARGETS[:n_rows], n_passes))
+    assert same(fitted, streamed)
+    assert fitted.n_samples_seen_ == n_rows * n_passes
+
+
+@pytest.mark.parametrize("excess", [0, 1, 7])
+def test_fit_in_chunks_equals_one_call(monkeypatch, excess):
+    """Also for a last batch that is short and would otherwise be a call of its own."""
+    from mercer.estimators import _base
+
+    monkeypatch.setattr(_base, "_CHUNK", 64)
+    rows = slice(0, 128 + excess)
+    fitted = KernelRegressor(shuffle=False, **FULL).fit(X[rows], TARGETS[rows])
+    assert same(fitted, KernelRegressor(**FULL).partial_fit(X[rows], TARGETS[rows]))
+
+
+def test_a_pass_visits_every_row_once():
+    model = KernelRegressor(
+        kernel=KERNEL, expansion="full", step_size=0.5, n_passes=2, random_state=0
+    ).fit(X, TARGETS + 10.0)
+    points, counts = np.unique(model.dictionary_, axis=0, return_counts=True)
+    assert_allclose(points, np.unique(X, axis=0))
+    assert (counts == 2).all()
+    assert not np.array_equal(model.dictionary_[:240], model.dictionary_[240:])
+    assert not np.array_equal(model.dictionary_[:240], X)
+
+
+def test_fit_starts_afresh():
+    model = KernelClassifier(random_state=0).fit(X[:, :1], LABELS * 2)
+    again = model.fit(X, LABELS)
+    assert same(again, KernelClassifier(random_state=0).fit(X, LABELS))
+    assert again.classes_.tolist() == [0, 1, 2]
+    assert again.n_features_in_ == 2
+
+
+# -- progress ---------------------------------------------------------------------------------
+
+
+def test_a_callback_sees_the_fit_and_may_stop_it(monkeypatch):
+    from mercer.estimators import _base
+
+    monkeypatch.setattr(_base, "_CHUNK", 64)
+    seen = []
+    model = KernelRegressor(n_passes=2, random_state=0)
+    model.fit(X, TARGETS, callback=seen.append)
+    assert [p.n_samples for p in seen] == [64, 128, 192, 256, 320, 384, 448, 480]
+    assert {p.n_total for p in seen} == {480}
+    assert seen[-1].model_order == model.model_order_
+    assert seen[-1].loss == model.history_.loss[-1]
+    assert seen[-1].loss < seen[0].loss
+    assert all(np.diff([p.seconds for p in seen]) >= 0.0)
+    assert seen[-1].rows_per_second > 0.0
+    model.fit(X, TARGETS, callback=lambda progress: progress.n_samples >= 128)
+    assert model.n_samples_seen_ == 128
+    model.predict(X)
+
+
+def test_verbose_reports_on_standard_error(capsys):
+    KernelRegressor(verbose=1).fit(X, TARGETS)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "240/240 rows  loss" in captured.err
+    with redirect_stderr(io.StringIO()) as silent:
+        KernelRegressor().fit(X, TARGETS)
+    assert silent.getvalue() == ""
+
+
+# -- outputs ----------------------------------------------------------------------------------
+
+
+def test_several_targets_share_a_dictionary_and_are_independent_otherwise():
+    targets = np.column_stack([TARGETS, X[:, 0], -TARGETS])
+    joint = KernelRegressor(random_state=0, **FULL).fit(X, targets)
+    assert joint.coefficients_.shape == (240, 3)
+    assert joint.predict(X).shape == (240, 3)
+    for j in range(3):
+        alone = KernelRegressor(random_state=0, **FULL).fit(X, targets[:, j])
+        assert alone.predict(X).shape == (240,)
+        assert_allclose(joint.predict(X)[:, j], alone.predict(X), rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="2 targets, but the model was started with 3"):
+        joint.partial_fit(X, targets[:, :2])
+    column = KernelRegressor(random_state=0, **FULL).fit(X, targets[:, :1])
+    assert column.predict(X).shape == (240, 1)
+
+
+def test_quantiles_of_several_levels_are_predicted_at_once():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-2.0, 2.0, size=(4000, 1))
+    y = np.sin(2.0 * rows[:, 0]) + (0.2 + 0.2 * np.abs(rows[:, 0])) * rng.normal(size=4000)
+    model = KernelRegressor(
+        Quantile([0.1, 0.5, 0.9]),
+        kernel=Gaussian(0.5),
+        expansion="full",
+        step_size=PowerDecay(3.0),
+        random_state=0,
+    ).fit(rows, y)
+    predicted = model.predict(rows)
+    assert predicted.shape == (4000, 3)
+    assert_allclose((y[:, None] <= predicted).mean(axis=0), [0.1, 0.5, 0.9], atol=0.05)
+    two = KernelRegressor(Quantile([0.1, 0.9]), kernel=KERNEL).fit(X, np.column_stack([TARGETS, X]))
+    assert two.predict(X).shape == (240, 6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "available"),
+    [
+        ("auto", LABELS, True),
+        ("auto", LABELS > 0, True),
+        ("softmax", LABELS > 0, True),
+        ("logistic", LABELS, True),
+        ("hinge", LABELS, False),
+        ("multiclass_hinge", LABELS, False),
+        ("squared_hinge", LABELS > 0, False),
+    ],
+)
+def test_probabilities_exist_only_where_the_loss_models_them(loss, labels, available):
+    model = KernelClassifier(loss, kernel=KERNEL)
+    assert hasattr(model, "predict_proba") == available
+    model.fit(X, labels)
+    assert hasattr(model, "predict_proba") == available
+    if not available:
+        with pytest.raises(AttributeError, match="predict_proba") as caught:
+            model.predict_proba(X)
+        assert "'logistic' and 'softmax'" in str(caught.value.__cause__)
+        return
+    proba = model.predict_proba(X)
+    assert proba.shape == (240, model.classes_.size)
+    assert_allclose(proba.sum(axis=1), 1.0)
+    assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+
+
+def test_float32_stays_float32():
+    rows = X.astype(np.float32)
+    model = KernelClassifier(random_state=0).fit(rows, LABELS)
+    assert model.dictionary_.dtype == np.float32
+    assert model.coefficients_.dtype == np.float64
+    double = KernelClassifier(random_state=0).fit(X, LABELS)
+    assert double.dictionary_.dtype == np.float64
+    assert (model.predict(rows) == double.predict(X)).mean() > 0.98
+    assert (model.predict(X) == model.predict(rows)).all()
+    assert KernelRegressor().fit((10 * X).astype(int), TARGETS).dictionary_.dtype == np.float64
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_an_unfitted_model_says_so(estimator):
+    model = estimator()
+    for call in (model.predict, model.predict_one):
+        with pytest.raises(NotFittedError):
+            call(X[0] if call == model.predict_one else X)
+    for name in (
+        "dictionary_",
+        "coefficients_",
+        "model_order_",
+        "n_samples_seen_",
+        "history_",
+    ):
+        assert not hasattr(model, name)
+        with pytest.raises(AttributeError, match="not fitted yet"):
+            getattr(model, name)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"kernel": "gausian"}, "Did you mean 'gaussian'"),
+        ({"kernel": Gaussian}, "class Gaussian itself"),
+        ({"kernel": 3}, "`kernel` must be"),
+        ({"expansion": "kompp"}, "`expansion` must be"),
+        ({"expansion": KOMP}, "`expansion` must be"),
+        ({"loss": "hing"}, "`loss` must be"),
+        ({"loss": Logistic}, "with brackets"),
+        ({"step_size": "fast"}, "`step_size` must be one of 'auto'"),
+        ({"step_size": -0.5}, "above 0|in \\(0"),
+        ({"step_size": None}, "positive number"),
+        ({"step_size": True}, "positive number"),
+        ({"regularization": -1e-3}, "`regularization`"),
+        ({"regularization": None}, "`regularization`"),
+        ({"batch_size": 0}, "`batch_size`"),
+        ({"batch_size": 2.5}, "`batch_size`"),
+        ({"n_passes": 0}, "`n_passes`"),
+        ({"shuffle": "yes"}, "`shuffle`"),
+        ({"average": "mean"}, "`average`"),
+        ({"random_state": "x"}, "seed"),
+        ({"expansion": "budget", "kernel": Laplacian()}, "Gaussian kernel only"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_wrong_parameters_are_named(estimator, parameters, words):
+    y = LABELS if estimator is KernelClassifier else TARGETS
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=words):
+            getattr(estimator(**parameters), method)(X, y)
+
+
+def test_a_loss_of_the_other_task_is_refused():
+    with pytest.raises(ValueError, match="classification loss is needed"):
+        KernelClassifier("squared").fit(X, LABELS)
+    with pytest.raises(ValueError, match="regression loss is needed"):
+        KernelRegressor("hinge").fit(X, TARGETS)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_missing_values_are_refused(bad):
+    rows, targets = X.copy(), TARGETS.copy()
+    rows[3, 0] = bad
+    targets[3] = bad
+    for model in (KernelClassifier(), KernelRegressor()):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.fit(rows, LABELS)
+        model.fit(X, LABELS)
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.predict(rows)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        KernelRegressor().fit(X, targets)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_divergence_names_a_step_size_that_is_safe(batch_size):
+    rows = np.column_stack([X, np.ones(240)]) * 10.0
+    model = KernelRegressor(kernel="linear", expansion="full", step_size=5.0, batch_size=batch_size)
+    with pytest.raises(DivergenceError, match=r"step size 5: .*about \S+ is safe") as caught:
+        model.fit(rows, TARGETS)
+    safe = float(str(caught.value).split("about ")[1].split(" ")[0])
+    model.set_params(step_size=safe).fit(rows, TARGETS)
+    assert np.isfinite(model.predict(rows)).all()
+
+
+def test_learning_easy_rows_first_is_no_divergence():
+    model = KernelRegressor(kernel=KERNEL, expansion="full", step_size=0.5)
+    model.partial_fit(X, 1e-9 * TARGETS)
+    model.partial_fit(X, 1e6 * TARGETS).learn_one(X[0], 1e12)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_nothing_learned_warns_from_fit_too():
+    with pytest.warns(NothingLearnedWarning, match="exceeds what a step adds"):
+        KernelClassifier(kernel=KERNEL, expansion=KOMP(tolerance=1e3)).fit(X, LABELS)
+
+
+def test_a_constant_target_of_zero_is_learned_without_a_word():
+    model = KernelRegressor().fit(X, np.zeros(240))
+    assert_allclose(model.predict(X), 0.0)
+    assert KernelClassifier().fit(X, np.zeros(240, int)).predict(X).tolist() == [0] * 240
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "matern", "polynomial"])
+def test_constant_columns_and_a_single_row_are_no_error(kernel):
+    model = KernelRegressor(kernel=kernel).fit(np.zeros((5, 2)), np.arange(5.0))
+    assert model.predict(np.zeros((1, 2))) > 0.0
+    assert KernelRegressor(kernel=kernel).fit([[1.0, 2.0]], [1.0]).predict([[1.0, 2.0]]) > 0.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", "arc_cosine"])
+def test_rows_without_length_teach_nothing_and_say_so(kernel):
+    with pytest.warns(NothingLearnedWarning):
+        model = KernelRegressor(kernel=kernel).fit(np.zeros((5, 2)), np.arange(5.0))
+    assert model.partial_fit(np.eye(2), [1.0, 2.0]).model_order_ == 2
+
+
+# -- other libraries --------------------------------------------------------------------------
+
+
+def test_names_of_data_frame_columns_are_checked():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = KernelClassifier(kernel=KERNEL).partial_fit(frame, pd.Series(LABELS))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a"]])
+
+
+def test_river_streams_through_a_converted_classifier():
+    model = compat.convert_sklearn_to_river(
+        KernelClassifier(kernel=KERNEL, step_size=0.9), classes=[False, True]
+    )
+    right = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(240):
+            row, y = dict(zip("ab", X[i].tolist(), strict=True)), bool(LABELS[i] > 0)
+            right += model.predict_one(row) == y
+            assert sum(model.predict_proba_one(row).values()) == pytest.approx(1.0)
+            model.learn_one(row, y)
+    assert right > 190
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = compat.convert_sklearn_to_river(
+        KernelClassifier(kernel=KERNEL), classes=["x", "y", "z"]
+    )
+    model.learn_many(frame, pd.Series(np.array(["x", "y", "z"])[LABELS]))
+    assert model.predict_many(frame).shape == (240,)
+    assert list(model.predict_proba_many(frame).columns) == ["x", "y", "z"]
+
+
+def test_river_streams_through_a_converted_regressor():
+    model = compat.convert_sklearn_to_river(KernelRegressor(kernel=KERNEL, step_size=0.5))
+    errors = []
+    for i in range(240):
+        row = dict(zip("ab", X[i].tolist(), strict=True))
+        errors.append(abs(model.predict_one(row) - TARGETS[i]))
+        model.learn_one(row, TARGETS[i])
+    assert np.mean(errors[-60:]) < 0.6 * np.mean(errors[:60])
+
+
+def test_set_params_on_a_running_stream_takes_effect_and_survives_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((64, 2)), rng.standard_normal(64)
+    model = KernelRegressor(kernel=Gaussian(1.0), step_size=0.5, average=None).partial_fit(X, y)
+    frozen = model.predict(X)
+    model.set_params(step_size=1e-12, expansion=model.expansion).partial_fit(X, y)
+    np.testing.assert_allclose(model.predict(X), frozen, atol=1e-9)
+    model.save(tmp_path / "m.mercer")
+    again = load_model(tmp_path / "m.mercer").partial_fit(X, y)
+    model.partial_fit(X, y)
+    assert np.array_equal(again.coefficients_, model.coefficients_)

@@ -1,0 +1,353 @@
+"""Saved models predict and go on learning bit for bit; everything else is refused."""
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from mercer import KernelClassifier, KernelRegressor, kernels, load_model, losses, model_file
+from mercer.expansions import KOMP, Budget, Full
+from mercer.kernels import Gaussian
+from mercer.losses import Loss
+from mercer.schedules import InverseTime, PowerDecay
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(160, 2))
+LABELS = (X[:, 0] > 0.0).astype(int) + (X[:, 1] > 0.5)
+TARGETS = np.abs(np.sin(2.0 * X[:, 0]) + X[:, 1])
+KERNEL = Gaussian(0.3)
+KERNELS = [
+    "gaussian",
+    kernels.Laplacian(2.0),
+    kernels.Cauchy(),
+    kernels.Matern(2.5),
+    kernels.RationalQuadratic(0.7),
+    kernels.Linear(),
+    kernels.Polynomial(degree=2),
+    kernels.ArcCosine(1),
+    kernels.Gaussian(1.0) + 0.5 * kernels.Linear() * kernels.Laplacian(3.0),
+]
+EXPANSIONS = [
+    Full(),
+    Full(max_size=11),
+    KOMP(tolerance=0.05),
+    KOMP(max_size=9),
+    Budget(9, "remove"),
+    Budget(9, "project"),
+    Budget(9, "merge"),
+]
+LOSSES = [
+    cls()
+    for cls in vars(losses).values()
+    if isinstance(cls, type) and issubclass(cls, Loss) and cls.row is not None
+]
+LOSSES.append(losses.Quantile([0.1, 0.9]))
+
+
+def targets_of(model):
+    return LABELS if isinstance(model, KernelClassifier) else TARGETS
+
+
+def assert_identical(a, b):
+    assert type(a) is type(b)
+    assert np.array_equal(a.dictionary_, b.dictionary_)
+    assert a.dictionary_.dtype == b.dictionary_.dtype
+    assert np.array_equal(a.coefficients_, b.coefficients_)
+    assert np.array_equal(a.predict(X), b.predict(X))
+    assert a.n_samples_seen_ == b.n_samples_seen_
+    for name in ("n_samples", "loss", "model_order", "compression_error", "step_size"):
+        assert np.array_equal(getattr(a.history_, name), getattr(b.history_, name))
+
+
+def check_round_trip(model, path, dtype=np.float64):
+    y, rows = targets_of(model), X.astype(dtype)
+    model.partial_fit(rows[:70], y[:70])
+    model.learn_one(rows[70], y[70])
+    model.save(path)
+    loaded = load_model(path)
+    assert_identical(model, loaded)
+    assert repr(loaded) == repr(model)
+    for m in (model, loaded):
+        m.partial_fit(rows[71:140], y[71:140])
+        for i in range(140, 150):
+            m.learn_one(rows[i], y[i])
+        m.partial_fit(rows[150:], y[150:])
+    assert_identical(model, loaded)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_every_kernel_goes_on_after_loading(tmp_path, kernel):
+    check_round_trip(KernelRegressor(kernel=kernel, step_size=0.02), tmp_path / "model")
+
+
+@pytest.mark.parametrize("average", [None, "polyak", "suffix"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("expansion", EXPANSIONS, ids=repr)
+def test_every_expansion_goes_on_after_loading(tmp_path, expansion, dtype, average):
+    model = KernelClassifier(
+        kernel=KERNEL, expansion=expansion, step_size=0.9, regularization=0.01, average=average
+    )
+    check_round_trip(model, tmp_path / "model", dtype)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_loss_goes_on_after_loading(tmp_path, loss):
+    cls = KernelClassifier if loss.task == "classification" else KernelRegressor
+    check_round_trip(cls(loss, kernel=KERNEL), tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "step_size", ["auto", 0.3, PowerDecay(0.9, 0.4), InverseTime(0.5, 30)], ids=repr
+)
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_every_schedule_goes_on_after_loading(tmp_path, estimator, step_size):
+    check_round_trip(estimator(kernel=KERNEL, step_size=step_size), tmp_path / "model")
+
+
+def test_safer_paths_go_on_after_loading(tmp_path):
+    model = KernelRegressor(
+        kernel=Gaussian(4.0), expansion=KOMP(tolerance=1e-6), step_size=0.5, batch_size=4
+    )
+    check_round_trip(model, tmp_path / "model")
+    assert model.learner_.function.promoted == "triangular"
+    model = KernelRegressor(kernel=Gaussian(2.0), expansion=KOMP(tolerance=1e-3), step_size=0.5)
+    check_round_trip(model, tmp_path / "model", np.float32)
+    assert model.learner_.function.promoted == "float64"
+
+
+def test_several_targets_and_passes(tmp_path):
+    targets = np.column_stack([TARGETS, X])
+    model = KernelRegressor(n_passes=3, random_state=1).fit(X, targets)
+    model.save(tmp_path / "model")
+    assert_identical(model, load_model(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["left", "right", "zentrum"]),
+        np.array(["left", "right", "zentrum"], dtype=object),
+        np.array([0.5, 1.5, 2.5]) * 2.0,
+        np.array([-3, 5, 2**40]),
+        np.array([False, True, True]),
+    ],
+    ids=["text", "object", "float", "int", "bool"],
+)
+def test_labels_keep_their_type_and_new_ones_may_come_after_loading(tmp_path, labels):
+    model = KernelClassifier(kernel=KERNEL, class_weight="balanced")
+    model.partial_fit(X[:80], labels[LABELS[:80] % 2])
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    for m in (model, loaded):
+        m.partial_fit(X[80:], labels[LABELS[80:]])
+    assert np.array_equal(loaded.classes_, model.classes_)
+    assert np.array_equal(loaded.class_counts_, model.class_counts_)
+    assert_identical(model, loaded)
+
+
+def test_class_weights_of_numbers_and_text_survive(tmp_path):
+    for weights, labels in [
+        ({0: 2.0, 1: 1.0}, LABELS % 2),
+        ({"a": 2.0}, np.array(["a", "b"])[LABELS % 2]),
+    ]:
+        model = KernelClassifier(kernel=KERNEL, class_weight=weights).fit(X, labels)
+        model.save(tmp_path / "model")
+        assert load_model(tmp_path / "model").class_weight == weights
+
+
+def test_names_of_features_survive(tmp_path):
+    frame = pd.DataFrame(X, columns=["b", "a"])
+    model = KernelRegressor(kernel=KERNEL).fit(frame, TARGETS)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == ["b", "a"]
+    assert np.array_equal(loaded.predict(frame), model.predict(frame))
+    by_rows = KernelRegressor(kernel=KERNEL).learn_one({"v": 1.0, "u": 2.0}, 1.0)
+    by_rows.save(tmp_path / "rows")
+    again = load_model(tmp_path / "rows")
+    assert again.learn_one({"u": 0.5, "v": 0.5}, 1.0).predict_one({"u": 2.0, "v": 1.0}) > 0.0
+
+
+def test_another_process_goes_on_bit_for_bit(tmp_path):
+    model = KernelClassifier(kernel=KERNEL, step_size=0.9).partial_fit(X[:80], LABELS[:80])
+    model.save(tmp_path / "before")
+    np.savez(tmp_path / "rows.npz", X=X, y=LABELS)
+    script = (
+        "import sys, numpy as np, mercer\n"
+        "folder = sys.argv[1]\n"
+        "data = np.load(folder + '/rows.npz')\n"
+        "model = mercer.load_model(folder + '/before')\n"
+        "model.partial_fit(data['X'][80:], data['y'][80:]).save(folder + '/after')\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    model.partial_fit(X[80:], LABELS[80:])
+    assert_identical(model, load_model(tmp_path / "after"))
+    model.save(tmp_path / "mine")
+    assert (tmp_path / "mine").read_bytes() == (tmp_path / "after").read_bytes()
+
+
+def test_saving_replaces_a_file_and_changes_nothing(tmp_path):
+    path = tmp_path / "model"
+    path.write_text("old")
+    model = KernelRegressor(kernel=KERNEL).fit(X, TARGETS)
+    before = copy.deepcopy(model)
+    model.save(str(path))
+    assert_identical(model, before)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+# -- what cannot be stored ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"kernel": lambda A, B: A @ B.T, "step_size": 0.01},
+        {"kernel": KERNEL, "step_size": lambda t: 0.1},
+        {"kernel": KERNEL, "expansion": KOMP(tolerance=lambda t: 0.1 / t)},
+    ],
+)
+def test_functions_are_not_stored(tmp_path, parameters):
+    model = KernelRegressor(**parameters).fit(X, TARGETS)
+    with pytest.raises(ValueError, match="cannot be stored in a model file"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unfitted_model_is_not_stored(tmp_path):
+    for model in (KernelRegressor(), KernelClassifier()):
+        with pytest.raises(ValueError, match="not fitted yet"):
+            model.save(tmp_path / "model")
+
+
+# -- wrong files ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model"
+    KernelClassifier(kernel=KERNEL, expansion=KOMP(max_size=9), step_size=0.9).fit(X, LABELS).save(
+        path
+    )
+    return path
+
+
+def test_a_missing_file_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_model(tmp_path / "nothing")
+
+
+def test_an_altered_file_is_refused(saved, tmp_path):
+    content = saved.read_bytes()
+    path = tmp_path / "altered"
+    for at in np.linspace(0, len(content) - 1, 40).astype(int):
+        altered = bytearray(content)
+        altered[at] ^= 1
+        path.write_bytes(altered)
+        with pytest.raises(ValueError, match="model file"):
+            load_model(path)
+    for wrong in (b"", b"hello", content[:-1], content + b"\0", content[: len(content) // 2]):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match="model file"):
+            load_model(path)
+
+
+def at(state, *keys):
+    for key in keys:
+        state = state[key]
+    return state
+
+
+FORGERIES = {
+    ("kind",): ["Popen", None, 3, [], "Learner"],
+    ("model",): [None, [], {}, "x"],
+    ("model", "params"): [None, {"no_such": 1}, {"step_size": -1.0}, []],
+    ("model", "params", "batch_size"): [0, 1.5, None, "x"],
+    ("model", "params", "average"): [None, "mean"],
+    ("model", "kernel"): [None, {"type": "Popen", "params": {}}, {"type": "KOMP", "params": {}}],
+    ("model", "kernel", "params"): [{"length_scale": -1.0}, {"length_scale": "median"}, {"x": 1}],
+    ("model", "loss"): [
+        None,
+        {"type": "Gaussian", "params": {}},
+        {"type": "Squared", "params": {}},
+        {"type": "Hinge"},
+    ],
+    ("model", "automatic"): [None, [], [1.0], ["a", "b", "c"], [0.0, 0.0, 0.0, 0.0]],
+    ("model", "n_features"): [3, 10**30, -1, None],
+    ("model", "feature_names"): [["a"], 3, ["a", "b", "c"]],
+    ("model", "row_names"): [3, ["a"]],
+    ("model", "targets"): [None, {}],
+    ("model", "targets", "classes"): [{"dtype": "<i8", "values": [1, 1, 2]}, {}, None],
+    ("model", "targets", "classes", "values"): [[2, 1, 0], [0, 1], [0, 1, 2, 3], [[0, 1, 2]]],
+    ("model", "targets", "classes", "dtype"): ["V8", "nonsense", "M8[s]", None],
+    ("model", "targets", "counts"): [np.ones(2), None, np.array([-1.0, 1.0, 1.0])],
+    ("model", "learner"): [None, {}],
+    ("model", "learner", "numbers"): [None, {}],
+    ("model", "learner", "numbers", "n_samples"): ["many", None, -1],
+    ("model", "learner", "numbers", "first_slope"): ["x", None, -1.0],
+    ("model", "learner", "function", "numbers", "oldest"): [-1, 50, 0.5, None],
+    ("model", "learner", "function", "numbers", "scale"): [0.0, -1.0, "x", None],
+    ("model", "learner", "function", "numbers", "n_steps"): [-1, None, 1.5],
+    ("model", "learner", "function", "numbers", "kind"): [0, 1, 5, 99, None],
+    ("model", "learner", "function", "numbers", "n_outputs"): [0, 1, 2, 4, None],
+    ("model", "learner", "function", "arrays", "points"): [
+        np.zeros((9, 3)),
+        np.zeros((8, 2)),
+        np.zeros((9, 2), np.int64),
+        np.zeros(9),
+        None,
+    ],
+    ("model", "learner", "function", "arrays", "self_kernel"): [
+        np.zeros(3),
+        np.zeros(9, np.float32),
+    ],
+    ("model", "learner", "function", "arrays", "weights"): [
+        np.zeros((9, 1)),
+        np.zeros((9, 6), np.float32),
+    ],
+    ("model", "learner", "function", "arrays", "inverse"): [
+        np.zeros(44),
+        np.zeros(45, np.float32),
+        None,
+    ],
+    ("model", "learner", "history", "numbers", "open_steps"): [-1, 10**6, None],
+    ("model", "learner", "history", "arrays", "records"): [np.zeros((5, 4)), None],
+}
+
+
+@pytest.mark.parametrize("keys", FORGERIES, ids="/".join)
+def test_a_forged_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, keys):
+    assert at(model_file.read_state(saved), *keys) is not ...
+    for value in FORGERIES[keys]:
+        state = model_file.read_state(saved)
+        at(state, *keys[:-1])[keys[-1]] = value
+        model_file.write_state(tmp_path / "forged", state)
+        with pytest.raises(ValueError, match="not a valid mercer"):
+            load_model(tmp_path / "forged")
+
+
+def test_a_ring_whose_oldest_slot_lies_outside_is_refused(tmp_path):
+    path = tmp_path / "model"
+    KernelRegressor(kernel=KERNEL, expansion=Full(max_size=5), step_size=0.5).fit(X, TARGETS).save(
+        path
+    )
+    state = model_file.read_state(path)
+    at(state, "model", "learner", "function", "numbers")["oldest"] = 5
+    model_file.write_state(path, state)
+    with pytest.raises(ValueError, match="do not fit together"):
+        load_model(path)
+
+
+def test_a_file_of_no_state_is_refused(tmp_path):
+    model_file.write_state(tmp_path / "empty", {})
+    with pytest.raises(ValueError, match="not a valid mercer model"):
+        load_model(tmp_path / "empty")
+
+
+def test_the_package_offers_loading():
+    assert mercer.load_model is load_model

@@ -1,0 +1,118 @@
+"""scikit-learn's own checks, and its tools around the estimators."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import make_moons
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import KernelClassifier, KernelRegressor
+from mercer.expansions import KOMP, Budget
+from mercer.kernels import Gaussian, Laplacian
+from mercer.losses import Huber
+from mercer.schedules import PowerDecay
+
+X, LABELS = make_moons(300, noise=0.15, random_state=0)
+TARGETS = 10.0 + np.sin(3.0 * X[:, 0])
+
+
+def expected_failures(estimator):
+    # As for scikit-learn's own SGDClassifier and SGDRegressor.
+    reason = (
+        "A weight multiplies a row's step; a repeated row makes further steps, on the function "
+        "that the first one changed, and in other mini-batches."
+    )
+    return {
+        "check_sample_weight_equivalence_on_dense_data": reason,
+        "check_sample_weight_equivalence_on_sparse_data": reason,
+    }
+
+
+@parametrize_with_checks(
+    [KernelClassifier(), KernelRegressor(), KernelClassifier("hinge")],
+    expected_failed_checks=expected_failures,
+)
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_pipelines_and_cross_validation():
+    model = make_pipeline(StandardScaler(), KernelClassifier(n_passes=5, random_state=0))
+    assert cross_val_score(model, X, LABELS, cv=3).mean() > 0.95
+    assert model.fit(X, LABELS).predict_proba(X).shape == (300, 2)
+    proba = cross_val_predict(model, X, LABELS, cv=3, method="predict_proba")
+    assert ((proba[:, 1] > 0.5) == LABELS).mean() > 0.95
+
+
+def test_grid_search_reaches_into_components():
+    search = GridSearchCV(
+        KernelClassifier(
+            kernel=Gaussian(), expansion=KOMP(), step_size=PowerDecay(1.0), random_state=0
+        ),
+        {
+            "kernel__length_scale": [0.5, 50.0],
+            "expansion__max_size": [5, 50],
+            "step_size__scale": [4.0],
+        },
+        cv=3,
+        error_score="raise",
+    ).fit(X, LABELS)
+    assert search.best_params_["kernel__length_scale"] == 0.5
+    assert search.best_estimator_.kernel_ == Gaussian(0.5)
+    assert search.best_estimator_.step_size == PowerDecay(4.0)
+    assert search.best_score_ > 0.9
+    whole = GridSearchCV(
+        KernelRegressor(random_state=0),
+        {
+            "kernel": [Gaussian(), Laplacian()],
+            "expansion": [KOMP(tolerance=0.01), Budget(50, "remove")],
+        },
+        cv=2,
+        error_score="raise",
+    ).fit(X, TARGETS - 10.0)
+    assert len(whole.cv_results_["params"]) == 4
+
+
+def test_clones_are_unfitted_and_equal():
+    model = KernelRegressor(
+        Huber(0.5), kernel=Laplacian(2.0), expansion=KOMP(parsimony=0.1), step_size=PowerDecay(0.5)
+    ).fit(X, TARGETS)
+    twin = clone(model)
+    assert twin.get_params(deep=False) == model.get_params(deep=False)
+    assert twin.expansion is not model.expansion
+    assert not hasattr(twin, "learner_")
+    twin.set_params(expansion__parsimony=0.2, loss__delta=2.0)
+    assert (model.expansion.parsimony, model.loss.delta) == (0.1, 0.5)
+
+
+def test_fitting_leaves_parameters_as_they_are():
+    kernel, expansion = Gaussian("median"), KOMP()
+    model = KernelClassifier(kernel=kernel, expansion=expansion).fit(X, LABELS)
+    assert model.kernel is kernel
+    assert kernel.length_scale == "median"
+    assert model.kernel_.length_scale > 0.0
+    assert model.expansion is expansion
+
+
+def test_probability_calibration_of_a_loss_without_probabilities():
+    model = CalibratedClassifierCV(KernelClassifier("hinge", n_passes=3, random_state=0), cv=2)
+    assert model.fit(X, LABELS).score(X, LABELS) > 0.9
+
+
+def test_a_target_far_from_zero_by_a_transformer():
+    model = TransformedTargetRegressor(
+        KernelRegressor(n_passes=10, random_state=0), transformer=StandardScaler()
+    )
+    assert model.fit(X, TARGETS).score(X, TARGETS) > 0.9
+
+
+def test_wrong_parameters_found_by_a_search_are_named():
+    with pytest.raises(ValueError, match="Invalid parameter 'no_such'"):
+        KernelClassifier(kernel=Gaussian()).set_params(kernel__no_such=1.0)
+    with pytest.raises(ValueError, match="`length_scale`"):
+        KernelClassifier(kernel=Gaussian()).set_params(kernel__length_scale=-1.0)

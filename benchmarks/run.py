@@ -1,0 +1,79 @@
+"""Run the benchmarks, or only write their committed results up in ``docs/benchmarks.md``.
+
+python benchmarks/run.py                 # everything, then the page (MERCER_DATA for real data)
+python benchmarks/run.py step_cost       # one of them, then the page
+python benchmarks/run.py --write         # only the page
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SCRIPTS = (
+    "step_cost",
+    "throughput",
+    "start_up",
+    "memory",
+    "multidist",
+    "mnist",
+    "defaults",
+    "threads",
+)
+TITLES = {
+    "multidist": "POLK, Table 2: the planar mixture",
+    "multidist_budget": "The same with budgets (BSGD)",
+    "mnist": "MNIST",
+    "defaults": "Defaults, untuned, one pass",
+    "step_cost": "Cost of a mini-batch of 32 rows",
+    "threads": "One BLAS thread and two",
+    "throughput": "Streams",
+    "row_calls": "One row per Python call",
+    "start_up": "Starting up",
+    "memory": "Memory on an endless stream",
+}
+HEAD = """# Benchmarks
+
+Every number on this page was printed by a script in `benchmarks/` and is written here by
+`python benchmarks/run.py`. Times are CPU seconds of the process; machines differ, so compare
+numbers of one table with each other, not with other pages.
+"""
+
+
+def page():
+    """Text of docs/benchmarks.md from the committed results."""
+    sys.path.insert(0, str(HERE))
+    import _common
+
+    parts = [HEAD]
+    for name, title in TITLES.items():
+        file = HERE / "results" / f"{name}.json"
+        if not file.exists():
+            continue
+        record = json.loads(file.read_text())
+        origin = "multidist" if name == "multidist_budget" else name
+        script = HERE / f"{'throughput' if name == 'row_calls' else origin}.py"
+        words = script.read_text().split('"""')[1].strip()
+        machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
+        parts.append(f"## {title}\n\n{words}\n\n{_common.markdown(record['rows'])}\n")
+        if record["note"]:
+            parts.append(record["note"] + "\n")
+        parts.append(f"*{script.name}; {machine}*\n")
+    return "\n".join(parts)
+
+
+def main(arguments):
+    chosen = [a for a in arguments if not a.startswith("-")]
+    if "--write" not in arguments:
+        for script in chosen or SCRIPTS:
+            print(f"-- {script}", flush=True)
+            options = ["--svc"] if script == "mnist" and not chosen else []
+            subprocess.run([sys.executable, str(HERE / f"{script}.py"), *options], check=True)
+    (HERE.parent / "docs" / "benchmarks.md").write_text(page())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

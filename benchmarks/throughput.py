@@ -1,0 +1,135 @@
+"""Rows per CPU second on streams: one row at a time, and in batches of 32.
+
+"one call" hands many rows to ``partial_fit`` with ``batch_size=1``: each row is a step of its own,
+run in one compiled loop. ``learn_one`` is one Python call per row. Peers: scikit-learn's linear
+SGDClassifier on 1,000 random features, updated by the same calls.
+"""
+
+from __future__ import annotations
+
+import _common
+import numpy as np
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import SGDClassifier
+
+from mercer import KernelClassifier
+from mercer.expansions import KOMP, Budget
+from mercer.kernels import Gaussian
+
+N = 200_000
+
+
+def stream(d):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, d))
+    return X, (np.sin(X[:, 0]) + X[:, 1] > 0).astype(np.int64)
+
+
+def model(d, expansion, batch_size):
+    step = 0.5 if batch_size == 1 else "auto"
+    return KernelClassifier(
+        kernel=Gaussian(np.sqrt(d)), expansion=expansion, batch_size=batch_size, step_size=step
+    )
+
+
+def in_one_call(d, expansion, batch_size):
+    X, y = stream(d)
+    m = model(d, expansion, batch_size).partial_fit(X[:2000], y[:2000])
+    seconds, _ = _common.cpu_seconds(lambda: m.partial_fit(X, y))
+    return N / seconds, m.model_order_, float(m.score(X[:5000], y[:5000]))
+
+
+def arithmetic_of_one_row(m, X, y):
+    """Microseconds of the compiled work per row, without a Python call for each."""
+    seconds = _common.least_cpu_seconds(lambda: m.partial_fit(X, y), 3)
+    return 1e6 * seconds / len(X)
+
+
+def row_calls(d, expansion, n=20_000):
+    X, y = stream(d)
+    m = model(d, expansion, 1).partial_fit(X[:20_000], y[:20_000])
+
+    def learn():
+        for i in range(n):
+            m.learn_one(X[i], y[i])
+
+    def predict():
+        for i in range(n):
+            m.predict_one(X[i])
+
+    learn(), predict()
+    inside = arithmetic_of_one_row(m, X[:n], y[:n])
+    learning = 1e6 * _common.least_cpu_seconds(learn, 3) / n
+    predicting = 1e6 * _common.least_cpu_seconds(predict, 3) / n
+    return learning, predicting, inside, m.model_order_
+
+
+def peer(d, batch_size, n):
+    X, y = stream(d)
+    features = RBFSampler(gamma=1 / (2 * d), n_components=1000, random_state=0).fit(X[:1])
+    linear = SGDClassifier(loss="log_loss", random_state=0)
+
+    def run():
+        for start in range(0, n, batch_size):
+            block = slice(start, start + batch_size)
+            linear.partial_fit(features.transform(X[block]), y[block], classes=(0, 1))
+
+    return n / _common.cpu_seconds(run)[0], float(
+        linear.score(features.transform(X[:5000]), y[:5000])
+    )
+
+
+def main():
+    rows = []
+    for d, expansion, batch in (
+        (2, KOMP(tolerance=0.1), 1),
+        (10, KOMP(max_size=32), 1),
+        (10, KOMP(tolerance=0.2), 1),
+        (10, Budget(32, "project"), 1),
+        (10, Budget(32, "merge"), 1),
+        (10, KOMP(max_size=32), 32),
+        (10, KOMP(tolerance=0.2), 32),
+    ):
+        speed, order, accuracy = in_one_call(d, expansion, batch)
+        rows.append(
+            {
+                "learner": repr(expansion),
+                "d": d,
+                "rows per step": batch,
+                "rows / CPU s": speed,
+                "model order": order,
+                "accuracy": accuracy,
+            }
+        )
+    for batch, n in ((1, 3000), (32, 64_000)):
+        speed, accuracy = peer(10, batch, n)
+        rows.append(
+            {
+                "learner": "peer: RBFSampler(1000) + SGDClassifier",
+                "d": 10,
+                "rows per step": batch,
+                "rows / CPU s": speed,
+                "model order": 1000,
+                "accuracy": accuracy,
+            }
+        )
+    _common.publish("throughput", rows)
+    rows = []
+    for d, expansion in ((2, KOMP(tolerance=0.1)), (10, KOMP(max_size=32))):
+        learning, predicting, inside, order = row_calls(d, expansion)
+        rows.append(
+            {
+                "learner": repr(expansion),
+                "d": d,
+                "model order": order,
+                "learn_one (µs)": learning,
+                "compiled work per row (µs)": inside,
+                "overhead of the call (µs)": learning - inside,
+                "predict_one (µs)": predicting,
+            }
+        )
+    _common.publish("row_calls", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""What the command says: errors, notes, results and progress, on terminals and in logs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, ParamSpec, Self
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from mercer._drawing import format_number
+from mercer.exceptions import DivergenceError
+from mercer.training import TrainingProgress
+
+__all__ = ["ProgressView", "Stopped", "guarded", "note", "print_result"]
+
+P = ParamSpec("P")
+
+_LINE_SECONDS = 5.0  # between two lines of progress in a log
+_PATIENCE = 3.0  # seconds before a quiet first chunk is explained
+_COMPILING = "compiling, only the first time (about half a minute)"
+
+# Errors of the library name its parameters; these are the options that set them.
+_RENAMED = {"n_passes": "passes", "size": "max-size", "levels": "quantiles"}
+_SHARED = (
+    "batch_size|checkpoint_every|class_weight|exclude|expansion|kernel|length_scale|loss|max_size|"
+    "parsimony|regularization|scaling|seed|shuffle_buffer|step_size|strategy|target|task|tolerance"
+)
+_WORDING = (
+    (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
+    (re.compile(r'pass `extra="drop"`'), "pass `--ignore-extra`"),
+    (
+        re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),
+        "convert it to Parquet with the types that you want",
+    ),
+    (
+        re.compile(rf"`({'|'.join(_RENAMED)}|{_SHARED})(?=`)"),
+        lambda found: f"`--{_RENAMED.get(found[1], found[1].replace('_', '-'))}",
+    ),
+)
+
+
+class Stopped(Exception):  # noqa: N818  # no error: the user asked for it
+    """The user stopped the command; the message says what became of the work."""
+
+    def __init__(self, message: str, code: int = 130) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn what a command raises into one message on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            try:
+                command(*args, **kwargs)
+            except Stopped as error:
+                _say(str(error))
+                raise typer.Exit(error.code) from None
+            except KeyboardInterrupt:
+                _say("interrupted; nothing was saved.")
+                raise typer.Exit(130) from None
+            except BrokenPipeError:
+                # The reader went away, as `head` does; nothing else may be written to it.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(1) from None
+            except (typer.Exit, typer.Abort):
+                raise
+            except Exception as error:
+                if os.environ.get("MERCER_DEBUG"):
+                    traceback.print_exc()
+                expected = isinstance(error, ValueError | OSError | DivergenceError)
+                if isinstance(error, ImportError):
+                    expected = "pip install" in str(error)
+                if expected:
+                    _say(f"error: {in_words_of_the_command(_text_of(error))}")
+                    raise typer.Exit(2) from None
+                _say(
+                    f"error: unexpected {type(error).__name__}: {error}. This is a fault of "
+                    "mercer; with MERCER_DEBUG=1 in the environment it shows where."
+                )
+                raise typer.Exit(1) from None
+
+    return run
+
+
+def in_words_of_the_command(message: str) -> str:
+    """Rewrite a message of the library in terms of command line options.
+
+    Examples
+    --------
+    >>> in_words_of_the_command("`batch_size` must be an integer of at least 1, got 0.")
+    '`--batch-size` must be an integer of at least 1, got 0.'
+    """
+    for pattern, replacement in _WORDING:
+        message = pattern.sub(replacement, message)
+    return message
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.strerror.rstrip('.')}: {error.filename}."
+    return str(error) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _say(f"warning: {in_words_of_the_command(str(message))}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Tell the user something that is no result."""
+    if not quiet:
+        _say(text)
+
+
+def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False) -> None:
+    """Print named values: a table on a terminal, ``name value`` lines elsewhere, or JSON.
+
+    Parameters
+    ----------
+    values : mapping of str to str, number or list
+        Names without spaces.
+    title : str
+        Heading on a terminal.
+    as_json : bool, default=False
+        Print one JSON object.
+    """
+    if as_json:
+        sys.stdout.write(json.dumps(dict(values), allow_nan=False) + "\n")
+    elif sys.stdout.isatty():
+        table = Table(show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in values.items():
+            words = name.replace("_percent", " %").replace("_", " ")
+            table.add_row(Text(words), Text(_listed(value, format_number)))
+        console = Console(highlight=False)
+        console.print(title, markup=False)
+        console.print(table, markup=False)
+    else:
+        for name, value in values.items():
+            sys.stdout.write(f"{name} {_listed(value, _exact)}\n")
+    sys.stdout.flush()
+
+
+def _listed(value: Any, text: Callable[[Any], str]) -> str:
+    return ", ".join(map(text, value)) if isinstance(value, list | tuple) else text(value)
+
+
+def _exact(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class ProgressView:
+    """Progress of a training on standard error: a bar on a terminal, else lines now and then.
+
+    Parameters
+    ----------
+    n_rows, n_total : int, int or None
+        Rows learned already, and those of the whole training.
+    quiet : bool
+        Show nothing.
+    """
+
+    def __init__(self, n_rows: int, n_total: int | None, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._last_line = time.monotonic()
+        self._shown = -1
+        self._latest: TrainingProgress | None = None
+        self._speed_known = False
+        if self._console.is_terminal and not quiet:
+            self._bar = Progress(*_columns(self._console.width), console=self._console)
+            self._task = self._bar.add_task(
+                "starting", total=n_total, completed=n_rows, figures="", speed=""
+            )
+        self._timer = threading.Timer(_PATIENCE, self._explain)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        if not self._quiet:
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        if self._bar is not None:
+            self._bar.stop()
+        elif self._latest is not None and self._latest.n_rows != self._shown:
+            self._line(self._latest)
+
+    def _explain(self) -> None:
+        if self._latest is None and self._bar is not None:
+            self._bar.update(self._task, description=_COMPILING)
+        elif self._latest is None:
+            _say(_COMPILING)
+
+    def update(self, progress: TrainingProgress) -> None:
+        """Show how far the training has come."""
+        # The speed of the first chunk tells nothing if it was spent on compiling.
+        self._speed_known = self._latest is not None
+        self._latest = progress
+        self._timer.cancel()
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                total=progress.n_total,
+                completed=progress.n_rows,
+                description="learning" if progress.n_total else f"{progress.n_rows:,} rows",
+                figures=f"loss {progress.loss:.4g}  order {progress.model_order:,}",
+                speed=f"{progress.rows_per_second:,.0f} rows/s",
+            )
+        elif time.monotonic() - self._last_line >= _LINE_SECONDS:
+            self._line(progress)
+
+    def _line(self, progress: TrainingProgress) -> None:
+        if self._quiet:
+            return
+        self._last_line, self._shown = time.monotonic(), progress.n_rows
+        done, total, speed = progress.n_rows, progress.n_total, progress.rows_per_second
+        parts = [f"{done:,} of {total:,} rows  {done / total:.0%}" if total else f"{done:,} rows"]
+        parts += [f"loss {progress.loss:.4g}", f"model order {progress.model_order:,}"]
+        parts.append(f"{speed:,.0f} rows/s")
+        if total and done < total and self._speed_known:
+            seconds = round((total - done) / speed)
+            parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
+        _say("  ".join(parts))
+
+
+def _columns(width: int) -> list[Any]:
+    """Columns of the bar that fit on a terminal of so many characters."""
+    name = TextColumn("{task.description}", markup=False)
+    figures = TextColumn("{task.fields[figures]}", markup=False)
+    if width < 64:
+        return [TaskProgressColumn(), figures]
+    if width < 90:
+        return [name, TaskProgressColumn(), figures, TimeRemainingColumn()]
+    speed = TextColumn("{task.fields[speed]}", markup=False)
+    return [name, BarColumn(), TaskProgressColumn(), figures, speed, TimeRemainingColumn()]

@@ -1,0 +1,357 @@
+"""``mercer fit``."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mercer._cli_console import ProgressView, Stopped, guarded, note, print_result
+from mercer._cli_evaluation import Evaluation, check_test_data, evaluate
+from mercer._cli_files import check_writable
+from mercer._cli_report import ROWS_FOR_PICTURES, report
+from mercer._validation import check_integer, check_real
+from mercer.expansions import KOMP, Budget, Expansion, Full, as_expansion
+from mercer.kernels import Kernel, as_kernel
+from mercer.losses import Loss, Quantile
+from mercer.training import FileTraining, TrainingProgress, checkpoint_path
+
+__all__ = ["fit", "train"]
+
+_LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
+
+
+class Task(StrEnum):
+    """Choices of ``--task``."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+class ExpansionName(StrEnum):
+    """Choices of ``--expansion``."""
+
+    auto = "auto"
+    komp = "komp"
+    full = "full"
+    budget = "budget"
+
+
+class Strategy(StrEnum):
+    """Choices of ``--strategy``."""
+
+    merge = "merge"
+    project = "project"
+    remove = "remove"
+
+
+class ClassWeight(StrEnum):
+    """Choices of ``--class-weight``."""
+
+    balanced = "balanced"
+
+
+class Scaling(StrEnum):
+    """Choices of ``--scaling``."""
+
+    auto = "auto"
+    standardize = "standardize"
+    common = "common"
+    none = "none"
+
+
+def _option(text: str, panel: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+
+
+@guarded
+def fit(  # noqa: PLR0913  # one parameter per option
+    data: Annotated[
+        Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")
+    ],
+    target: Annotated[str, _option("Column to predict.", _DATA)],
+    out: Annotated[Path, _option("Model file to write.", _RUN)],
+    task: Annotated[Task, _option("Guessed from loss and target by default.", _LEARNING)] = (
+        Task.auto
+    ),
+    loss: Annotated[
+        str | None,
+        _option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
+    ] = None,
+    quantiles: Annotated[
+        str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
+    ] = None,
+    kernel: Annotated[
+        str | None, _option("Such as gaussian (default), laplacian, polynomial.", _LEARNING)
+    ] = None,
+    length_scale: Annotated[
+        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
+    ] = None,
+    expansion: Annotated[
+        ExpansionName, _option("How the model stays small.", _LEARNING)
+    ] = ExpansionName.auto,
+    max_size: Annotated[int | None, _option("Most dictionary points (1,000).", _LEARNING)] = None,
+    tolerance: Annotated[
+        float | None, _option("Error that compression may make in a step.", _LEARNING)
+    ] = None,
+    parsimony: Annotated[
+        float | None, _option("Tolerance relative to step size to the 1.5.", _LEARNING)
+    ] = None,
+    strategy: Annotated[Strategy | None, _option("Of a budget.", _LEARNING)] = None,
+    step_size: Annotated[float | None, _option("Chosen from the data by default.", _LEARNING)] = (
+        None
+    ),
+    regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None,
+    batch_size: Annotated[int | None, _option("Rows per step (32).", _LEARNING)] = None,
+    class_weight: Annotated[
+        ClassWeight | None, _option("Weigh rare classes up.", _LEARNING)
+    ] = None,
+    passes: Annotated[int, _option("Passes over the data (1).", _RUN)] = 1,
+    exclude: Annotated[
+        list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
+    ] = None,
+    scaling: Annotated[Scaling, _option("Of numbers.", _DATA)] = Scaling.auto,
+    shuffle_buffer: Annotated[
+        int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
+    ] = 65_536,
+    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0,
+    test: Annotated[
+        Path | None, _option("Data to evaluate the model on at the end.", _DATA)
+    ] = None,
+    report_file: Annotated[Path | None, _option("HTML report to write.", _RUN, "--report")] = None,
+    checkpoint_every: Annotated[
+        int | None, _option("Rows between checkpoints, OUT.checkpoint.", _RUN)
+    ] = None,
+    resume: Annotated[
+        bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
+    ] = False,
+    quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False,
+) -> None:
+    """Train a model on a table in one pass or a few, in bounded memory.
+
+    The same data, options and seed give the same model file. A run that was killed goes on from
+    its last checkpoint with --resume, to the same file, byte for byte.
+    """
+    check_writable(out, data, test)
+    if report_file is not None:
+        check_writable(report_file, data, test, endings=(".html", ".htm"))
+    if step_size is not None:
+        check_real("step_size", step_size, low=0.0, open_low=True)
+    if checkpoint_every is not None:
+        check_integer("checkpoint_every", checkpoint_every, low=1)
+    options = {
+        "kernel": make_kernel(kernel, length_scale),
+        "expansion": make_expansion(expansion, max_size, tolerance, parsimony, strategy),
+        "step_size": step_size,
+        "regularization": regularization,
+        "batch_size": batch_size,
+        "class_weight": None if class_weight is None else str(class_weight),
+    }
+    training = FileTraining(
+        data,
+        target,
+        task=task.value,
+        loss=make_loss(loss, quantiles),
+        options={name: value for name, value in options.items() if value is not None},
+        n_passes=passes,
+        exclude=exclude or (),
+        scaling=scaling.value,
+        seed=seed,
+        shuffle_buffer=shuffle_buffer,
+    )
+    place = checkpoint_path(out)
+    resumed = resume and place.exists()
+    if resumed:
+        training.resume(place)
+        note(f"going on from {place}, {training.n_rows_:,} rows learned", quiet=quiet)
+    else:
+        if resume:
+            note(f"there is no checkpoint {place}: starting from the beginning", quiet=quiet)
+        elif place.exists():
+            note(
+                f"starting afresh; the earlier checkpoint {place} is ignored "
+                "(--resume would go on from it)",
+                quiet=quiet,
+            )
+        training.start()
+    model = training.model_
+    if test is not None:
+        check_test_data(model, test, target=None, ignore_extra=False)
+    guessed = not (resumed or loss or quantiles or task is not Task.auto)
+    hint = " (guessed; --task overrides)" if guessed else ""
+    note(
+        f"{training.task} of {target!r}{hint}; "
+        f"columns: {len(model.preprocessor.feature_names_in_):,}, "
+        f"inputs made of them: {model.preprocessor.n_features_out_:,}",
+        quiet=quiet,
+    )
+    speed = train(training, out, checkpoint_every=checkpoint_every, quiet=quiet)
+    note(
+        f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
+        quiet=quiet,
+    )
+    evaluation: Evaluation | None = None
+    if test is not None:
+        n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
+        evaluation = evaluate(model, test, n_keep=n_keep)
+        print_result(evaluation.measures, title=f"{out} on {test}")
+    if report_file is not None:
+        settings = {"data": str(data), "test data": str(test or "none"), "passes": passes}
+        report(
+            report_file,
+            model,
+            title=f"{target}: {training.task} by {out.name}",
+            evaluation=evaluation,
+            settings={**settings, "seed": seed},
+        )
+        note(f"{report_file}: report", quiet=quiet)
+
+
+def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, quiet: bool) -> str:
+    """Run a training with progress on standard error; say how fast it was.
+
+    Raises
+    ------
+    Stopped
+        If the user pressed Ctrl-C.
+    """
+    began, rows_before = time.perf_counter(), training.n_rows_
+    with (
+        _interruptible() as pressed,
+        ProgressView(training.n_rows_, training.n_total_, quiet=quiet) as view,
+    ):
+
+        def after_chunk(progress: TrainingProgress) -> bool:
+            view.update(progress)
+            return bool(pressed)
+
+        finished = training.run(out, checkpoint_every=checkpoint_every, callback=after_chunk)
+    if not finished:
+        place = checkpoint_path(out)
+        what = f"stopped after {training.n_rows_:,} rows"
+        if not training.checkpoints:
+            raise Stopped(
+                f"{what}; nothing was saved. With --checkpoint-every N a run can be stopped and "
+                "resumed.",
+                128 + pressed[0],
+            )
+        raise Stopped(
+            f"{what}, saved as {place}. The same command with --resume goes on from there.",
+            128 + pressed[0],
+        )
+    seconds = time.perf_counter() - began
+    return f"{seconds:.1f} s, {(training.n_rows_ - rows_before) / seconds:,.0f} rows/s"
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Collect Ctrl-C and termination until the chunk is learned; a second one acts at once."""
+    pressed: list[int] = []
+
+    def press(number: int, _: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    before = {s: signal.signal(s, press) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield pressed
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
+    """Join ``--loss`` and ``--quantiles``.
+
+    Examples
+    --------
+    >>> make_loss(None, "0.1,0.9")
+    Quantile(levels=[0.1, 0.9])
+    """
+    if quantiles is None:
+        return name
+    if name not in (None, "quantile"):
+        raise ValueError(
+            f"`--quantiles` is for the quantile loss, but `--loss {name}` was given. Leave one out."
+        )
+    try:
+        levels = [float(word) for word in quantiles.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"`--quantiles` takes numbers between 0 and 1 with commas, such as 0.1,0.5,0.9, got "
+            f"{quantiles!r}."
+        ) from None
+    if len(set(levels)) < len(levels):
+        raise ValueError(f"`--quantiles` names a level twice: {quantiles!r}.")
+    return Quantile(levels)
+
+
+def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
+    """Join ``--kernel`` and ``--length-scale``.
+
+    Examples
+    --------
+    >>> make_kernel("laplacian", "2")
+    Laplacian(length_scale=2.0)
+    """
+    if length_scale is None:
+        return name
+    kernel = as_kernel(name or "gaussian")
+    if "length_scale" not in kernel.get_params():
+        raise ValueError(f"The kernel {name!r} has no length scale: leave `--length-scale` out.")
+    try:
+        return kernel.set_params(length_scale=float(length_scale))
+    except ValueError as error:
+        if length_scale.replace(".", "").replace("-", "").isdigit():
+            raise error
+    return kernel.set_params(length_scale=length_scale)
+
+
+def make_expansion(
+    name: ExpansionName,
+    max_size: int | None,
+    tolerance: float | None,
+    parsimony: float | None,
+    strategy: Strategy | None,
+) -> Expansion | None:
+    """Join the options of an expansion; None if none was given.
+
+    Examples
+    --------
+    >>> make_expansion(ExpansionName.auto, None, 0.01, None, None)
+    KOMP(max_size=1000, tolerance=0.01)
+    """
+    limits: dict[str, Any] = {"max_size": max_size, "tolerance": tolerance, "parsimony": parsimony}
+    given = {key: value for key, value in limits.items() if value is not None}
+    options = [f"--{key.replace('_', '-')}" for key in given]
+    if name is ExpansionName.auto:
+        if strategy is not None:
+            name = ExpansionName.budget
+        elif not given:
+            return None
+        else:
+            return KOMP(**{**as_expansion("auto").get_params(), **given})
+    if name is ExpansionName.budget:
+        options = [option for option in options if option != "--max-size"]
+        if not options:
+            size = Budget().size if max_size is None else max_size
+            return Budget(size, Budget().strategy if strategy is None else strategy.value)
+    elif strategy is not None:
+        options.append("--strategy")
+    elif name is ExpansionName.komp:
+        return KOMP(**given)
+    elif not options:
+        return Full()
+    raise ValueError(
+        f"The expansion {name.value!r} has no {' and no '.join(options)}: leave it out. komp takes "
+        "--max-size, --tolerance and --parsimony, budget takes --max-size and --strategy, full "
+        "takes none."
+    )

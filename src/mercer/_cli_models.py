@@ -1,0 +1,153 @@
+"""``mercer evaluate``, ``mercer predict`` and ``mercer inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from mercer._cli_console import guarded, note, print_result
+from mercer._cli_evaluation import encoded_tables, evaluate
+from mercer._cli_files import check_writable, table_writer
+from mercer._cli_report import ROWS_FOR_PICTURES, describe, report
+from mercer.data import schema
+from mercer.data._columns import check_names
+from mercer.estimators import TableModel
+from mercer.model_file import load_model
+
+__all__ = ["evaluate_command", "inspect_command", "predict_command"]
+
+ModelFile = Annotated[Path, typer.Argument(help="Model file written by `mercer fit`.")]
+Data = Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")]
+
+
+def load_table_model(path: Path) -> TableModel:
+    """Load a model of tables.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, or it is no model of tables.
+    """
+    model = _load(path)
+    if not isinstance(model, TableModel):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__} of arrays without named columns, as `save` "
+            "writes it. Use `mercer.load_model` in Python, or train with `mercer fit`."
+        )
+    return model
+
+
+def _load(path: Path) -> Any:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no model file {path}.")
+    return load_model(path)
+
+
+@guarded
+def evaluate_command(
+    model: ModelFile,
+    data: Data,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the targets, if named otherwise than in training.")
+    ] = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Allow columns that training did not have.")
+    ] = False,
+    report_file: Annotated[
+        Path | None, typer.Option("--report", help="HTML report to write.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure a model on data that it has not learned.
+
+    Classification: error, balanced error (mean over the classes), log loss where the model has
+    probabilities, AUC for two classes. Regression, in units of the target: MSE, RMSE, MAE, R²; for
+    quantiles pinball loss and coverage.
+    """
+    if report_file is not None:
+        check_writable(report_file, data, model, endings=(".html", ".htm"))
+    loaded = load_table_model(model)
+    n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
+    evaluation = evaluate(loaded, data, target=target, ignore_extra=ignore_extra, n_keep=n_keep)
+    print_result(evaluation.measures, title=f"{model} on {data}", as_json=as_json)
+    if report_file is not None:
+        report(
+            report_file,
+            loaded,
+            title=f"{loaded.target}: {model.name} on {data.name}",
+            evaluation=evaluation,
+            settings={"test data": str(data)},
+        )
+        note(f"{report_file}: report")
+
+
+@guarded
+def predict_command(
+    model: ModelFile,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Table to write: .parquet or .csv.")],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
+    ] = None,
+) -> None:
+    """Predict for every row of a table, in order.
+
+    Writes `prediction` (quantiles: `quantile_<level>`) and, for classes, `probability_<class>` or,
+    where the loss has no probabilities, `score` (more than two classes: `score_<class>`). Further
+    columns of DATA, the target among them, are not looked at.
+    """
+    check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
+    loaded = load_table_model(model)
+    kept = list(dict.fromkeys(keep or []))
+    check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
+    n_rows = 0
+    with table_writer(out) as writer:
+        for table, X, _ in encoded_tables(loaded, data, more=kept):
+            predicted = predictions(loaded, X)
+            clash = sorted(set(kept) & set(predicted))
+            if clash:
+                raise ValueError(
+                    f"`--keep {clash[0]}` has the name of a column of the predictions. Rename it."
+                )
+            writer.write({**{name: table.column(name) for name in kept}, **predicted})
+            n_rows += len(X)
+        if not n_rows:
+            raise ValueError(f"{data} holds no rows, so there is nothing to predict.")
+    note(f"{out}: {n_rows:,} predictions")
+
+
+def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
+    """Columns of predictions for encoded rows."""
+    estimator: Any = model.estimator
+    predicted = model.predict_inputs(X)
+    if predicted.ndim == 2:
+        levels = np.atleast_1d(np.asarray(estimator.loss_.levels, dtype=float))
+        return {f"quantile_{t:g}": q for t, q in zip(levels, predicted.T.copy(), strict=True)}
+    columns: dict[str, NDArray[Any]] = {"prediction": predicted}
+    if model.task == "regression":
+        return columns
+    classes = estimator.classes_.tolist()
+    if hasattr(estimator, "predict_proba"):
+        values, kind = estimator.predict_proba(X), "probability"
+    else:
+        values, kind = estimator.decision_function(X), "score"
+    if values.ndim == 1:
+        return {**columns, kind: values}
+    named = zip(classes, values.T, strict=True)
+    return {**columns, **{f"{kind}_{c}": np.ascontiguousarray(v) for c, v in named}}
+
+
+@guarded
+def inspect_command(
+    model: Annotated[Path, typer.Argument(help="Model file or checkpoint.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what is in a model file."""
+    values = {"file": str(model), "bytes": 0, **describe(_load(model))}
+    values["bytes"] = model.stat().st_size
+    print_result(values, title=str(model), as_json=as_json)

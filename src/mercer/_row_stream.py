@@ -1,0 +1,167 @@
+"""The rows that a training learns, in an order that the data and the settings alone decide.
+
+Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p). To go on
+somewhere inside, the pass is read again and its first rows are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data import read_tables, shuffled
+from mercer.estimators import TableModel
+
+__all__ = ["RowStream", "in_place"]
+
+Block = tuple[NDArray[Any], NDArray[Any]]
+Result = TypeVar("Result")
+
+_CHUNK = 8192  # rows learned between two reports of progress
+_BUFFER_BYTES = 2**26
+
+
+class RowStream:
+    """Rows of several passes over files, encoded for a model.
+
+    Parameters
+    ----------
+    data : path
+        As for :func:`mercer.data.read_tables`.
+    model : TableModel
+        A model past its warm-up.
+    n_passes : int
+        Passes over the data.
+    seed : int
+        Of the shuffling.
+    shuffle_buffer : int
+        Rows shuffled at a time, fewer if they would take more than 64 MiB; below 2 the order stays.
+    rows_per_pass : int or None
+        Rows of the data, if known.
+
+    Attributes
+    ----------
+    rows_per_pass : int or None
+        Known at the end of the first pass.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str],
+        model: TableModel,
+        *,
+        n_passes: int,
+        seed: int,
+        shuffle_buffer: int,
+        rows_per_pass: int | None,
+    ) -> None:
+        self.data = data
+        self.model = model
+        self.n_passes = n_passes
+        self.seed = seed
+        self.shuffle_buffer = shuffle_buffer
+        self.rows_per_pass = rows_per_pass
+
+    def chunks(self, start: int, *, every: int | None) -> Iterator[Block]:
+        """Yield the rows from row ``start`` on, in chunks of whole mini-batches.
+
+        What is learned does not depend on the cuts, but for the first chunk, which the estimator
+        draws its sample from: it always has the same length. A last mini-batch that is short goes
+        with the chunk before it, since its step is scaled there.
+
+        Parameters
+        ----------
+        start : int
+            Rows learned already, over all passes; the end of a chunk.
+        every : int or None
+            Chunks must not be much longer than this.
+
+        Yields
+        ------
+        X, y : ndarray
+            About 8,192 rows.
+
+        Raises
+        ------
+        ValueError
+            For rows that cannot be encoded, and if the files change while they are read.
+        """
+        b = self.model.estimator.batch_size
+        full = max(_CHUNK // b, 1) * b
+        later = full if every is None else min(full, -(-every // b) * b)
+        size = later if start else full
+        held: list[Block] = []
+        n_held = 0
+        for X, y in self._rows(start):
+            held.append((X, y))
+            n_held += len(y)
+            while n_held >= size + b:
+                chunk, rest = _split(held, size)
+                yield chunk
+                held, n_held, size = [rest], n_held - size, later
+        if n_held:
+            yield _split(held, n_held)[0]
+
+    def _rows(self, start: int) -> Iterator[Block]:
+        known = self.rows_per_pass
+        first, skip = divmod(start, known) if known else (0, start)
+        for number in range(first, self.n_passes):
+            n_seen = 0
+            for X, y in self._one_pass(number):
+                n_seen += len(y)
+                dropped = min(skip, len(y))
+                skip -= dropped
+                if dropped < len(y):
+                    yield X[dropped:], y[dropped:]
+            if self.rows_per_pass not in (None, n_seen):
+                raise ValueError(
+                    f"{self.data} changed while it was read: pass {number + 1} found {n_seen:,} "
+                    f"rows instead of {self.rows_per_pass:,}. Train on files that nothing writes "
+                    "to."
+                )
+            self.rows_per_pass = n_seen
+
+    def _one_pass(self, number: int) -> Iterator[Block]:
+        model = self.model
+        columns = [*model.preprocessor.feature_names_in_, model.target]
+        blocks = in_place(
+            self.data,
+            read_tables(self.data, columns=columns),
+            lambda table: (model.inputs(table), model.targets(table)),
+        )
+        if self.shuffle_buffer < 2:
+            return blocks
+        row_bytes = model.preprocessor.n_features_out_ * np.dtype(model.preprocessor.dtype).itemsize
+        size = max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
+        return shuffled(blocks, size, np.random.SeedSequence([self.seed, number]))
+
+
+def in_place(
+    data: str | os.PathLike[str], tables: Iterator[Any], encode: Callable[[Any], Result]
+) -> Iterator[Result]:
+    """Encode tables of a file one by one; errors say which rows of the file they concern.
+
+    Raises
+    ------
+    ValueError
+        What ``encode`` raises, after the place.
+    """
+    start = 0
+    for table in tables:
+        try:
+            result = encode(table)
+        except ValueError as error:
+            place = f"{os.fspath(data)}, {table.num_rows:,} rows from row {start:,} on"
+            raise ValueError(f"{place}: {error}") from error
+        yield result
+        start += table.num_rows
+
+
+def _split(held: list[Block], size: int) -> tuple[Block, Block]:
+    """Join blocks and cut them after ``size`` rows."""
+    X, y = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
+    return (X[:size], y[:size]), (X[size:], y[size:])

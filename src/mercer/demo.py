@@ -1,0 +1,128 @@
+"""``mercer demo``: handwritten digits, from a file of pixels to a model and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from mercer._cli_console import guarded, note
+from mercer._cli_evaluation import evaluate
+from mercer._cli_files import table_writer
+from mercer._cli_fit import train
+from mercer._cli_report import ROWS_FOR_PICTURES, figures_of, report
+from mercer.estimators import TableModel
+from mercer.training import FileTraining
+
+__all__ = ["demo"]
+
+_PASSES = 20
+_PIXELS = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
+_PICTURES = {"Learning curve": "learning_curve.png", "Model order": "model_order.png"}
+
+
+@guarded
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("mercer-demo"),
+) -> None:
+    """Learn to read handwritten digits, in seconds: a first look at what mercer does.
+
+    Real data, 1,797 images of 8 x 8 pixels that come with scikit-learn; a quarter is held out.
+    Writes tables, a model, a report and pictures.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    train_file, test_file = write_digits(out)
+    training = FileTraining(train_file, "digit", n_passes=_PASSES, scaling="common").start()
+    model_file = out / "digits.mercer"
+    note(f"learning to read 8 x 8 images of digits, {_PASSES} passes over {train_file}")
+    speed = train(training, model_file, checkpoint_every=None, quiet=False)
+    model = training.model_
+    evaluation = evaluate(model, test_file, n_keep=ROWS_FOR_PICTURES)
+    report(
+        out / "report.html",
+        model,
+        title="Handwritten digits",
+        evaluation=evaluation,
+        settings={"data": str(train_file), "test data": str(test_file), "passes": _PASSES},
+        notes=["The digits of scikit-learn; a random quarter of the images is held out."],
+    )
+    write_pictures(model, out)
+    accuracy = 100.0 - evaluation.measures["error_percent"]
+    typer.echo(
+        f"accuracy on the {evaluation.measures['rows']} held-out images: {accuracy:.1f} %\n"
+        f"model order: {model.model_order_} of {training.n_rows_ // _PASSES:,} training images "
+        f"are kept\n"
+        f"time: {speed}\n"
+        "\n"
+        f"Look at {out / 'report.html'} in a browser. Then try\n"
+        f"  mercer inspect {model_file}\n"
+        f"  mercer evaluate {model_file} {test_file}\n"
+        f"  mercer predict {model_file} {test_file} --out {out / 'predictions.csv'}\n"
+        f"  mercer fit {train_file} --target digit --kernel laplacian --passes 5 "
+        f"--out {out / 'mine.mercer'} --test {test_file}\n"
+        "or `mercer fit YOUR-TABLE.csv --target COLUMN --out MODEL` on data of your own."
+    )
+
+
+def write_digits(folder: Path) -> tuple[Path, Path]:
+    """Write scikit-learn's digits as tables for training and testing; return the two files."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    digits = load_digits()
+    parts = train_test_split(
+        digits.data.astype(np.uint8), digits.target, test_size=0.25, random_state=0
+    )
+    files = folder / "digits-train.parquet", folder / "digits-test.parquet"
+    for file, X, y in zip(files, parts[:2], parts[2:], strict=True):
+        with table_writer(file) as writer:
+            writer.write({**dict(zip(_PIXELS, X.T.copy(), strict=True)), "digit": y})
+    return files
+
+
+def write_pictures(model: TableModel, folder: Path) -> None:
+    """Write the course of the run and the dictionary as PNG images."""
+    for caption, figure in figures_of(model):
+        name = _PICTURES.get(caption.split(":")[0])
+        if name is not None:
+            figure.savefig(folder / name, dpi=120)
+    # Pixels that are always blank are no inputs of the model.
+    places = [_PIXELS.index(name) for name in model.preprocessor.feature_names_out()]
+    images = np.zeros((model.model_order_, len(_PIXELS)))
+    images[:, places] = model.estimator.dictionary_
+    draw_dictionary(images).savefig(folder / "dictionary.png")
+
+
+def draw_dictionary(points: NDArray[np.floating], most: int = 100) -> Any:
+    """Draw dictionary points as images of 8 x 8 pixels, the first ``most`` of them.
+
+    Parameters
+    ----------
+    points : ndarray of shape (model_order, 64)
+        Images, row by row.
+    most : int, default=100
+        Images to show at most.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        A square of images.
+    """
+    from matplotlib.figure import Figure
+
+    shown = points[:most]
+    side = int(np.ceil(np.sqrt(len(shown))))
+    # One dark pixel between images.
+    wall = np.full((side * 9 + 1, side * 9 + 1), shown.max(initial=1.0))
+    for i, point in enumerate(shown):
+        row, column = 1 + 9 * (i // side), 1 + 9 * (i % side)
+        wall[row : row + 8, column : column + 8] = point.reshape(8, 8)
+    figure = Figure(figsize=(6.0, 6.3), layout="constrained", dpi=120)
+    ax = figure.subplots()
+    ax.imshow(wall, cmap="gray_r", interpolation="nearest")
+    ax.set_title(f"{len(shown)} of {len(points)} images that the model is built on")
+    ax.axis("off")
+    return figure

@@ -1,0 +1,363 @@
+"""Training a model on files: chunks, shuffling, passes, checkpoints. Prints nothing.
+
+The rows are a function of the data and the settings only (:mod:`mercer._row_stream`), and the
+estimator resumes bit for bit. So a run that was killed and goes on from its checkpoint ends with
+the model file of a run never interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._checkpoint import Checkpoint, checkpoint_path, fingerprint
+from mercer._component import to_config
+from mercer._row_stream import RowStream
+from mercer._validation import check_choice, check_integer
+from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
+from mercer.data._columns import check_names
+from mercer.estimators import KernelClassifier, KernelRegressor, TableModel
+from mercer.expansions import as_expansion
+from mercer.kernels import as_kernel
+from mercer.losses import Loss, as_loss
+
+__all__ = ["FileTraining", "TrainingProgress", "checkpoint_path"]
+
+_MOST_CLASSES = 1000
+
+
+class TrainingProgress(NamedTuple):
+    """What a callback is given after every chunk.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows learned so far, over all passes and including those before a resumed checkpoint.
+    n_total : int or None
+        Rows of all passes; None during the first pass over files that do not tell their length.
+    loss : float
+        Mean loss of the chunk's rows, each before it was learned (regression: of the standardised
+        target).
+    model_order : int
+        Number of dictionary points.
+    rows_per_second : float
+        Since the end of the first chunk, which may include compilation.
+    """
+
+    n_rows: int
+    n_total: int | None
+    loss: float
+    model_order: int
+    rows_per_second: float
+
+
+class FileTraining:
+    r"""Train a :class:`mercer.estimators.TableModel` on Parquet, CSV or Arrow files of any size.
+
+    Call :meth:`start` or :meth:`resume`, then :meth:`run`. Memory does not grow with the files.
+
+    Parameters
+    ----------
+    data : path
+        A file, a folder or a glob (:func:`mercer.data.read_tables`).
+    target : str
+        Column to predict.
+    task : {"auto", "classification", "regression"}, default="auto"
+        "auto" asks the loss, if one is given, else the values of the target
+        (:func:`mercer.data.infer_task`).
+    loss : str or Loss, default=None
+        None is the default of the estimator.
+    options : mapping, default=None
+        Further parameters of :class:`mercer.KernelClassifier` or :class:`mercer.KernelRegressor`.
+    n_passes : int, default=1
+        Passes over the data.
+    exclude : sequence of str, default=()
+        Columns that are no inputs; the target is none anyway.
+    scaling : {"auto", "standardize", "common", "none"}, default="auto"
+        Of numbers (:class:`mercer.data.TablePreprocessor`).
+    seed : int, default=0
+        Of everything random: the same seed and data give the same model file.
+    shuffle_buffer : int, default=65_536
+        Rows shuffled at a time; fewer if they would take more than 64 MiB. 0 or 1 keeps the order
+        of the files.
+    warmup_rows : int, default=50_000
+        Rows that scales and categories are measured on.
+
+    Attributes
+    ----------
+    model_ : TableModel
+        The model, after :meth:`start` or :meth:`resume`.
+    task : str
+        Once started, no longer "auto".
+    n_rows_ : int
+        Rows learned so far, over all passes.
+    n_total_ : int or None
+        Rows of all passes, if known.
+
+    Raises
+    ------
+    ValueError
+        For wrong parameters, and for a loss that is none of the task.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "points.csv"
+    >>> _ = file.write_text("x,y\n" + "".join(f"{i % 9},{i % 9 > 4}\n" for i in range(500)))
+    >>> training = FileTraining(file, "y").start()
+    >>> training.run(pathlib.Path(folder.name) / "model.mercer")
+    True
+    >>> training.model_.predict({"x": [0.0, 8.0]}).tolist()
+    [False, True]
+    >>> folder.cleanup()
+    """
+
+    model_: TableModel
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str],
+        target: str,
+        *,
+        task: Literal["auto", "classification", "regression"] = "auto",
+        loss: str | Loss | None = None,
+        options: Mapping[str, Any] | None = None,
+        n_passes: int = 1,
+        exclude: Sequence[str] = (),
+        scaling: Literal["auto", "standardize", "common", "none"] = "auto",
+        seed: int = 0,
+        shuffle_buffer: int = 65_536,
+        warmup_rows: int = 50_000,
+    ) -> None:
+        check_choice("task", task, ("auto", "classification", "regression"))
+        self.data = Path(data)
+        self.target = target
+        self.options = dict(options or {})
+        self.n_passes = check_integer("n_passes", n_passes, low=1)
+        self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
+        self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
+        self.loss = None if loss is None else as_loss(loss, None if task == "auto" else task)
+        self.task: str = self.loss.task if self.loss is not None else task
+        own = sorted({"loss", "n_passes", "random_state"} & set(self.options))
+        if own:
+            raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
+        self._columns: dict[str, Any] = {
+            "exclude": tuple(dict.fromkeys((target, *exclude))),
+            "scaling": scaling,
+            "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
+        }
+        TablePreprocessor(**self._columns)  # checks them
+        self._settings = self._describe()
+        self._rows_per_pass: int | None = None
+        self._every: int | None = None
+        self.n_rows_ = 0
+
+    def _describe(self) -> dict[str, Any]:
+        """Everything besides the data that the model depends on."""
+        return {
+            "target": self.target,
+            "task": self.task,
+            "loss": to_config(self.loss),
+            "passes": self.n_passes,
+            "exclude": list(self._columns["exclude"][1:]),
+            "scaling": self._columns["scaling"],
+            "warm-up rows": self._columns["warmup_rows"],
+            "seed": self.seed,
+            "shuffle buffer": self.shuffle_buffer,
+            **{name: to_config(value) for name, value in self.options.items()},
+        }
+
+    @property
+    def n_total_(self) -> int | None:
+        """Rows of all passes, if known."""
+        return None if self._rows_per_pass is None else self._rows_per_pass * self.n_passes
+
+    @property
+    def checkpoints(self) -> bool:
+        """Whether :meth:`run` writes checkpoints: asked for, or by the run that is resumed."""
+        return self._every is not None
+
+    # -- beginning ------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Look at the first rows and make a model that has learned nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without pyarrow.
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            For files, columns or parameters that cannot be used, each with the reason.
+        """
+        check_names(self._columns["exclude"], schema(self.data).names, f"{self.data}")
+        warmup_rows = self._columns["warmup_rows"]
+        beginning = read_tables(self.data, columns=[self.target], rows_per_table=warmup_rows)
+        table = next(beginning, None)
+        if table is None:
+            raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
+        if self.task == "auto":
+            try:
+                self.task = infer_task(table.column(self.target))
+            except ValueError:
+                self.task = "regression"  # reading the targets says what is wrong with them
+        model = TableModel(self._estimator(), TablePreprocessor(**self._columns), self.target)
+        if self.task == "classification":
+            self._check_classes(model.targets(table))
+        self.model_ = model.warm_up(read_tables(self.data))
+        self._rows_per_pass = count_rows(self.data)
+        self.n_rows_ = 0
+        return self
+
+    def _estimator(self) -> KernelClassifier | KernelRegressor:
+        cls: Any = KernelClassifier if self.task == "classification" else KernelRegressor
+        chosen = self.options if self.loss is None else {**self.options, "loss": self.loss}
+        for name in chosen:
+            if name not in cls().get_params(deep=False):
+                raise ValueError(f"`{name}` cannot be chosen for a {self.task}.")
+        estimator: KernelClassifier | KernelRegressor = cls(
+            n_passes=self.n_passes, random_state=self.seed, **chosen
+        )
+        # What is wrong shall be known before hours of reading, not after.
+        estimator._check_parameters()
+        as_kernel(estimator.kernel)
+        as_expansion(estimator.expansion)
+        return estimator
+
+    def _check_classes(self, labels: NDArray[Any]) -> None:
+        classes = np.unique(labels)
+        if classes.size > _MOST_CLASSES:
+            raise ValueError(
+                f"The target {self.target!r} has {classes.size:,} different values in the first "
+                f"rows, such as {classes[0]!s} and {classes[1]!s}: more than the "
+                f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
+                "or regression if these are quantities."
+            )
+
+    def resume(self, checkpoint: str | os.PathLike[str]) -> Self:
+        """Take up a training at its checkpoint.
+
+        Parameters
+        ----------
+        checkpoint : path
+            Written by :meth:`run` of a training with the same data and settings.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no checkpoint.
+        ValueError
+            If it is damaged, or settings or data differ; says which.
+        """
+        found = Checkpoint.read(checkpoint)
+        found.check_same(checkpoint, self._settings, fingerprint(self.data))
+        self.model_, self.task = found.model, found.model.task
+        self.n_rows_, self._rows_per_pass = found.n_rows, found.rows_per_pass
+        self._every = found.every
+        return self
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def run(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        checkpoint_every: int | None = None,
+        callback: Callable[[TrainingProgress], object] | None = None,
+    ) -> bool:
+        """Learn all rows that are left and write the model file.
+
+        Parameters
+        ----------
+        out : path
+            Model file to write at the end. The checkpoint is ``<out>.checkpoint``; it is removed
+            once the model is written.
+        checkpoint_every : int, default=None
+            Rows between checkpoints, rounded up to whole chunks. None: as before the resumption,
+            or none at all. What is learned does not depend on it.
+        callback : callable, default=None
+            Called with a :class:`TrainingProgress` after every chunk; a true result stops the
+            training, after writing a checkpoint if these are wanted.
+
+        Returns
+        -------
+        finished : bool
+            False if the callback stopped it.
+
+        Raises
+        ------
+        ValueError
+            For data that cannot be learned, and if the files change while they are read.
+        mercer.exceptions.DivergenceError
+            If the step size is too large.
+        OSError
+            If a file cannot be written.
+        """
+        if checkpoint_every is not None:
+            self._every = check_integer("checkpoint_every", checkpoint_every, low=1)
+        data = fingerprint(self.data)
+        stream = RowStream(
+            self.data,
+            self.model_,
+            n_passes=self.n_passes,
+            seed=self.seed,
+            shuffle_buffer=self.shuffle_buffer,
+            rows_per_pass=self._rows_per_pass,
+        )
+        history = self.model_.history_ if self.n_rows_ else None
+        losses = 0.0 if history is None else _sum_of_losses(history)
+        resumed_at, saved_at = self.n_rows_, self.n_rows_
+        first_end, rows_before = time.perf_counter(), self.n_rows_
+        for X, y in stream.chunks(self.n_rows_, every=self._every):
+            before = self.n_rows_
+            self.model_.learn(X, y)
+            self.n_rows_ += len(y)
+            self._rows_per_pass = stream.rows_per_pass
+            now = time.perf_counter()
+            total = _sum_of_losses(self.model_.history_)
+            progress = TrainingProgress(
+                self.n_rows_,
+                self.n_total_,
+                (total - losses) / len(y),
+                self.model_.model_order_,
+                (self.n_rows_ - rows_before) / max(now - first_end, 1e-9),
+            )
+            losses = total
+            if before == resumed_at:
+                first_end, rows_before = now, self.n_rows_
+            stop = callback is not None and bool(callback(progress))
+            if self._every is not None and (stop or self.n_rows_ - saved_at >= self._every):
+                Checkpoint(
+                    self.model_,
+                    self.n_rows_,
+                    self._rows_per_pass,
+                    self._every,
+                    self._settings,
+                    data,
+                ).write(checkpoint_path(out))
+                saved_at = self.n_rows_
+            if stop:
+                return False
+        self.model_.save(out)
+        checkpoint_path(out).unlink(missing_ok=True)
+        return True
+
+
+def _sum_of_losses(history: Any) -> float:
+    return float(history.loss @ np.diff(history.n_samples, prepend=0))

@@ -1,0 +1,109 @@
+"""The layout is the architecture: imports go only downward."""
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+ROOT = Path(mercer.__file__).parent
+
+# From the top to the bottom; a module may import from its own layer and from those below.
+LAYERS = [
+    {"cli", "_cli_app"},
+    {"demo"},
+    {"_cli_fit", "_cli_models"},
+    {"_cli_report"},
+    {"_cli_console", "_cli_evaluation", "_cli_files"},
+    {"report", "display", "_report_figures", "_report_template", "_drawing", "_curve_display",
+     "_surface_display", "_fitted", "_model_displays"},
+    {"reproduce"},
+    {"recipes"},
+    {"training", "_checkpoint", "_row_stream"},
+    {"estimators"},
+    {"model_file", "_container"},
+    {"learner"},
+    {"history"},
+    {"data"},
+    {"objectives"},
+    {"expansions"},
+    {"numerics"},
+    {"kernels", "losses", "risks", "schedules"},
+    {"_pointers", "_threads"},
+    {"_component"},
+    {"_validation", "exceptions"},
+]  # fmt: skip
+
+
+def layer_of(module: str) -> int:
+    name = module.split(".")[1]
+    for depth, names in enumerate(LAYERS):
+        if name in names:
+            return depth
+    raise AssertionError(f"{module} belongs to no layer: add it to LAYERS")
+
+
+def modules() -> list[Path]:
+    return sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
+
+
+def imported_modules(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("mercer")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mercer"):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            assert node.level == 0
+    return found - {"mercer"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_only_downward(path: Path) -> None:
+    own = layer_of("mercer." + path.relative_to(ROOT).with_suffix("").parts[0])
+    for target in imported_modules(path):
+        if target.count(".") >= 1 and target != "mercer.__version__":
+            assert layer_of(target) >= own, f"{path.name} imports {target} from above"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_hold_one_concept(path: Path) -> None:
+    lines = path.read_text().count("\n")
+    # The two estimators are long because their docstrings list every parameter and attribute.
+    assert lines <= 470, f"{path.name} has {lines} lines: split it"
+
+
+def test_exported_names_exist_and_are_sorted_out() -> None:
+    for info in pkgutil.walk_packages([str(ROOT)], "mercer."):
+        module = importlib.import_module(info.name)
+        for name in getattr(module, "__all__", []):
+            assert hasattr(module, name), f"{info.name}.__all__ names {name}, which is not there"
+
+
+def test_public_names_of_the_design() -> None:
+    from mercer import KernelClassifier, KernelRegressor, load_model  # noqa: F401
+    from mercer.expansions import KOMP, Budget, Full  # noqa: F401
+    from mercer.kernels import (  # noqa: F401
+        ArcCosine,
+        Cauchy,
+        Gaussian,
+        Laplacian,
+        Linear,
+        Matern,
+        Polynomial,
+        RationalQuadratic,
+    )
+    from mercer.losses import (  # noqa: F401
+        Hinge,
+        Huber,
+        Logistic,
+        MulticlassHinge,
+        Quantile,
+        Softmax,
+        Squared,
+        SquaredHinge,
+    )
+    from mercer.schedules import Constant, InverseTime, PowerDecay  # noqa: F401

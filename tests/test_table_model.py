@@ -1,0 +1,241 @@
+"""Models of tables: units of the target, labels of all kinds, checks, files."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.data import TablePreprocessor
+from mercer.estimators import TableModel
+from mercer.kernels import Gaussian
+from mercer.losses import Quantile
+from mercer.model_file import read_state, write_state
+
+
+def classifier(**options):
+    estimator = KernelClassifier(random_state=0, **options)
+    return TableModel(estimator, TablePreprocessor(exclude=("y",)), "y")
+
+
+def regressor(**options):
+    estimator = KernelRegressor(random_state=0, **options)
+    return TableModel(estimator, TablePreprocessor(exclude=("y",)), "y")
+
+
+def table(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n)
+    town = np.where(rng.random(n) < 0.5, "Bern", "Bonn")
+    return {"x": x, "town": town, "y": x + (town == "Bern") > 0.5}
+
+
+LABELS = {
+    "integers": (np.array([3, 7]), np.int64),
+    "bytes": (np.array([0, 1], np.uint8), np.int64),
+    "whole floats": (np.array([-1.0, 1.0]), np.int64),
+    "text": (np.array(["ham", "spam"]), np.str_),
+    "booleans": (np.array([False, True]), np.bool_),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_come_back_as_they_were_given(kind, tmp_path):
+    values, dtype = LABELS[kind]
+    rows = table()
+    rows["y"] = values[rows["y"].astype(int)]
+    model = classifier().partial_fit(rows)
+    predicted = model.predict({name: rows[name] for name in ("x", "town")})
+    assert np.issubdtype(predicted.dtype, dtype)
+    assert_array_equal(model.classes_, values)
+    assert np.mean(predicted == rows["y"]) > 0.9
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert_array_equal(again.predict(rows), predicted)
+    assert again.classes_.dtype == model.classes_.dtype
+
+
+def test_arrow_tables_and_dicts_give_the_same_model():
+    rows = table()
+    a, b = classifier().partial_fit(rows), classifier().partial_fit(pa.table(rows))
+    assert_array_equal(a.decision_function(rows), b.decision_function(pa.table(rows)))
+
+
+def test_regression_does_not_depend_on_the_units_of_the_target():
+    rows = table()
+    rows["y"] = np.sin(rows["x"])
+    shifted = {**rows, "y": 1e6 + 3000.0 * rows["y"]}
+    small = regressor(n_passes=1).partial_fit(rows).predict(rows)
+    large = regressor(n_passes=1).partial_fit(shifted).predict(rows)
+    # 1e6 + 3000 y keeps 1e-13 of y, and steps carry that on.
+    assert_allclose((large - 1e6) / 3000.0, small, atol=1e-7)
+
+
+def test_the_target_is_standardised_by_the_warm_up_rows_only():
+    rows = table()
+    rows["y"] = 5.0 + 2.0 * rows["x"]
+    model = regressor().warm_up(rows)
+    assert model.target_mean_ == pytest.approx(rows["y"].mean())
+    assert model.target_scale_ == pytest.approx(rows["y"].std())
+    model.partial_fit({**rows, "y": rows["y"] * 100.0})
+    assert model.target_scale_ == pytest.approx(rows["y"].std())
+
+
+def test_counts_are_learned_as_they_are_with_the_poisson_loss():
+    rows = table()
+    rows["y"] = np.random.default_rng(1).poisson(np.exp(rows["x"] / 2))
+    model = regressor(loss="poisson").partial_fit(rows)
+    assert (model.target_mean_, model.target_scale_) == (0.0, 1.0)
+    assert (model.predict(rows) > 0).all()
+
+
+def test_a_constant_target_is_predicted():
+    rows = table()
+    rows["y"] = np.full(len(rows["x"]), 4.0)
+    assert_allclose(regressor().partial_fit(rows).predict(rows), 4.0)
+
+
+def test_quantiles_are_columns_in_units_of_the_target():
+    rows = table(2000)
+    rows["y"] = 100.0 + 10.0 * np.random.default_rng(2).standard_normal(2000)
+    model = regressor(loss=Quantile([0.1, 0.9])).partial_fit(rows)
+    low, high = model.predict(rows).mean(axis=0)
+    # The normal quantiles are 100 -+ 12.8; learning from 2,000 noisy rows comes near them.
+    assert low == pytest.approx(87.2, abs=3.0)
+    assert high == pytest.approx(112.8, abs=3.0)
+
+
+def test_many_inputs_are_encoded_in_single_precision():
+    rng = np.random.default_rng(0)
+    wide = {f"x{i}": rng.standard_normal(50) for i in range(64)} | {"y": rng.random(50) > 0.5}
+    assert classifier().warm_up(wide).inputs(wide).dtype == np.float32
+    narrow = {name: wide[name] for name in ("x0", "x1", "y")}
+    assert classifier().warm_up(narrow).inputs(narrow).dtype == np.float64
+
+
+def test_pieces_of_whole_mini_batches_equal_one_table():
+    rows = table(640)
+    # Automatic numbers come from the first rows a model is given, so they are fixed here.
+    fixed = {"kernel": Gaussian(length_scale=0.5), "step_size": 2.0}
+    whole = classifier(**fixed).warm_up(rows).partial_fit(rows)
+    parts = classifier(**fixed).warm_up(rows)
+    for start in range(0, 640, 160):
+        parts.partial_fit({name: values[start : start + 160] for name, values in rows.items()})
+    assert_array_equal(parts.decision_function(rows), whole.decision_function(rows))
+
+
+def test_learning_goes_on_bit_for_bit_after_loading(tmp_path):
+    first, second = table(seed=0), table(seed=1)
+    model = classifier().partial_fit(first)
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    for each in (model, again):
+        each.partial_fit(second)
+    model.save(tmp_path / "a")
+    again.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert model.history_.n_samples[-1] == 800
+    assert model.model_order_ == again.model_order_
+
+
+def test_columns_may_have_any_names(tmp_path):
+    rows = table()
+    odd = {"tensor": rows["town"], "params/ü": rows["x"], "y": rows["y"]}
+    model = classifier().partial_fit(odd)
+    model.save(tmp_path / "m")
+    assert_array_equal(load_model(tmp_path / "m").predict(odd), model.predict(odd))
+
+
+def test_probabilities_exist_where_the_loss_has_them():
+    rows = table()
+    p = classifier().partial_fit(rows).predict_proba(rows)
+    assert_allclose(p.sum(axis=1), 1.0)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        classifier(loss="hinge").partial_fit(rows).predict_proba(rows)
+
+
+MISTAKES = {
+    "missing labels": ({"y": ["a", None, "b", None]}, classifier, "no value in 2 of 4 rows"),
+    "missing numbers": ({"y": [1.0, np.nan, 2.0, 3.0]}, regressor, "no value in 1 of 4 rows"),
+    "text for a regression": ({"y": ["a", "b", "a", "b"]}, regressor, "first 'a'"),
+    "quantities for classes": ({"y": [0.5, 1.0, 2.0, 0.5]}, classifier, "holds 0.5"),
+    "infinite target": ({"y": [1.0, np.inf, 2.0, 3.0]}, regressor, "holds inf in row 1"),
+    "no target": ({}, classifier, "no column 'y'"),
+    "all missing": ({"y": [0, 1, 0, 1], "x": [np.nan] * 4}, classifier, "'x' has no value"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_unusable_tables_are_refused_with_the_reason(mistake):
+    columns, make, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make().partial_fit({"x": [1.0, 2.0, 3.0, 4.0], **columns})
+
+
+def test_a_failed_table_leaves_the_model_as_it_was():
+    rows = table()
+    model = classifier().partial_fit(rows)
+    before = model.decision_function(rows)
+    with pytest.raises(ValueError, match="no value"):
+        model.partial_fit({**rows, "y": [None] * len(rows["x"])})
+    assert_array_equal(model.decision_function(rows), before)
+
+
+def test_new_columns_are_an_error_unless_dropped():
+    rows = table()
+    model = classifier().partial_fit(rows)
+    more = {**rows, "colour": rows["town"]}
+    with pytest.raises(ValueError, match="not seen in training: 'colour'"):
+        model.predict(more)
+    assert_array_equal(model.predict(more, extra="drop"), model.predict(rows))
+
+
+def test_the_target_must_be_kept_from_the_inputs():
+    with pytest.raises(ValueError, match="give the answer away"):
+        TableModel(KernelClassifier(), TablePreprocessor(), "y")
+
+
+def test_parts_of_the_wrong_kind_are_refused():
+    with pytest.raises(ValueError, match="`estimator` must be one of"):
+        TableModel(TablePreprocessor(), TablePreprocessor(exclude=("y",)), "y")
+    with pytest.raises(ValueError, match="must be a TablePreprocessor"):
+        TableModel(KernelClassifier(), None, "y")
+
+
+def test_nothing_is_learned_before_the_warm_up_and_there_is_only_one():
+    with pytest.raises(NotFittedError, match="warm_up"):
+        classifier().learn(np.zeros((1, 1)), np.zeros(1))
+    with pytest.raises(ValueError, match="warm-up is over"):
+        classifier().warm_up(table()).warm_up(table())
+
+
+def _other_kind(state):
+    state["model"]["kind"] = "TablePreprocessor"
+
+
+def _other_units(state):
+    state["model"]["target_scale"] = 0.0
+
+
+def _other_columns(state):
+    state["model"]["preprocessor"] = json.dumps(
+        TablePreprocessor(exclude=("y",)).fit({"a": [1.0, 2.0], "y": [0, 1]}).to_state()
+    )
+
+
+def _no_preprocessor(state):
+    state["model"]["preprocessor"] = "{}"
+
+
+@pytest.mark.parametrize("spoil", [_other_kind, _other_units, _other_columns, _no_preprocessor])
+def test_files_whose_parts_do_not_fit_together_are_refused(spoil, tmp_path):
+    classifier().partial_fit(table()).save(tmp_path / "m")
+    state = read_state(tmp_path / "m")
+    spoil(state)
+    write_state(tmp_path / "m", state)
+    with pytest.raises(ValueError, match="not a valid mercer model"):
+        load_model(tmp_path / "m")

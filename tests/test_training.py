@@ -1,0 +1,364 @@
+"""Training on files: the same model however the run is cut, stopped or killed."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mercer import load_model
+from mercer.expansions import KOMP, Budget
+from mercer.kernels import Gaussian
+from mercer.training import FileTraining, checkpoint_path
+
+SMALL = KOMP(max_size=40)
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3))
+    town = rng.choice(["Bern", "Bonn", "Ulm"], n)
+    y = np.where(np.sin(3 * x[:, 0]) + x[:, 1] * (town == "Ulm") > 0, "up", "down")
+    return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "town": town, "y": y})
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "data.parquet"
+    pq.write_table(rows(20_000), file)
+    return file
+
+
+def training(data, **settings):
+    options = {"expansion": SMALL, **settings.pop("options", {})}
+    return FileTraining(data, "y", options=options, **settings)
+
+
+def stop_at(n_rows):
+    return lambda progress: progress.n_rows >= n_rows
+
+
+def test_training_is_the_same_in_memory_and_from_files(tmp_path):
+    table = rows(2000)
+    pq.write_table(table, tmp_path / "data.parquet")
+    run = training(tmp_path / "data.parquet", shuffle_buffer=0).start()
+    expected = training(tmp_path / "data.parquet").start().model_
+    run.run(tmp_path / "m")
+    expected.partial_fit(table)
+    np.testing.assert_array_equal(
+        run.model_.decision_function(table), expected.decision_function(table)
+    )
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(data, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert training(data, seed=seed).start().run(tmp_path / name)
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_formats_give_the_same_model(data, tmp_path):
+    from pyarrow import csv, feather
+
+    table = pq.read_table(data)
+    csv.write_csv(table, tmp_path / "data.csv")
+    feather.write_feather(table, tmp_path / "data.arrow", compression="uncompressed")
+    (tmp_path / "parts").mkdir()
+    pq.write_table(table.slice(0, 7001), tmp_path / "parts" / "1.parquet")
+    pq.write_table(table.slice(7001), tmp_path / "parts" / "2.parquet")
+    training(data).start().run(tmp_path / "m")
+    for source in ("data.csv", "data.arrow", "parts"):
+        training(tmp_path / source).start().run(tmp_path / "other")
+        assert (tmp_path / "other").read_bytes() == (tmp_path / "m").read_bytes(), source
+
+
+@pytest.mark.parametrize("n_rows", [1, 31, 32, 33, 8191, 8192, 8193, 8225])
+def test_every_row_is_learned_once_per_pass(n_rows, tmp_path):
+    table = rows(n_rows) if n_rows > 1 else rows(40).slice(0, 1)
+    if n_rows == 1:  # one row has no varying column, so it cannot be trained on
+        pq.write_table(table, tmp_path / "d.parquet")
+        with pytest.raises(ValueError, match="No column varies"):
+            training(tmp_path / "d.parquet").start()
+        return
+    pq.write_table(table, tmp_path / "d.parquet")
+    run = training(tmp_path / "d.parquet", n_passes=3).start()
+    run.run(tmp_path / "m")
+    assert run.n_rows_ == run.model_.estimator.n_samples_seen_ == 3 * n_rows
+
+
+def test_progress_counts_rows_and_averages_the_loss(data, tmp_path):
+    seen = []
+    run = training(data).start()
+    run.run(tmp_path / "m", callback=seen.append)
+    assert [p.n_rows for p in seen] == [8192, 16384, 20_000]
+    assert {p.n_total for p in seen} == {20_000}
+    history = run.model_.history_
+    total = history.loss @ np.diff(history.n_samples, prepend=0)
+    chunks = np.diff([0, *(p.n_rows for p in seen)])
+    assert np.dot([p.loss for p in seen], chunks) == pytest.approx(total)
+    assert seen[-1].model_order == run.model_.model_order_
+    assert all(p.rows_per_second > 0 for p in seen)
+
+
+def test_the_length_of_csv_files_is_known_after_the_first_pass(tmp_path):
+    from pyarrow import csv
+
+    csv.write_csv(rows(9000), tmp_path / "d.csv")
+    seen = []
+    training(tmp_path / "d.csv", n_passes=2).start().run(tmp_path / "m", callback=seen.append)
+    assert seen[0].n_total is None
+    assert seen[-1].n_total == seen[-1].n_rows == 18_000
+
+
+# -- checkpoints ------------------------------------------------------------------------------
+
+CONFIGURATIONS = {
+    "defaults": {},
+    "two passes": {"n_passes": 2},
+    "odd batches": {"options": {"batch_size": 37}, "n_passes": 2},
+    "constant step": {"options": {"step_size": 2.0, "batch_size": 100}},
+    "budget": {"options": {"expansion": Budget(30), "kernel": Gaussian(1.0)}},
+    "balanced": {"options": {"class_weight": "balanced"}},
+    "in order": {"shuffle_buffer": 0},
+    "small buffer": {"shuffle_buffer": 3000},
+    "hinge, last iterate": {"loss": "hinge", "options": {"average": None}},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_stopped_training_resumes_to_the_same_bytes(name, data, tmp_path):
+    settings = CONFIGURATIONS[name]
+    training(data, **settings).start().run(tmp_path / "whole")
+    out = tmp_path / "m"
+    assert (
+        not training(data, **settings)
+        .start()
+        .run(out, checkpoint_every=1000, callback=stop_at(9000))
+    )
+    assert not out.exists()
+    again = training(data, **settings).resume(checkpoint_path(out))
+    assert again.n_rows_ < 11_000
+    assert again.run(out)
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not checkpoint_path(out).exists()
+
+
+def test_a_training_can_stop_and_resume_after_every_chunk(data, tmp_path):
+    settings = {"n_passes": 2, "shuffle_buffer": 5000}
+    training(data, **settings).start().run(tmp_path / "whole")
+    run, out, stops = training(data, **settings).start(), tmp_path / "m", 0
+    while not run.run(out, checkpoint_every=5000, callback=lambda _: True):
+        stops += 1
+        run = training(data, **settings).resume(checkpoint_path(out))
+    assert stops > 5
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_regression_resumes_to_the_same_bytes_on_csv(tmp_path):
+    from pyarrow import csv
+
+    table = rows(20_000)
+    table = table.set_column(4, "y", pa.array(1000.0 + table.column("a").to_numpy() ** 2))
+    csv.write_csv(table, tmp_path / "d.csv")
+    training(tmp_path / "d.csv", n_passes=2).start().run(tmp_path / "whole")
+    run, out = training(tmp_path / "d.csv", n_passes=2).start(), tmp_path / "m"
+    for rows_learned in (9000, 18_000, 30_000):
+        assert not run.run(out, checkpoint_every=3000, callback=stop_at(rows_learned))
+        run = training(tmp_path / "d.csv", n_passes=2).resume(checkpoint_path(out))
+    assert run.run(out)
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_without_checkpoints_stopping_leaves_no_file(data, tmp_path):
+    assert not training(data).start().run(tmp_path / "m", callback=lambda _: True)
+    assert os.listdir(tmp_path) == ["data.parquet"]
+
+
+def test_a_checkpoint_is_a_model_already(data, tmp_path):
+    out = tmp_path / "m"
+    training(data).start().run(out, checkpoint_every=1, callback=lambda _: True)
+    assert load_model(checkpoint_path(out)).predict(rows(5)).shape == (5,)
+
+
+OTHER_SETTINGS = {
+    "seed (then 0, now 1)": {"seed": 1},
+    "passes (then 1, now 2)": {"n_passes": 2},
+    "loss (then the default, now Hinge())": {"loss": "hinge"},
+    "kernel (then the default, now Gaussian(length_scale=2.0))": {
+        "options": {"kernel": Gaussian(2.0)}
+    },
+    "expansion (then KOMP(max_size=40), now KOMP(max_size=41))": {
+        "options": {"expansion": KOMP(max_size=41)}
+    },
+    "exclude (then none, now c)": {"exclude": ["c"]},
+    "scaling (then auto, now none)": {"scaling": "none"},
+    "shuffle buffer (then 65536, now 10)": {"shuffle_buffer": 10},
+}
+
+
+@pytest.fixture
+def checkpoint(data, tmp_path):
+    training(data).start().run(tmp_path / "m", checkpoint_every=1, callback=lambda _: True)
+    return checkpoint_path(tmp_path / "m")
+
+
+@pytest.mark.parametrize("difference", OTHER_SETTINGS)
+def test_resuming_with_other_settings_says_what_differs(difference, data, checkpoint):
+    with pytest.raises(ValueError, match="other settings") as error:
+        training(data, **OTHER_SETTINGS[difference]).resume(checkpoint)
+    assert difference in str(error.value)
+
+
+def test_resuming_with_another_target_says_so(data, checkpoint):
+    with pytest.raises(ValueError, match=r"target \(then y, now town\)"):
+        FileTraining(data, "town", options={"expansion": SMALL}).resume(checkpoint)
+
+
+def test_resuming_on_other_data_says_what_differs(data, checkpoint):
+    pq.write_table(rows(19_000), data)
+    with pytest.raises(ValueError, match=r"other data: sizes in bytes \(then"):
+        training(data).resume(checkpoint)
+    other = data.with_name("other.parquet")
+    pq.write_table(rows(20_000).rename_columns(["a", "b", "z", "town", "y"]), other)
+    with pytest.raises(ValueError, match=r"files \(then data\.parquet, now other\.parquet\)"):
+        training(other).resume(checkpoint)
+
+
+def test_damaged_or_missing_checkpoints_are_refused(data, checkpoint, tmp_path):
+    content = checkpoint.read_bytes()
+    checkpoint.write_bytes(content[:-100])
+    with pytest.raises(ValueError, match="truncated or altered"):
+        training(data).resume(checkpoint)
+    training(data).start().run(tmp_path / "done")
+    with pytest.raises(ValueError, match="finished TableModel"):
+        training(data).resume(tmp_path / "done")
+    with pytest.raises(FileNotFoundError):
+        training(data).resume(tmp_path / "nothing")
+
+
+KILLED = """
+import os, random, signal, sys, time
+from mercer.expansions import KOMP
+from mercer.training import FileTraining, checkpoint_path
+
+data, out, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def child(kill_in_write):
+    if kill_in_write:
+        # Die inside a write: before or after the new file is complete, or after its renaming.
+        calls, wanted, fsync = [0], random.randint(2, 12), os.fsync
+        def dying(descriptor):
+            calls[0] += 1
+            if calls[0] == wanted:
+                os.kill(os.getpid(), signal.SIGKILL)
+            fsync(descriptor)
+        os.fsync = dying
+    run = FileTraining(
+        data, "y", options={"expansion": KOMP(max_size=40)}, n_passes=3, shuffle_buffer=5000
+    )
+    place = checkpoint_path(out)
+    run.resume(place) if place.exists() else run.start()
+    run.run(out, checkpoint_every=500)
+
+random.seed(seed)
+kills = {"anywhere": 0, "while writing": 0}
+for attempt in range(400):
+    in_write = attempt % 2 == 0 and attempt < 12
+    process = os.fork()
+    if process == 0:
+        try:
+            child(in_write)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if not in_write:
+        time.sleep(random.uniform(0.15, 0.4))
+        os.kill(process, signal.SIGKILL)
+    status = os.waitpid(process, 0)[1]
+    if os.WIFEXITED(status):
+        sys.exit(os.WEXITSTATUS(status)) if os.WEXITSTATUS(status) else None
+        print(kills["anywhere"], kills["while writing"])
+        break
+    kills["while writing" if in_write else "anywhere"] += 1
+else:
+    sys.exit("no attempt finished")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_training_killed_again_and_again_ends_with_the_same_bytes(data, tmp_path):
+    training(data, n_passes=3, shuffle_buffer=5000).start().run(
+        tmp_path / "whole", checkpoint_every=500
+    )
+    out = tmp_path / "m"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(data), str(out), "0"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    anywhere, while_writing = map(int, done.stdout.split())
+    assert anywhere + while_writing > 3, done.stdout
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not checkpoint_path(out).exists()
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+def test_mistakes_are_found_before_learning(data, tmp_path):
+    with pytest.raises(ValueError, match="regression loss, but a classification"):
+        training(data, task="classification", loss="huber")
+    with pytest.raises(ValueError, match="holds text"):
+        training(data, loss="huber").start()
+    with pytest.raises(ValueError, match=r"no column 'z'"):
+        training(data, exclude=["z"]).start()
+    with pytest.raises(ValueError, match="`class_weight` cannot be chosen for a regression"):
+        FileTraining(data, "a", options={"class_weight": "balanced"}).start()
+    with pytest.raises(ValueError, match="`kernel` must be"):
+        training(data, options={"kernel": "gausian"}).start()
+    with pytest.raises(ValueError, match="parameters of the training"):
+        training(data, options={"n_passes": 2})
+    with pytest.raises(ValueError, match="n_passes"):
+        training(data, n_passes=0)
+    with pytest.raises(FileNotFoundError):
+        training(tmp_path / "nothing.parquet").start()
+
+
+def test_identifiers_are_no_classes(tmp_path):
+    table = rows(2000).set_column(4, "y", pa.array([f"id{i}" for i in range(2000)]))
+    pq.write_table(table, tmp_path / "d.parquet")
+    with pytest.raises(ValueError, match="2,000 different values"):
+        training(tmp_path / "d.parquet").start()
+
+
+def test_files_without_rows_or_targets_are_refused(tmp_path):
+    pq.write_table(rows(10).slice(0, 0), tmp_path / "empty.parquet")
+    with pytest.raises(ValueError, match="holds no rows"):
+        training(tmp_path / "empty.parquet").start()
+    table = rows(10).set_column(4, "y", pa.nulls(10, pa.float64()))
+    pq.write_table(table, tmp_path / "nulls.parquet")
+    with pytest.raises(ValueError, match="no value in 10 of 10 rows"):
+        training(tmp_path / "nulls.parquet").start()
+
+
+def test_files_that_change_during_the_run_are_noticed(data, tmp_path):
+    def overwrite(progress):
+        if progress.n_rows >= 20_000:
+            pq.write_table(rows(15_000), data)
+
+    with pytest.raises(ValueError, match="changed while it was read"):
+        training(data, n_passes=3, shuffle_buffer=0).start().run(tmp_path / "m", callback=overwrite)
+
+
+def test_the_task_is_that_of_the_loss_or_else_guessed(data):
+    assert training(data).start().task == "classification"
+    assert FileTraining(data, "a").start().task == "regression"
+    assert FileTraining(data, "a", loss="huber").task == "regression"

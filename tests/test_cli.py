@@ -19,8 +19,8 @@ from pyarrow import csv
 from sklearn.metrics import log_loss, mean_pinball_loss, r2_score, roc_auc_score
 
 from mercer import KernelClassifier, __version__, cli, load_model
-from mercer._cli_console import ProgressView
 from mercer.cli import main
+from mercer.cli._console import ProgressView
 
 COMMAND = [sys.executable, "-c", "from mercer.cli import main; main()"]
 
@@ -264,7 +264,7 @@ def test_evaluation_writes_a_report(files, mercer, tmp_path):
 
 
 def test_a_report_says_when_its_figures_show_a_sample(files, mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer._cli_models.ROWS_FOR_PICTURES", 200)
+    monkeypatch.setattr("mercer.cli._models.ROWS_FOR_PICTURES", 200)
     mercer(
         "evaluate",
         files / "classes.mercer",
@@ -514,7 +514,7 @@ def test_what_nobody_expected_is_exit_code_1_with_a_traceback_on_request(
     def fail(_):
         raise TypeError("oops")
 
-    monkeypatch.setattr("mercer._cli_models.describe", fail)
+    monkeypatch.setattr("mercer.cli._models.describe", fail)
     code, out, err = mercer("inspect", files / "classes.mercer")
     assert (code, out) == (1, "")
     assert "unexpected TypeError: oops" in err

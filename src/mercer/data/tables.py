@@ -95,7 +95,7 @@ def read_tables(
     """
     arrow = require_pyarrow()
     check_integer("rows_per_table", rows_per_table, low=1)
-    files = _find_files(path)
+    files = find_files(path)
     layout = _common_schema(files, column_types or {})
     if columns is not None:
         if isinstance(columns, str):
@@ -124,7 +124,7 @@ def schema(path: FilePath, *, column_types: Mapping[str, str] | None = None) -> 
         As :func:`read_tables`.
     """
     require_pyarrow()
-    return _common_schema(_find_files(path), column_types or {})
+    return _common_schema(find_files(path), column_types or {})
 
 
 def count_rows(path: FilePath) -> int | None:
@@ -147,7 +147,7 @@ def count_rows(path: FilePath) -> int | None:
     """
     require_pyarrow()
     total = 0
-    for file in _find_files(path):
+    for file in find_files(path):
         try:
             rows = format_of(file).count(file)
         except (OSError, ValueError) as error:  # pyarrow's errors are of these kinds
@@ -158,7 +158,7 @@ def count_rows(path: FilePath) -> int | None:
     return total
 
 
-def _find_files(path: FilePath) -> list[Path]:
+def find_files(path: FilePath) -> list[Path]:
     where = Path(path)
     if where.is_file():
         files = [where]

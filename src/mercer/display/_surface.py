@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._drawing import (
+from mercer.display._drawing import (
     MARKERS,
     PALETTE,
     draw_legend,
@@ -18,7 +18,7 @@ from mercer._drawing import (
     subsample,
     tidy,
 )
-from mercer._fitted import check_inputs, grid_range, input_dictionary, like_frame
+from mercer.display._fitted import check_inputs, grid_range, input_dictionary, like_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

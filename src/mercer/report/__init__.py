@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import __version__
-from mercer._drawing import (
+from mercer.display import HistoryLike
+from mercer.display._drawing import (
     FAINT,
     INK,
     PAPER,
@@ -31,9 +32,8 @@ from mercer._drawing import (
     report_style,
     require_matplotlib,
 )
-from mercer._report_figures import figures_for
-from mercer._report_template import PAGE
-from mercer.display import HistoryLike
+from mercer.report._figures import figures_for
+from mercer.report._template import PAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mercer._validation import check_integer
 from mercer.data import schema
-from mercer.data.tables import _find_files
+from mercer.data.tables import find_files
 from mercer.estimators import TableModel
 from mercer.model_file import read_state, write_state
 
@@ -35,7 +35,7 @@ def fingerprint(data: str | os.PathLike[str]) -> dict[str, Any]:
     fingerprint : dict
         Of lists and text.
     """
-    files = _find_files(data)
+    files = find_files(data)
     return {
         "files": [file.name for file in files],
         "sizes in bytes": [file.stat().st_size for file in files],

@@ -9,11 +9,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mercer._cli_console import guarded, note
-from mercer._cli_evaluation import evaluate
-from mercer._cli_files import table_writer
-from mercer._cli_fit import train
-from mercer._cli_report import ROWS_FOR_PICTURES, figures_of, report
+from mercer.cli._console import guarded, note
+from mercer.cli._evaluation import evaluate
+from mercer.cli._files import table_writer
+from mercer.cli._fit import train
+from mercer.cli._report import ROWS_FOR_PICTURES, figures_of, report
 from mercer.estimators import TableModel
 from mercer.training import FileTraining
 

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from mercer._drawing import format_number
+from mercer.display._drawing import format_number
 from mercer.exceptions import DivergenceError
 from mercer.training import TrainingProgress
 

@@ -1,8 +1,8 @@
 """Training a model on files: chunks, shuffling, passes, checkpoints. Prints nothing.
 
-The rows are a function of the data and the settings only (:mod:`mercer._row_stream`), and the
-estimator resumes bit for bit. So a run that was killed and goes on from its checkpoint ends with
-the model file of a run never interrupted.
+The rows are a function of the data and the settings only, and the estimator resumes bit for bit.
+So a run that was killed and goes on from its checkpoint ends with the model file of a run never
+interrupted.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer._component import to_config
-from mercer._row_stream import RowStream
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data._columns import check_names
@@ -26,6 +24,8 @@ from mercer.estimators import KernelClassifier, KernelRegressor, TableModel
 from mercer.expansions import as_expansion
 from mercer.kernels import as_kernel
 from mercer.losses import Loss, as_loss
+from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
+from mercer.training._row_stream import RowStream
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from mercer._row_stream import in_place
 from mercer.data import read_tables, schema
 from mercer.data._columns import check_names
 from mercer.data._formats import Csv, format_of
-from mercer.data.tables import _find_files
+from mercer.data.tables import find_files
 from mercer.estimators import TableModel
+from mercer.training._row_stream import in_place
 
 __all__ = ["Evaluation", "check_test_data", "encoded_tables", "evaluate"]
 
@@ -72,7 +72,7 @@ def check_test_data(
 
 def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
     """Types of columns that CSV files must be read with: text stays text, even if all digits."""
-    if not all(issubclass(format_of(file), Csv) for file in _find_files(data)):
+    if not all(issubclass(format_of(file), Csv) for file in find_files(data)):
         return {}
     text = list(model.text_columns_)
     if model.task == "classification" and model.classes_.dtype.kind == "U":

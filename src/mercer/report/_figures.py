@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._drawing import (
+from mercer.display import (
+    DecisionSurfaceDisplay,
+    LearningCurveDisplay,
+    ModelOrderDisplay,
+    RegressionCurveDisplay,
+)
+from mercer.display._drawing import (
     FAINT,
     INK,
     PALETTE,
@@ -19,13 +25,7 @@ from mercer._drawing import (
     subsample,
     tidy,
 )
-from mercer._fitted import final_model, output_labels
-from mercer.display import (
-    DecisionSurfaceDisplay,
-    LearningCurveDisplay,
-    ModelOrderDisplay,
-    RegressionCurveDisplay,
-)
+from mercer.display._fitted import final_model, output_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

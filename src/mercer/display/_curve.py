@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer._drawing import (
+from mercer.display._drawing import (
     PALETTE,
     draw_legend,
     foreground,
@@ -18,7 +18,7 @@ from mercer._drawing import (
     subsample,
     tidy,
 )
-from mercer._fitted import (
+from mercer.display._fitted import (
     check_inputs,
     final_model,
     grid_range,

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             'pip install "mercer[cli]"\n'
         )
         raise SystemExit(2)
-    from mercer._cli_app import app
+    from mercer.cli._app import app
 
     if "--debug" in words:
         words.remove("--debug")

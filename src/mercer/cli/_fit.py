@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from mercer._cli_console import ProgressView, Stopped, guarded, note, print_result
-from mercer._cli_evaluation import Evaluation, check_test_data, evaluate
-from mercer._cli_files import check_writable
-from mercer._cli_report import ROWS_FOR_PICTURES, report
 from mercer._validation import check_integer, check_real
+from mercer.cli._console import ProgressView, Stopped, guarded, note, print_result
+from mercer.cli._evaluation import Evaluation, check_test_data, evaluate
+from mercer.cli._files import check_writable
+from mercer.cli._report import ROWS_FOR_PICTURES, report
 from mercer.expansions import KOMP, Budget, Expansion, Full, as_expansion
 from mercer.kernels import Kernel, as_kernel
 from mercer.losses import Loss, Quantile

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from mercer import __version__
-from mercer._cli_fit import fit
-from mercer._cli_models import evaluate_command, inspect_command, predict_command
-from mercer.demo import demo
+from mercer.cli._demo import demo
+from mercer.cli._fit import fit
+from mercer.cli._models import evaluate_command, inspect_command, predict_command
 
 __all__ = ["app"]
 

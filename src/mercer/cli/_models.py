@@ -9,10 +9,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mercer._cli_console import guarded, note, print_result
-from mercer._cli_evaluation import encoded_tables, evaluate
-from mercer._cli_files import check_writable, table_writer
-from mercer._cli_report import ROWS_FOR_PICTURES, describe, report
+from mercer.cli._console import guarded, note, print_result
+from mercer.cli._evaluation import encoded_tables, evaluate
+from mercer.cli._files import check_writable, table_writer
+from mercer.cli._report import ROWS_FOR_PICTURES, describe, report
 from mercer.data import schema
 from mercer.data._columns import check_names
 from mercer.estimators import TableModel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._cli_evaluation import Evaluation
+from mercer.cli._evaluation import Evaluation
 from mercer.estimators import TableModel
 from mercer.report import figures_for, write_report
 

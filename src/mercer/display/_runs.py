@@ -1,9 +1,4 @@
-"""Pictures of a fitted model, in the manner of scikit-learn's ``Display`` objects.
-
-Each class holds the numbers of one picture and draws them with ``plot``; the class methods
-``from_estimator`` and ``from_history`` compute the numbers. A scikit-learn ``Pipeline`` that ends
-in a mercer estimator is accepted wherever an estimator is. Only drawing needs matplotlib.
-"""
+"""Pictures of a run: progressive loss and model order over the rows learned."""
 
 from __future__ import annotations
 
@@ -14,10 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
-from mercer._curve_display import RegressionCurveDisplay
-from mercer._drawing import PALETTE, draw_legend, format_number, literal_text, new_axes, tidy
-from mercer._fitted import final_model
-from mercer._surface_display import DecisionSurfaceDisplay
+from mercer.display._drawing import (
+    PALETTE,
+    draw_legend,
+    format_number,
+    literal_text,
+    new_axes,
+    tidy,
+)
+from mercer.display._fitted import final_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 __all__ = [
-    "DecisionSurfaceDisplay",
     "HistoryLike",
     "LearningCurveDisplay",
     "ModelOrderDisplay",
-    "RegressionCurveDisplay",
 ]
 
 

@@ -1,0 +1,18 @@
+"""Pictures of a fitted model, in the manner of scikit-learn's ``Display`` objects.
+
+Each class holds the numbers of one picture and draws them with ``plot``; the class methods
+``from_estimator`` and ``from_history`` compute the numbers. A scikit-learn ``Pipeline`` that ends
+in a mercer estimator is accepted wherever an estimator is. Only drawing needs matplotlib.
+"""
+
+from mercer.display._curve import RegressionCurveDisplay
+from mercer.display._runs import HistoryLike, LearningCurveDisplay, ModelOrderDisplay
+from mercer.display._surface import DecisionSurfaceDisplay
+
+__all__ = [
+    "DecisionSurfaceDisplay",
+    "HistoryLike",
+    "LearningCurveDisplay",
+    "ModelOrderDisplay",
+    "RegressionCurveDisplay",
+]

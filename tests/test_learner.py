@@ -505,3 +505,62 @@ def test_a_step_that_flips_the_sign_is_refused():
     model = KernelRegressor(kernel=KERNEL, step_size=2.0, regularization=0.6)
     with pytest.raises(ValueError, match=r"2 \* 0\.6 = 1\.2.*flip the sign.*below 1\.67"):
         model.partial_fit(GRID, GRID[:, 0])
+
+
+# -- automatic choices on awkward streams ------------------------------------------------------
+
+
+def smooth_problem(n=6000):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
+
+
+@pytest.mark.parametrize("first_target", [5.0, 1e-6])
+def test_an_odd_first_row_does_not_fix_the_tolerance_for_ever(first_target):
+    X, y = smooth_problem(3000)
+    model = KernelRegressor(kernel=Gaussian(0.5), expansion=KOMP(max_size=300))
+    model.learn_one(X[0], first_target)
+    for i in range(1, len(X)):
+        model.learn_one(X[i], y[i])
+    assert model.score(X, y) > 0.9
+    assert 10 < model.model_order_ < 60
+
+
+@pytest.mark.parametrize("weight", [1.0, 100.0])
+def test_the_automatic_step_is_stable_on_sorted_and_on_heavy_rows(weight):
+    X, y = smooth_problem()
+    order = np.argsort(X[:, 0])
+    model = KernelRegressor(kernel=Gaussian(0.5))
+    model.partial_fit(X[order], y[order], sample_weight=np.full(len(X), weight))
+    assert np.abs(model.predict(X)).max() < 3.0
+
+
+def test_the_automatic_step_is_stable_on_a_time_series():
+    wave = np.sin(np.arange(8000) / 100.0)
+    X = np.stack([wave[i : i + 8] for i in range(7990)])
+    model = KernelRegressor().partial_fit(X, wave[8:7998])
+    assert model.score(X, wave[8:7998]) > 0.9
+
+
+def test_counts_with_a_large_mean_do_not_diverge():
+    X, y = smooth_problem()
+    counts = np.random.default_rng(1).poisson(np.exp(3 + y))
+    model = KernelRegressor("poisson", kernel=Gaussian(0.5)).partial_fit(X, counts)
+    assert model.score(X, np.exp(3 + y)) > 0.8
+
+
+def test_an_unbounded_kernel_gets_a_step_and_a_tolerance_of_each_row():
+    model = KernelRegressor(kernel="linear").learn_one([0.1], 0.2)
+    for i in range(300):
+        model.learn_one([i % 7 / 3], 2 * (i % 7) / 3)
+    assert abs(model.predict_one([1.0]) - 2.0) < 0.01
+
+
+def test_projection_on_a_full_budget_stays_well_conditioned():
+    X, y = smooth_problem()
+    model = KernelRegressor(
+        kernel=Gaussian(0.5), expansion=Budget(200, "project"), random_state=0
+    ).fit(X, y)
+    assert model.score(X, y) > 0.99
+    assert np.abs(model.coefficients_).max() < 100

@@ -8,6 +8,7 @@ model is small or rows come one by one; a test ties the two ways together.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +23,10 @@ from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
 from mercer.objectives import Batch, Objective, Pointwise
+from mercer.planning import AutomaticStep, FirstRows, stable_steps
 from mercer.schedules import Constant
 
-__all__ = ["AutomaticStep", "Learner"]
+__all__ = ["Learner"]
 
 Array = NDArray[np.float64]
 StepSize = Callable[[int], float]
@@ -35,46 +37,6 @@ _MAX_WORK = 16_384
 _DIVERGED = 1e12
 # Compiled code is made for plain C-ordered arrays that may be written to.
 _PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
-
-
-class AutomaticStep:
-    r"""Step size from the kernel and the loss: the largest that is safe for a mini-batch.
-
-    For a loss of curvature L and a kernel with :math:`k(x, x) \le \kappa` whose covariance operator
-    has top eigenvalue :math:`\lambda_1`, a mini-batch of n rows takes
-    :math:`\eta = n / (L (\kappa + (n - 1) \lambda_1))`: n rows move the function n times as far as
-    one until their kernels overlap. Where slopes are bounded nothing can diverge, and a step
-    ``boldness`` times larger learns faster in one pass.
-
-    Parameters
-    ----------
-    curvature : float
-        L; 1 for losses without a bound, whose slopes are bounded instead.
-    bound : float
-        kappa.
-    top_eigenvalue : float
-        Top eigenvalue of the covariance operator.
-    boldness : float, default=1.0
-        Factor.
-
-    Examples
-    --------
-    >>> float(AutomaticStep(0.5, 1.0, 0.05).of_batch(32).round(1))
-    25.1
-    """
-
-    def __init__(
-        self, curvature: float, bound: float, top_eigenvalue: float, boldness: float = 1.0
-    ) -> None:
-        self.curvature = curvature
-        self.bound = bound
-        self.top_eigenvalue = top_eigenvalue
-        self.boldness = boldness
-
-    def of_batch(self, n: NDArray[np.int64] | int) -> Any:
-        """Step size for mini-batches of ``n`` rows."""
-        spread = self.bound + (np.asarray(n) - 1) * self.top_eigenvalue
-        return self.boldness * np.asarray(n) / (self.curvature * spread)
 
 
 class Learner:
@@ -113,8 +75,7 @@ class Learner:
         self.automatic = automatic
         self.history = History()
         self.n_samples = 0
-        self.first_slope = 0.0  # rms slope of the first rows, the unit of automatic tolerances
-        self.first_loss = 0.0
+        self.first = FirstRows()
         self._warned = False
         self._functions: dict[Any, Functions | None] = {}
         self._row: Any = None
@@ -130,11 +91,20 @@ class Learner:
 
     # -- plan of the steps ----------------------------------------------------------------------
 
-    def _plan(self, rows_per_step: NDArray[np.int64]) -> tuple[Array, Array]:
+    def _plan(
+        self, rows_per_step: NDArray[np.int64], X: Any = None, weights: Array | None = None
+    ) -> tuple[Array, Array]:
         first = self.function.n_steps + 1
         n_steps = rows_per_step.size
         if isinstance(self.step_size, AutomaticStep):
             step_sizes = np.asarray(self.step_size.of_batch(rows_per_step), dtype=np.float64)
+            if X is not None and weights is not None and not self._slopes_are_bounded():
+                stable = stable_steps(
+                    self.function.kernel, self._curvature(), rows_per_step, X, weights
+                )
+                step_sizes = np.minimum(step_sizes, stable)
+            if self.regularization > 0.0:
+                step_sizes = np.minimum(step_sizes, 0.5 / self.regularization)
         else:
             step_sizes = np.array([self.step_size(t) for t in range(first, first + n_steps)], float)
         wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
@@ -155,19 +125,25 @@ class Learner:
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
             # The last batch may be short; the mean then counts its missing rows as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
-        norms = self.first_slope * np.sqrt(self.automatic.bound) / rows_per_step
+        bound: Any = self.automatic.bound
+        if self.function.kernel.bound is None and X is not None:
+            # Then every batch has its own largest k(x, x).
+            diagonal = np.asarray(self.function.kernel.diag(X), dtype=np.float64)
+            bound = np.maximum.reduceat(diagonal, np.cumsum(rows_per_step) - rows_per_step)
+        norms = self.first.slope * np.sqrt(bound) / rows_per_step
         return step_sizes, self.function.expansion.tolerances(step_sizes, first, norms)
 
-    def _look_at_first(self, X: Any, targets: Array, weights: Array) -> None:
-        """Size of slopes and losses at f = 0, on the first rows seen."""
-        if self.first_slope > 0.0:
-            return
-        n = min(X.shape[0], 1024)
-        batch = Batch(X[:n], targets[:n], weights[:n])
-        zeros = np.zeros((n, self.function.n_outputs))
-        slopes, losses = self.objective.slopes(zeros, batch)
-        self.first_slope = float(np.sqrt(np.mean(np.sum((slopes * n) ** 2, axis=1))))
-        self.first_loss = float(np.mean(losses))
+    def _slopes_are_bounded(self) -> bool:
+        loss = getattr(self.objective, "loss", None)
+        return loss is None or loss.lipschitz is not None
+
+    def _curvature(self) -> float:
+        """Curvature of the loss, or what the first slopes say where it has no bound."""
+        loss = getattr(self.objective, "loss", None)
+        if loss is None or loss.curvature is not None or loss.lipschitz is not None:
+            return self.automatic.curvature
+        # At the optimum of a Poisson loss the curvature is the target, and so is -slope at f = 0.
+        return max(self.automatic.curvature, 2.0 * self.first.slope)
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -197,12 +173,12 @@ class Learner:
         rows_per_step = np.full((n + b - 1) // b, b, np.int64)
         rows_per_step[-1] = n - (rows_per_step.size - 1) * b
         targets, weights = (np.require(a, np.float64, _PLAIN) for a in (targets, weights))
-        first = self.first_slope, self.first_loss
-        self._look_at_first(X, targets, weights)
+        first = copy.copy(self.first)
+        self.first.look(self.objective, self.function.n_outputs, targets, weights)
         try:
-            step_sizes, tolerances = self._plan(rows_per_step)
+            step_sizes, tolerances = self._plan(rows_per_step, X, weights)
         except BaseException:
-            self.first_slope, self.first_loss = first
+            self.first = first
             raise
         n_steps = rows_per_step.size
         steps = Steps(
@@ -212,11 +188,11 @@ class Learner:
             np.zeros(n_steps),
             np.zeros(n_steps, np.int64),
         )
-        undo = self.function.snapshot() if protect and n_steps > 1 else None
+        undo = self.function.snapshot(packed=False) if protect and n_steps > 1 else None
         try:
             self._run(X, targets, weights, steps)
         except BaseException:
-            self.first_slope, self.first_loss = first
+            self.first = first
             if undo is not None:
                 self.function.restore(undo)
             raise
@@ -229,13 +205,15 @@ class Learner:
         f = self.function
         n, b = X.shape[0], self.batch_size
         sparse = not isinstance(X, np.ndarray)
-        row = 0
+        row, dense = 0, None
         largest_loss = self._largest_loss(X, targets, weights)
         max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
         while row < n:
             functions = None if sparse else self.compiled(f.dtype)
             if functions is not None and f.size * f.n_features <= max_work:
-                rows = Rows(np.require(X, f.dtype, _PLAIN), targets, weights)
+                if dense is None or dense.dtype != f.dtype:
+                    dense = np.require(X, f.dtype, _PLAIN)
+                rows = Rows(dense, targets, weights)
                 f.reserve(min(n - row, b))
                 progress, reason = run_rows(
                     functions,
@@ -254,8 +232,12 @@ class Learner:
                 f.resume(progress)
                 row = progress.rows_done
                 if reason == row_loop.DIVERGED:
-                    raise self._diverged(steps.step_sizes[row // b])
-                if reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+                    raise self._diverged(steps.step_sizes[row // b], row)
+                if reason == row_loop.HALF_DONE:
+                    done = (row - 1) // b
+                    steps.errors[done] = f.finish(steps.errors[done], steps.tolerances[done])
+                    steps.model_orders[done] = f.size
+                elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
                     f.use_safer_path()
                 continue
             stop = min(row + b, n)
@@ -273,7 +255,7 @@ class Learner:
         points = self.objective.points(batch)
         slopes, losses = self.objective.slopes(f.current(points), batch)
         if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
-            raise self._diverged(eta)
+            raise self._diverged(eta, row)
         f.shrink(1.0 - eta * self.regularization)
         steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step])
         steps.losses[row : row + losses.size] = losses
@@ -292,20 +274,24 @@ class Learner:
             Weight of the row.
         """
         f = self.function
-        if self.first_slope == 0.0 or self._row is None or self._row[0] != f.dtype:
+        # The first rows set the unit of the tolerance, heavy ones lower the step: the long way.
+        if not self.first.seen or weight > 1.0 or f.size == 0:
+            self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
+            return
+        if self._row is None or self._row[0] != f.dtype:
             functions = self.compiled(f.dtype)
-            if functions is None or self.first_slope == 0.0:
+            if functions is None:
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
             rows = Rows(np.empty((1, x.size), f.dtype), target[np.newaxis].copy(), np.ones(1))
             steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
             self._row = (f.dtype, functions, rows, steps, f.limits(), self._is_constant())
             if self._is_constant():
-                self._plan_row(steps)
+                self._plan_row(steps, rows)
         _, functions, rows, steps, limits, constant = self._row
-        if not constant:
-            self._plan_row(steps)
         rows.inputs[0] = x
+        if not constant:
+            self._plan_row(steps, rows)
         rows.targets[0] = target
         rows.sample_weights[0] = weight
         if f.size + 1 > f.arrays.points.shape[0]:
@@ -322,26 +308,29 @@ class Learner:
             1,
             -1.0 if f.averaging is None else f.averaging,
             1 << 62,
-            _DIVERGED * abs(self.first_loss),
+            _DIVERGED * abs(self.first.loss),
         )
         f.resume(progress)
         if reason != row_loop.FINISHED:
-            if reason != row_loop.DIVERGED:
+            if reason == row_loop.HALF_DONE:
+                steps.errors[0] = f.finish(steps.errors[0], steps.tolerances[0])
+            elif reason != row_loop.DIVERGED:
                 f.use_safer_path()
-            if reason != row_loop.ILL_CONDITIONED:
+            if reason not in (row_loop.ILL_CONDITIONED, row_loop.HALF_DONE):
                 # Nothing was done: do it on the safer path, or look whether it truly diverges.
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
         self.n_samples += 1
-        self.history.add_one(steps.losses[0], progress.size, steps.errors[0], steps.step_sizes[0])
+        self.history.add_one(steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0])
 
-    def _plan_row(self, steps: Steps) -> None:
-        step_sizes, tolerances = self._plan(np.ones(1, np.int64))
+    def _plan_row(self, steps: Steps, rows: Rows) -> None:
+        step_sizes, tolerances = self._plan(np.ones(1, np.int64), rows.inputs, np.ones(1))
         steps.step_sizes[0], steps.tolerances[0] = step_sizes[0], tolerances[0]
 
     def _is_constant(self) -> bool:
         """Whether all steps of one row are planned alike."""
         steady = isinstance(self.step_size, AutomaticStep | Constant)
+        steady = steady and self.function.kernel.bound is not None
         return steady and not callable(getattr(self.function.expansion, "tolerance", None))
 
     # -- compiled parts -------------------------------------------------------------------------
@@ -364,12 +353,12 @@ class Learner:
 
     # -- things that must not pass in silence ---------------------------------------------------
 
-    def _diverged(self, step_size: float) -> DivergenceError:
-        safe = float(self.automatic.of_batch(self.batch_size))
+    def _diverged(self, step_size: float, row: int = 0) -> DivergenceError:
+        safe = min(float(self.automatic.of_batch(self.batch_size)), step_size / 4.0)
         return DivergenceError(
-            f"Learning diverged after {self.n_samples} rows with step size {step_size:.3g}: "
-            "predictions are no longer finite or the loss exploded. For this kernel and loss a "
-            f"step size of about {safe:.3g} is safe and {2 * safe:.3g} is not. Lower `step_size`, "
+            f"Learning diverged after {self.n_samples + row} rows with step size {step_size:.3g}: "
+            "predictions are no longer finite or the loss exploded. Try a step size of about "
+            f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much; "
             "standardise the columns (and the target of a regression), or use a loss with bounded "
             "slopes such as 'huber'."
         )
@@ -379,11 +368,11 @@ class Learner:
         # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
         batch = Batch(X[:0], targets, weights)
         _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
-        largest = max(abs(self.first_loss), float(np.abs(losses).max()))
+        largest = max(abs(self.first.loss), float(np.abs(losses).max()))
         return _DIVERGED * largest if largest > 0.0 else np.finfo(np.float64).max
 
     def _warn_if_nothing_learned(self, tolerances: Array) -> None:
-        if self._warned or self.function.size or self.first_slope == 0.0:
+        if self._warned or self.function.size or self.first.slope == 0.0:
             return
         self._warned = True
         warnings.warn(
@@ -408,8 +397,7 @@ class Learner:
         """Everything that learning changes, copied; for :meth:`restore`."""
         numbers = {
             "n_samples": self.n_samples,
-            "first_slope": self.first_slope,
-            "first_loss": self.first_loss,
+            "first": [self.first.n_rows, self.first.squares, self.first.loss],
             "warned": self._warned,
         }
         return {
@@ -422,9 +410,9 @@ class Learner:
         """Go back to a :meth:`snapshot`, bit for bit."""
         numbers = state["numbers"]
         self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
-        self.first_slope = float(numbers["first_slope"])
-        self.first_loss = float(numbers["first_loss"])
-        if self.n_samples < 0 or self.first_slope < 0.0:
+        n_rows, squares, loss = numbers["first"]
+        self.first = FirstRows(int(n_rows), float(squares), float(loss))
+        if min(self.n_samples, self.first.n_rows, self.first.squares) < 0:
             raise ValueError("The numbers of the learner are out of their range.")
         self.function.restore(state["function"])
         self.history.restore(state["history"])

@@ -31,6 +31,14 @@ class Expansion(Component):
 
     #: Which point goes first when one must.
     rule: int = GREEDY
+    #: Newcomers closer than this to the span of the rest (squared, relative) are absorbed; the
+    #: arithmetic has a smallest value of its own.
+    absorb: float = 0.0
+
+    @property
+    def averages(self) -> bool:
+        """Whether averaged coefficients make sense: not if points live for a short time only."""
+        return True
 
     @property
     def needs_inverse(self) -> bool:

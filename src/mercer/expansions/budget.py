@@ -42,6 +42,8 @@ class Budget(Expansion):
     """
 
     rule = SMALLEST
+    # Nothing else keeps the Gram matrix of a full budget from becoming singular.
+    absorb = 1e-6
 
     def __init__(self, size: int = 1000, strategy: str = "merge") -> None:
         self.size = size

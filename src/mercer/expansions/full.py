@@ -41,6 +41,11 @@ class Full(Expansion):
         if self.max_size is not None:
             check_integer("max_size", self.max_size, low=1)
 
+    @property
+    def averages(self) -> bool:
+        """Whether averaged coefficients make sense: only if all points are kept."""
+        return self.max_size is None
+
     def compressor(self, kernel: Kernel) -> Compressor:
         """See :class:`Expansion`."""
         return Compressor(PLAIN if self.max_size is None else RING, 0.0, 0.0)

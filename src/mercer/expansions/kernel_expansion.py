@@ -10,14 +10,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.exceptions import ConditioningWarning
 from mercer.expansions._base import Expansion
+from mercer.expansions._snapshot import put_back, take_snapshot
 from mercer.kernels import Kernel
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.step import (
     BREAKDOWN,
+    DONE,
     INVERSE,
     TRIANGULAR,
+    UNFINISHED,
     Compressor,
     compress,
     worst_conditioning,
@@ -84,8 +87,8 @@ class KernelExpansion:
         self.oldest = 0
         self.scale = 1.0
         self.n_steps = 0
-        self._allocate(0, np.dtype(dtype))
-        self._set_conditioning_limit()
+        self.allocate(0, np.dtype(dtype))
+        self.set_conditioning_limit()
         self._last: tuple[Floats, Floats] | None = None
 
     # -- the function ---------------------------------------------------------------------------
@@ -100,7 +103,7 @@ class KernelExpansion:
         """Which safer path took over, if any."""
         if self.compressor.kind == TRIANGULAR:
             return "triangular"
-        return "float64" if self._was_float32 and self.dtype == np.float64 else ""
+        return "float64" if self.was_float32 and self.dtype == np.float64 else ""
 
     @property
     def dictionary(self) -> Floats:
@@ -203,23 +206,57 @@ class KernelExpansion:
             rows = self.kernel(points, self.arrays.points[: self.size])
             self.reserve(active.size)
         self.size, self.oldest = size, oldest
+        error = float(error) * self.scale
+        if status == UNFINISHED:
+            error = self.finish(error, tolerance)
         self.n_steps += 1
         if self.averaging is not None:
             p = self.averaging
             mixing = (p + 1.0) / (self.n_steps + p)
-            average(self.arrays, size, self.n_outputs, self.scale, mixing)
+            average(self.arrays, self.size, self.n_outputs, self.scale, mixing)
         if self.compressor.kind == INVERSE:
-            worst = worst_conditioning(self.arrays, size)
+            worst = worst_conditioning(self.arrays, self.size)
             if worst > self.compressor.conditioning_limit:
                 self.use_safer_path()
-        return float(error * self.scale)
+        return error
+
+    def finish(self, error: float, tolerance: float) -> float:
+        """Finish a compression that was broken off, on a safer path; return its whole error.
+
+        Parameters
+        ----------
+        error : float
+            RKHS error made so far.
+        tolerance : float
+            RKHS error that the whole step may make.
+        """
+        self.use_safer_path()
+        nothing = Newcomers(
+            np.zeros((0, self.n_features), self.dtype),
+            np.zeros((0, self.size), self.dtype),
+            np.zeros((0, 0), self.dtype),
+            np.zeros((0, self.arrays.weights.shape[1])),
+        )
+        left = (tolerance * abs(tolerance) - error**2) / self.scale**2
+        self.size, self.oldest, more, status = compress(
+            blas_addresses(self.dtype),
+            self.compressor,
+            self.arrays,
+            self.size,
+            self.oldest,
+            nothing,
+            self.limits(left),
+        )
+        # Both parts are projections onto nested spaces, so their errors are orthogonal.
+        error = float(np.hypot(error, more * self.scale))
+        return error if status == DONE else self.finish(error, tolerance)
 
     def limits(self, squared: float = 0.0) -> Limits:
         """Limits of a step, in the form that compiled code takes."""
         return Limits(
             float(squared),
             self.expansion.limit(),
-            _ABSORB[self.dtype],
+            max(_ABSORB[self.dtype], self.expansion.absorb),
             self.expansion.rule,
             self.n_outputs,
         )
@@ -232,11 +269,16 @@ class KernelExpansion:
         """Take over what compiled code did to the arrays."""
         self.size, self.oldest = progress.size, progress.oldest
         self.scale, self.n_steps = progress.scale, progress.n_steps
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the kernels remembered by :meth:`current`."""
         self._last = None
 
     # -- storage --------------------------------------------------------------------------------
 
-    def _allocate(self, capacity: int, dtype: np.dtype[Any]) -> None:
+    def allocate(self, capacity: int, dtype: np.dtype[Any]) -> None:
+        """Make new arrays and copy what is in use."""
         columns = self.n_outputs * (1 if self.averaging is None else 2)
         square = capacity if self.expansion.needs_inverse else 0
         old = getattr(self, "arrays", None)
@@ -247,7 +289,7 @@ class KernelExpansion:
             np.zeros((square, square), dtype),
         )
         if old is None:
-            self._was_float32 = dtype == np.float32
+            self.was_float32 = dtype == np.float32
             return
         n = self.size
         if n == 0:
@@ -264,9 +306,10 @@ class KernelExpansion:
         if needed > capacity:
             grown = max(needed, int(1.5 * capacity) + 16)
             # A capped expansion never needs more than its cap and one batch.
-            self._allocate(max(needed, min(grown, self.expansion.limit() + n_new)), self.dtype)
+            self.allocate(max(needed, min(grown, self.expansion.limit() + n_new)), self.dtype)
 
-    def _set_conditioning_limit(self) -> None:
+    def set_conditioning_limit(self) -> None:
+        """Trust a float32 inverse less than the expansion says."""
         if self.dtype == np.float32 and self.compressor.kind == INVERSE:
             self.compressor = self.compressor._replace(conditioning_limit=_FLOAT32_CONDITIONING)
 
@@ -283,7 +326,7 @@ class KernelExpansion:
     def _to_float64(self) -> None:
         self._last = None
         self.compressor = self.expansion.compressor(self.kernel)
-        self._allocate(self.arrays.points.shape[0], np.dtype(np.float64))
+        self.allocate(self.arrays.points.shape[0], np.dtype(np.float64))
         if self.compressor.kind == INVERSE:
             # The float32 inverse is only good to 1e-6: rebuild it, as the root and then its square.
             self._rebuild_root()
@@ -334,29 +377,15 @@ class KernelExpansion:
         self.n_outputs = mixing.shape[1]
         self.arrays = self.arrays._replace(weights=np.ascontiguousarray(np.hstack(blocks)))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that a step changes, copied; for :meth:`restore`."""
-        n = self.size
-        arrays = {
-            "points": self.arrays.points[:n].copy(),
-            "self_kernel": self.arrays.self_kernel[:n].copy(),
-            "weights": self.arrays.weights[:n].copy(),
-        }
-        if self.expansion.needs_inverse:
-            arrays["inverse"] = self.arrays.inverse[:n, :n][np.tril_indices(n)]
-        numbers = {
-            "oldest": self.oldest,
-            "scale": self.scale,
-            "n_steps": self.n_steps,
-            "kind": self.compressor.kind,
-            "n_outputs": self.n_outputs,
-            "was_float32": bool(self._was_float32),
-        }
-        return {"numbers": numbers, "arrays": arrays}
+    def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
+        """Everything that a step changes, copied; for :meth:`restore`.
 
-    def _possible_kinds(self) -> set[int]:
-        own = self.expansion.compressor(self.kernel).kind
-        return {own, TRIANGULAR} if own == INVERSE else {own}
+        Parameters
+        ----------
+        packed : bool, default=True
+            Keep only the triangle of the inverse: half the size, for files. Slower than a copy.
+        """
+        return take_snapshot(self, packed)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit.
@@ -366,42 +395,4 @@ class KernelExpansion:
         ValueError
             If the arrays do not fit together.
         """
-        arrays, numbers = state["arrays"], state["numbers"]
-        points, weights = arrays["points"], arrays["weights"]
-        n = points.shape[0]
-        n_columns = numbers["n_outputs"] * (1 if self.averaging is None else 2)
-        packed = arrays.get("inverse")
-        fits = (
-            points.shape == (n, self.n_features)
-            and points.dtype in _ABSORB
-            and arrays["self_kernel"].shape == (n,)
-            and weights.shape == (n, n_columns)
-            and arrays["self_kernel"].dtype == weights.dtype == np.float64
-            and (packed is not None) == self.expansion.needs_inverse
-            and (packed is None or packed.shape == (n * (n + 1) // 2,))
-            and (packed is None or packed.dtype == points.dtype)
-            and n <= self.expansion.limit()
-            # Compiled code trusts these.
-            and all(type(numbers[k]) is int for k in ("oldest", "n_steps", "n_outputs", "kind"))
-            and 0 <= numbers["oldest"] < max(n, 1)
-            and 0.0 < numbers["scale"] < np.inf
-            and numbers["n_steps"] >= 0
-            and numbers["n_outputs"] >= 1
-            and numbers["kind"] in self._possible_kinds()
-        )
-        if not fits:
-            raise ValueError("The arrays of the kernel expansion do not fit together.")
-        self.n_outputs = numbers["n_outputs"]
-        self.size = 0
-        self._allocate(n, points.dtype)
-        self.size = n
-        self.arrays.points[:] = points
-        self.arrays.self_kernel[:] = arrays["self_kernel"]
-        self.arrays.weights[:] = weights
-        if packed is not None:
-            self.arrays.inverse[np.tril_indices(n)] = packed
-        self.oldest, self.scale = numbers["oldest"], numbers["scale"]
-        self.n_steps, self._was_float32 = numbers["n_steps"], numbers["was_float32"]
-        self.compressor = self.expansion.compressor(self.kernel)._replace(kind=numbers["kind"])
-        self._set_conditioning_limit()
-        self._last = None
+        put_back(self, state)

@@ -1,4 +1,4 @@
-"""Kernel orthogonal matching pursuit: the sparsest function within a stated error (POLK)."""
+"""Kernel orthogonal matching pursuit: a sparse function within a stated error (POLK)."""
 
 from __future__ import annotations
 

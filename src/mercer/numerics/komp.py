@@ -31,16 +31,20 @@ from mercer.numerics.newcomers import absorb, book_absorbed
 from mercer.numerics.small_dense import dot, lower_solve
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
 
-__all__ = ["BREAKDOWN", "DONE", "komp_step", "removal_errors"]
+__all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "komp_step", "removal_errors"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 
 # Removals that the factor U can hold before it is committed and the loop goes on.
 _MAX_FACTOR = 256
-DONE, BREAKDOWN = 0, 1
-# Share of the squared tolerance that absorbing newcomers may take.
+DONE, BREAKDOWN, UNFINISHED = 0, 1, 2
+# Share of the squared tolerance that absorbing newcomers may take; and what is always allowed, in
+# units of the largest newcomer, lest a tolerance of 0 refuse exact duplicates.
 BOOKED_SHARE = 1e-2
+EXACT = 1e-9
+# Squared tolerances below this, in the same unit, need float64.
+SINGLE_FLOOR = 1e-6
 
 
 def removal_errors(coefficients: Array, gram_inverse: Array) -> Array:
@@ -208,7 +212,8 @@ def komp_step(
         Squared distance between the function before and after the compression.
     status : int
         ``DONE``, or ``BREAKDOWN`` when the explicit inverse is not accurate enough here: the
-        dictionary then is as before.
+        dictionary then is as before. ``UNFINISHED`` when that shows only after a block of removals
+        was committed: the newcomers have joined, more points may have to go.
     """
     n_new = new.points.shape[0]
     weights, inverse = dictionary.weights, dictionary.inverse
@@ -234,9 +239,21 @@ def komp_step(
         new.coefficients,
         limits.n_criterion,
     )
-    if squared_error > BOOKED_SHARE * limits.squared_tolerance > 0.0:
-        # Too near to the rest for this arithmetic, too costly to absorb.
-        return size, squared_error, BREAKDOWN
+    single = inverse.itemsize == 4
+    if limits.rule == GREEDY and (single or squared_error > 0.0):
+        largest = 0.0
+        for i in range(n_new):
+            square = 0.0
+            for c in range(limits.n_criterion):
+                square += new.coefficients[i, c] ** 2
+            largest = max(largest, square * new_self[i])
+        affordable = max(BOOKED_SHARE * limits.squared_tolerance, EXACT * largest)
+        if single and 0.0 < limits.squared_tolerance < SINGLE_FLOOR * largest:
+            # Kernel values in float32 cannot tell such distances.
+            return size, squared_error, BREAKDOWN
+        if squared_error > affordable:
+            # Too near to the rest for this arithmetic, too costly to absorb.
+            return size, squared_error, BREAKDOWN
     growth = np.zeros((kept.size, size + kept.size), inverse.dtype)
     self_kernel = np.empty(size + kept.size)
     self_kernel[:size] = dictionary.self_kernel[:size]
@@ -246,19 +263,19 @@ def komp_step(
         growth[p, :size] = -projections[kept[p]]
         growth[p, size + p] = 1.0
     lower_solve(factor, growth)
-    again, committed = True, False
+    again, committed = True, -1.0
     while again:
         alive, squared_error, again, broken = _prune(
             inverse, size, growth, coefficients, self_kernel, squared_error, limits
         )
         if broken:
-            return size, squared_error, DONE if committed else BREAKDOWN
+            return size, committed, BREAKDOWN if committed < 0.0 else UNFINISHED
         size, fine = commit_net_change(
             blas, dictionary, size, alive, new, kept, coefficients, projections, schur
         )
         if not fine:
-            return size, squared_error, DONE if committed else BREAKDOWN
-        committed = True
+            return size, committed, BREAKDOWN if committed < 0.0 else UNFINISHED
+        committed = squared_error
         if again:
             # The factor was full: go on from the committed state, without newcomers.
             kept = kept[:0]

@@ -22,7 +22,11 @@ Floats = NDArray[np.floating]
 def absorb(
     schur: Array, self_kernel: Array, threshold: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-    """Split newcomers into those to keep and those that depend on the points before them.
+    """Split newcomers into those to keep and those that depend on the others.
+
+    The one farthest from the span of the rest comes first (pivoted Cholesky). In order of arrival
+    rows that resemble each other, as in a sorted stream, would give a factor so ill-conditioned
+    that the coefficients of the step come out as noise.
 
     Parameters
     ----------
@@ -36,31 +40,45 @@ def absorb(
     Returns
     -------
     kept, absorbed : ndarray of int64
-        Positions among the newcomers, in order of arrival.
+        Positions among the newcomers; the kept ones in the order of the factor.
     factor : ndarray of shape (n_kept, n_kept)
         Lower Cholesky factor of ``schur`` on the kept ones.
     """
     n_new = schur.shape[0]
-    kept = np.empty(n_new, np.int64)
-    absorbed = np.empty(n_new, np.int64)
-    factor = np.zeros((n_new, n_new))
-    n_kept = n_absorbed = 0
+    order = np.arange(n_new)
+    pivots = np.empty(n_new)
     for i in range(n_new):
-        pivot = schur[i, i]
-        for p in range(n_kept):
-            total = schur[i, kept[p]]
-            for k in range(p):
-                total -= factor[n_kept, k] * factor[p, k]
-            factor[n_kept, p] = total / factor[p, p]
-            pivot -= factor[n_kept, p] ** 2
-        if pivot <= threshold * self_kernel[i] or pivot <= 0.0:
-            absorbed[n_absorbed] = i
-            n_absorbed += 1
-        else:
-            factor[n_kept, n_kept] = np.sqrt(pivot)
-            kept[n_kept] = i
-            n_kept += 1
-    return kept[:n_kept], absorbed[:n_absorbed], factor[:n_kept, :n_kept].copy()
+        pivots[i] = schur[i, i]
+    # Row i of `rows` belongs to newcomer i, whatever its place.
+    rows = np.zeros((n_new, n_new))
+    n_kept = 0
+    while n_kept < n_new:
+        best = -1
+        largest = threshold
+        for p in range(n_kept, n_new):
+            i = order[p]
+            if pivots[i] > 0.0 and pivots[i] > largest * self_kernel[i]:
+                best, largest = p, pivots[i] / self_kernel[i]
+        if best < 0:
+            break
+        chosen = order[best]
+        for p in range(best, n_kept, -1):  # the others keep their order
+            order[p] = order[p - 1]
+        order[n_kept] = chosen
+        root = np.sqrt(pivots[chosen])
+        rows[chosen, n_kept] = root
+        for p in range(n_kept + 1, n_new):
+            i = order[p]
+            total = schur[i, chosen]
+            for k in range(n_kept):
+                total -= rows[i, k] * rows[chosen, k]
+            rows[i, n_kept] = total / root
+            pivots[i] -= rows[i, n_kept] ** 2
+        n_kept += 1
+    factor = np.zeros((n_kept, n_kept))
+    for p in range(n_kept):
+        factor[p, : p + 1] = rows[order[p], : p + 1]
+    return order[:n_kept].copy(), order[n_kept:].copy(), factor
 
 
 @njit(cache=True)

@@ -19,20 +19,21 @@ from mercer.numerics.step import (
     BREAKDOWN,
     INVERSE,
     TRIANGULAR,
+    UNFINISHED,
     Compressor,
     compress,
     worst_conditioning,
 )
 
 __all__ = [
-    "BROKEN_DOWN", "DIVERGED", "FINISHED", "ILL_CONDITIONED", "NO_ROOM", "TOO_LARGE",
+    "BROKEN_DOWN", "DIVERGED", "FINISHED", "HALF_DONE", "ILL_CONDITIONED", "NO_ROOM", "TOO_LARGE",
     "Functions", "Progress", "Rows", "Steps",
     "average", "run_rows", "score_row", "shrink", "squared_tolerance",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
 
-FINISHED, NO_ROOM, TOO_LARGE, DIVERGED, ILL_CONDITIONED, BROKEN_DOWN = range(6)
+FINISHED, NO_ROOM, TOO_LARGE, DIVERGED, ILL_CONDITIONED, BROKEN_DOWN, HALF_DONE = range(7)
 
 # Below this factor lazily scaled coefficients are multiplied out, long before they underflow.
 SMALLEST_SCALE = 1e-6
@@ -143,7 +144,8 @@ def run_rows(
     -------
     progress : Progress
         Where the loop stands now. The step in question is not done when the reason is
-        ``NO_ROOM``, ``TOO_LARGE``, ``DIVERGED`` or ``BROKEN_DOWN``.
+        ``NO_ROOM``, ``TOO_LARGE``, ``DIVERGED`` or ``BROKEN_DOWN``; after ``HALF_DONE`` its
+        newcomers have joined, but the compression has to be finished on a safer path.
     reason : int
         Why it stopped.
     """
@@ -153,9 +155,10 @@ def run_rows(
     n_columns = dictionary.weights.shape[1]
     n_outputs = limits.n_criterion
     capacity = dictionary.weights.shape[0]
-    scores = np.empty((batch_size, n_outputs))
-    slopes = np.empty((batch_size, n_outputs))
-    active = np.empty(batch_size, np.int64)
+    most = min(batch_size, n_rows)
+    scores = np.empty((most, n_outputs))
+    slopes = np.empty((most, n_outputs))
+    active = np.empty(most, np.int64)
     value = np.empty(1)
     step = row // batch_size
     reason = FINISHED
@@ -273,6 +276,9 @@ def run_rows(
         steps.model_orders[step] = size
         step += 1
         row += n
+        if status == UNFINISHED:
+            reason = HALF_DONE
+            break
         if compressor.kind == INVERSE and (
             worst_conditioning(dictionary, size) > compressor.conditioning_limit
         ):

@@ -12,12 +12,13 @@ import numpy as np
 from numba import njit
 
 from mercer.numerics.budget import append, merge_smallest, overwrite_oldest, remove_smallest
-from mercer.numerics.komp import BREAKDOWN, DONE, komp_step
+from mercer.numerics.komp import BREAKDOWN, DONE, UNFINISHED, komp_step
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.triangular import triangular_step
 
 __all__ = [
     "BREAKDOWN", "DONE", "INVERSE", "MERGE", "PLAIN", "REMOVE", "RING", "TRIANGULAR",
+    "UNFINISHED",
     "Compressor", "compress", "worst_conditioning",
 ]  # fmt: skip
 
@@ -77,7 +78,7 @@ def compress(
         RKHS distance between the function before and after the compression: exact for
         ``INVERSE`` and ``TRIANGULAR``, an upper bound for the others.
     status : int
-        ``DONE`` or ``BREAKDOWN``.
+        ``DONE``, ``BREAKDOWN`` or ``UNFINISHED``, see :func:`mercer.numerics.komp.komp_step`.
     """
     if compressor.kind == INVERSE:
         size, squared_error, status = komp_step(blas, dictionary, size, new, limits)

@@ -118,26 +118,50 @@ def triangular_step(
     absorbed = np.empty(n_new, np.int64)
     n_kept = n_absorbed = 0
     old = size
+    # The newcomer farthest from the span of the rest comes first; see `absorb`.
+    pivots = np.empty(n_new)
+    waiting = np.ones(n_new, np.bool_)
     for i in range(n_new):
-        row[:old] = new.rows[i]
+        pivots[i] = _outside(root, size, new.rows[i], new.gram[i, i], inner)
+    while True:
+        best, largest = -1, 0.0
+        for i in range(n_new):
+            if waiting[i] and pivots[i] > largest * new.gram[i, i]:
+                best, largest = i, pivots[i] / new.gram[i, i]
+        if best < 0:
+            break
+        row[:old] = new.rows[best]
         for p in range(n_kept):
-            row[old + p] = new.gram[i, kept[p]]
-        pivot = _outside(root, size, row, new.gram[i, i], inner)
-        if pivot <= threshold * new.gram[i, i] or pivot <= 0.0:
-            absorbed[n_absorbed] = i
-            n_absorbed += 1
+            row[old + p] = new.gram[best, kept[p]]
+        # The running pivot loses digits; this one does not.
+        pivot = _outside(root, size, row, new.gram[best, best], inner)
+        if pivot <= threshold * new.gram[best, best] or pivot <= 0.0:
+            pivots[best] = 0.0
             continue
+        waiting[best] = False
         _transpose_product(root, size, inner, share)
         scale = 1.0 / np.sqrt(pivot)
         for j in range(size):
             root[size, j] = -share[j] * scale
         root[size, size] = scale
-        dictionary.points[size] = new.points[i]
-        self_kernel[size] = new.gram[i, i]
-        weights[size] = new.coefficients[i]
-        kept[n_kept] = i
+        dictionary.points[size] = new.points[best]
+        self_kernel[size] = new.gram[best, best]
+        weights[size] = new.coefficients[best]
+        kept[n_kept] = best
         n_kept += 1
         size += 1
+        for i in range(n_new):
+            if waiting[i]:
+                outside = 0.0
+                for j in range(old):
+                    outside += root[size - 1, j] * new.rows[i, j]
+                for p in range(n_kept):
+                    outside += root[size - 1, old + p] * new.gram[i, kept[p]]
+                pivots[i] -= outside * outside
+    for i in range(n_new):
+        if waiting[i]:
+            absorbed[n_absorbed] = i
+            n_absorbed += 1
     # The absorbed ones are projected on everything kept, so that the residuals are orthogonal to
     # every later removal and their joint norm starts the running error.
     inners = np.zeros((n_absorbed, size))

@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from river import compat
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import DivergenceError, NothingLearnedWarning
 from mercer.expansions import KOMP, Full
-from mercer.kernels import Gaussian, Laplacian
-from mercer.losses import Hinge, Logistic, Quantile, Softmax
+from mercer.kernels import Gaussian, Laplacian, Linear, Polynomial
+from mercer.losses import Hinge, Huber, LeastSquaresMargin, Logistic, Quantile, Softmax
 from mercer.schedules import PowerDecay
 
 KERNEL = Gaussian(0.8)
@@ -392,9 +393,8 @@ def test_float32_stays_float32():
 @pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
 def test_an_unfitted_model_says_so(estimator):
     model = estimator()
-    for call in (model.predict, model.predict_one):
-        with pytest.raises(NotFittedError):
-            call(X[0] if call == model.predict_one else X)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
     for name in (
         "dictionary_",
         "coefficients_",
@@ -462,15 +462,68 @@ def test_missing_values_are_refused(bad):
         KernelRegressor().fit(X, targets)
 
 
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "scale"),
+    [
+        ("linear", np.float32, 1e21),
+        ("linear", np.float64, 1e200),
+        ("gaussian", np.float64, 1e200),
+        ("gaussian", np.float32, 1e-21),
+        (Gaussian() + Linear(), np.float64, 1e160),
+        (lambda A, B: np.log(A @ B.T), np.float64, -1.0),
+    ],
+)
+def test_inputs_that_leave_the_range_of_the_kernel_are_refused(estimator, kernel, dtype, scale):
+    model = estimator(kernel=kernel)
+    with pytest.raises(ValueError, match=r"whose largest input is .*Rescale the inputs"):
+        model.fit((scale * X).astype(dtype), LABELS)
+    assert not hasattr(model, "kernel_")
+
+
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_divergence_names_a_step_size_that_is_safe(batch_size):
     rows = np.column_stack([X, np.ones(240)]) * 10.0
     model = KernelRegressor(kernel="linear", expansion="full", step_size=5.0, batch_size=batch_size)
-    with pytest.raises(DivergenceError, match=r"step size 5: .*about \S+ is safe") as caught:
+    with pytest.raises(DivergenceError, match=r"step size 5: .*about \S+,") as caught:
         model.fit(rows, TARGETS)
-    safe = float(str(caught.value).split("about ")[1].split(" ")[0])
+    safe = float(str(caught.value).split("about ")[1].split(",")[0])
     model.set_params(step_size=safe).fit(rows, TARGETS)
     assert np.isfinite(model.predict(rows)).all()
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("order", ["ascending", "descending", "alternating"])
+def test_the_automatic_step_does_not_depend_on_the_order_of_the_rows(method, order):
+    rows = RNG.uniform(0.0, 10.0, size=(900, 1))
+    shuffled = KernelRegressor("absolute_error", kernel="linear").fit(rows, rows[:, 0])
+    rows.sort(axis=0)
+    if order == "descending":
+        rows = rows[::-1]
+    elif order == "alternating":
+        rows = rows.reshape(2, 450).T.reshape(900, 1)
+    ordered = getattr(KernelRegressor("absolute_error", kernel="linear"), method)(rows, rows[:, 0])
+    a, b = shuffled.learner_.automatic, ordered.learner_.automatic
+    assert a.bound == pytest.approx(b.bound) == pytest.approx(rows.max() ** 2)
+    assert a.top_eigenvalue == pytest.approx(b.top_eigenvalue, rel=0.15)
+
+
+def test_rows_in_order_do_not_diverge():
+    rows = np.sort(RNG.uniform(0.0, 10.0, size=(1000, 1)), axis=0)
+    for kernel in ("linear", Polynomial(degree=2)):
+        model = KernelRegressor(kernel=kernel, random_state=0).fit(rows, 2.0 * rows[:, 0])
+        assert model.score(rows, 2.0 * rows[:, 0]) > 0.7
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+@pytest.mark.parametrize("average", ["suffix", "polyak"])
+def test_points_that_live_briefly_are_not_averaged(estimator, average):
+    parameters = {"kernel": KERNEL, "step_size": 0.9, "expansion": Full(max_size=20)}
+    y = LABELS if estimator is KernelClassifier else TARGETS
+    averaged = estimator(average=average, random_state=0, **parameters).fit(X, y)
+    last = estimator(average=None, random_state=0, **parameters).fit(X, y)
+    assert averaged.average == average
+    assert same(averaged, last)
 
 
 def test_learning_easy_rows_first_is_no_divergence():
@@ -559,3 +612,131 @@ def test_set_params_on_a_running_stream_takes_effect_and_survives_the_file(tmp_p
     again = load_model(tmp_path / "m.mercer").partial_fit(X, y)
     model.partial_fit(X, y)
     assert np.array_equal(again.coefficients_, model.coefficients_)
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        ({"step_size": 1e-3}, 1e-3),
+        ({"step_size__scale": 1e-3}, 1e-3 / np.sqrt(22)),
+        ({"step_size": PowerDecay(1e-3, 0.0)}, 1e-3),
+    ],
+)
+def test_set_params_takes_effect_at_the_next_row(estimator, change, seen):
+    model = estimator(kernel=KERNEL, step_size=PowerDecay(0.9, 0.5), average=None)
+    for i in range(21):
+        model.learn_one(X[i], float(i % 2))
+    model.set_params(**change).learn_one(X[21], 1.0)
+    assert model.history_.step_size[-1] == pytest.approx(seen)
+    size = np.abs(model.coefficients_).max()
+    model.regularization = 0.9 / seen
+    model.learn_one(X[22], 0.0)
+    assert np.abs(model.coefficients_).max() < 0.5 * size
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_settings_that_are_refused_do_not_stay(estimator):
+    model, twin = (estimator(kernel=KERNEL, step_size=0.5, regularization=0.1) for _ in range(2))
+    for m in (model, twin):
+        m.partial_fit(X[:40], LABELS[:40])
+        m.learn_one(X[40], 1.0)
+    for change, words in [
+        ({"step_size": 20.0}, "flip the sign"),
+        ({"step_size": 0.5, "regularization": 3.0}, "flip the sign"),
+        ({"regularization": -1.0}, "`regularization`"),
+        ({"step_size": lambda t: np.nan, "regularization": 0.2}, "must be positive and finite"),
+    ]:
+        model.set_params(**change)
+        for learn in (
+            lambda: model.partial_fit(X[41:90], LABELS[41:90]),
+            lambda: model.learn_one(X[41], 1.0),
+        ):
+            with pytest.raises(ValueError, match=words):
+                learn()
+        assert model.learner_.regularization == 0.1
+        assert model.learner_.step_size == twin.learner_.step_size
+    model.set_params(step_size=0.5, regularization=0.1)
+    for m in (model, twin):
+        m.learn_one(X[41], 1.0).partial_fit(X[42:], LABELS[42:])
+    assert same(model, twin)
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_changing_a_component_changes_no_fitted_model(estimator):
+    """Only step size, regularisation and batch size are tuned on a running stream."""
+    loss = Hinge() if estimator is KernelClassifier else Huber(1.0)
+    parameters = {
+        "loss": loss,
+        "kernel": Gaussian(0.8) + Linear(),
+        "expansion": KOMP(tolerance=0.01),
+        "step_size": 0.3,
+    }
+    model, twin = (estimator(**clone(estimator(**parameters)).get_params(False)) for _ in "ab")
+    for m in (model, twin):
+        m.partial_fit(X[:60], LABELS[:60] % 2)
+        m.learn_one(X[60], 1)
+    model.set_params(expansion__tolerance=5.0, kernel__left__length_scale=50.0)
+    if estimator is KernelRegressor:
+        model.set_params(loss__delta=100.0)
+    for m in (model, twin):
+        m.learn_one(X[61], 0).partial_fit(X[62:], LABELS[62:] % 2)
+    assert same(model, twin)
+    assert np.array_equal(model.predict(X), twin.predict(X))
+    assert model.learner_.function.expansion == KOMP(tolerance=0.01)
+    assert model.kernel_ == twin.kernel_
+
+
+def test_a_fitted_classifier_keeps_its_loss_when_classes_come():
+    model = KernelClassifier("hinge", kernel=KERNEL, step_size=0.5).partial_fit(X, LABELS % 2)
+    model.set_params(loss="auto").partial_fit(X, LABELS)
+    assert isinstance(model.loss_, Hinge)
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+@pytest.mark.parametrize(
+    ("change", "data", "error", "words"),
+    [
+        (
+            {"kernel": "linear", "step_size": 1e9, "regularization": 0.0},
+            (1e3 * X, TARGETS),
+            DivergenceError,
+            "diverged",
+        ),
+        ({"kernel": "gausian"}, (X, TARGETS), ValueError, "Did you mean"),
+        ({"kernel": "laplacian", "expansion": "budget"}, (X, TARGETS), ValueError, "Gaussian"),
+        ({"step_size": 1e9}, (X, TARGETS), ValueError, "flip the sign"),
+        ({}, (X[:, :1], np.full(240, np.nan)), ValueError, "NaN"),
+        ({}, (X[:, :1], None), ValueError, "requires y"),
+    ],
+)
+def test_a_fit_that_fails_leaves_the_model_as_it_was(estimator, change, data, error, words):
+    model = estimator(random_state=0).learn_one({"u": 0.3, "v": 0.2}, 1.0)
+    loss = "squared" if estimator is KernelRegressor else LeastSquaresMargin()
+    rows, y = data
+    if y is not None and estimator is KernelClassifier and np.isfinite(y).all():
+        y = LABELS + 7
+    model.set_params(loss=loss).fit(X, LABELS).learn_one({"u": 0.3, "v": 0.2}, 1.0)
+    model.set_params(**change)
+    before = dict(vars(model))
+    state = copy.deepcopy(model.learner_.snapshot())
+    with pytest.raises(error, match=words):
+        model.fit(rows, y)
+    assert vars(model) == before
+    np.testing.assert_equal(model.learner_.snapshot(), state)
+    fresh = estimator(loss).set_params(**change)
+    before = dict(vars(fresh))
+    with pytest.raises(error, match=words):
+        fresh.fit(rows, y)
+    assert vars(fresh) == before
+
+
+def test_a_callback_that_fails_leaves_the_model_as_it_was():
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    model = KernelRegressor(random_state=0).fit(X, TARGETS)
+    learner = model.learner_
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, -TARGETS, callback=interrupt)
+    assert model.learner_ is learner

@@ -201,6 +201,38 @@ def test_saving_replaces_a_file_and_changes_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.parametrize("average", [None, "suffix"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"average": None},
+        {"average": "polyak"},
+        {"expansion": Full()},
+        {"expansion": "budget"},
+        {"expansion": KOMP(max_size=2)},
+        {"expansion__max_size": 2},
+        {"kernel": "linear"},
+        {"loss": "huber"},
+        {"step_size": 0.1, "regularization": 0.2, "batch_size": 3},
+    ],
+    ids=str,
+)
+def test_parameters_changed_after_fitting_and_the_fitted_function_are_both_kept(
+    tmp_path, average, change
+):
+    model = KernelRegressor(
+        kernel=KERNEL, expansion=KOMP(max_size=30), average=average, random_state=0
+    )
+    model.fit(X, TARGETS).set_params(**change).save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.get_params(deep=False) == model.get_params(deep=False)
+    assert_identical(model, loaded)
+    for m in (model, loaded):
+        m.learn_one(X[0], TARGETS[0]).partial_fit(X, TARGETS)
+    assert_identical(model, loaded)
+    assert_identical(model.fit(X[:9], TARGETS[:9]), loaded.fit(X[:9], TARGETS[:9]))
+
+
 # -- what cannot be stored ----------------------------------------------------------------------
 
 
@@ -215,6 +247,22 @@ def test_saving_replaces_a_file_and_changes_nothing(tmp_path):
 def test_functions_are_not_stored(tmp_path, parameters):
     model = KernelRegressor(**parameters).fit(X, TARGETS)
     with pytest.raises(ValueError, match="cannot be stored in a model file"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_of_ones_own_is_not_taken_for_a_built_in_one_of_that_name(tmp_path):
+    class Huber(losses.RegressionLoss):
+        curvature = lipschitz = 1.0
+
+        def value(self, y, f):
+            return np.sum(np.logaddexp(f - y, y - f) - np.log(2.0), axis=1)
+
+        def derivative(self, y, f):
+            return np.tanh(f - y)
+
+    model = KernelRegressor(Huber(), kernel=KERNEL).fit(X, TARGETS)
+    with pytest.raises(ValueError, match="`Huber` is not part of mercer"):
         model.save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
@@ -268,7 +316,17 @@ FORGERIES = {
     ("model",): [None, [], {}, "x"],
     ("model", "params"): [None, {"no_such": 1}, {"step_size": -1.0}, []],
     ("model", "params", "batch_size"): [0, 1.5, None, "x"],
-    ("model", "params", "average"): [None, "mean"],
+    ("model", "params", "average"): ["mean", 3.0],
+    ("model", "params", "kernel"): ["gausian", None, {"type": "KOMP", "params": {}}],
+    ("model", "params", "expansion"): ["komb", None, {"type": "Gaussian", "params": {}}],
+    ("model", "expansion"): [
+        None,
+        "auto",
+        {"type": "Full", "params": {}},
+        {"type": "KOMP", "params": {"max_size": 8}},
+        {"type": "Gaussian", "params": {}},
+    ],
+    ("model", "averaging"): [None, "suffix", 1.0, -1.0, True, [3.0]],
     ("model", "kernel"): [None, {"type": "Popen", "params": {}}, {"type": "KOMP", "params": {}}],
     ("model", "kernel", "params"): [{"length_scale": -1.0}, {"length_scale": "median"}, {"x": 1}],
     ("model", "loss"): [
@@ -289,7 +347,7 @@ FORGERIES = {
     ("model", "learner"): [None, {}],
     ("model", "learner", "numbers"): [None, {}],
     ("model", "learner", "numbers", "n_samples"): ["many", None, -1],
-    ("model", "learner", "numbers", "first_slope"): ["x", None, -1.0],
+    ("model", "learner", "numbers", "first"): ["x", None, [1.0], [-1, 1.0, 1.0]],
     ("model", "learner", "function", "numbers", "oldest"): [-1, 50, 0.5, None],
     ("model", "learner", "function", "numbers", "scale"): [0.0, -1.0, "x", None],
     ("model", "learner", "function", "numbers", "n_steps"): [-1, None, 1.5],

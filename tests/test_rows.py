@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from river import metrics
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.exceptions import DivergenceError
@@ -129,7 +130,7 @@ def test_dicts_are_read_by_name():
     model, other = KernelClassifier(**parameters), KernelClassifier(**parameters)
     for i in range(40):
         row = dict(zip(("b", "a", "c"), X[i].tolist(), strict=True))
-        turned = dict(reversed(row.items())) | {"more": 1.0} if i else row
+        turned = dict(reversed(row.items())) if i % 2 else row
         model.learn_one(turned, LABELS[i])
         other.learn_one(X[i, [1, 0, 2]], LABELS[i])
     same_model(model, other)
@@ -154,6 +155,73 @@ def test_a_missing_feature_is_named():
         model.learn_one({"a": 1.0}, "x")
     with pytest.raises(ValueError, match="no feature 'a'"):
         model.predict_one({"b": 1.0})
+
+
+@pytest.mark.parametrize("start", ["dict", "array", "frame"])
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_a_feature_too_many_is_named(estimator, start):
+    model = estimator(kernel=KERNEL)
+    if start == "dict":
+        model.learn_one({"a": 1.0, "b": 2.0, "c": 0.0}, 1.0)
+    elif start == "array":
+        model.fit(X, LABELS == "same").learn_one({"a": 1.0, "b": 2.0, "c": 0.0}, 1.0)
+    else:
+        model.fit(pd.DataFrame(X, columns=["a", "b", "c"]), LABELS == "same")
+    before = copy.deepcopy(model)
+    row = {"c": 0.0, "more": 1e9, "a": 1.0, "b": 2.0}
+    for call in (model.predict_one, lambda x: model.learn_one(x, 1.0)):
+        with pytest.raises(ValueError, match=r"feature\(s\) \['more'\].*cannot be added"):
+            call(row)
+    same_model(model, before)
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier, KernelRegressor])
+def test_names_that_do_not_fit_are_not_remembered(estimator):
+    model = estimator(kernel=KERNEL).fit(X, LABELS == "same")
+    before = dict(vars(model))
+    bad = {"a": np.nan, "b": 0.0, "d": 1.0}
+    for row, words in [({"a": 1.0}, r"1 feature\(s\).*has 3"), (bad, "NaN or infinite")]:
+        for call in (model.predict_one, lambda x: model.learn_one(x, 1.0)):
+            with pytest.raises(ValueError, match=words):
+                call(row)
+    assert vars(model) == before
+    row = dict(zip("abc", X[0].tolist(), strict=True))
+    assert model.predict_one(row) == model.predict_one(X[0])
+    assert vars(model) == before
+    model.learn_one(row, 1.0)
+    with pytest.raises(ValueError, match="no feature 'a'"):
+        model.predict_one({"b": 1.0, "c": 0.0, "d": 0.0})
+
+
+def test_rows_of_a_model_of_a_data_frame_give_no_warning():
+    frame = pd.DataFrame(X, columns=["zeta", "alpha", "mid"])
+    for model in (KernelRegressor(kernel=KERNEL), KernelClassifier(kernel=KERNEL)):
+        model.fit(frame, LABELS == "same")
+        model.learn_one({"alpha": 0.1, "mid": 0.2, "zeta": 0.3}, True)
+        model.set_params(step_size=0.1).learn_one({"alpha": 0.1, "mid": 0.2, "zeta": 0.3}, False)
+
+
+# -- before the first row -------------------------------------------------------------------------
+
+
+def test_predictions_before_the_first_row_are_those_of_river():
+    """River's loops predict each row before they learn it."""
+    classifier, regressor = KernelClassifier(kernel=KERNEL), KernelRegressor(kernel=KERNEL)
+    row = dict(zip("abc", X[0].tolist(), strict=True))
+    for x in (row, X[0]):
+        assert classifier.predict_one(x) is None
+        assert classifier.predict_proba_one(x) == {}
+        assert regressor.predict_one(x) == 0.0
+    assert not vars(classifier).keys() & {"_row_names", "n_features_in_"}
+    accuracy, error = metrics.Accuracy(), metrics.MAE()
+    for x, y in zip(X, LABELS, strict=True):
+        row = dict(zip("abc", x.tolist(), strict=True))
+        accuracy.update(y, classifier.predict_one(row))
+        error.update(x[0], regressor.predict_one(row))
+        classifier.learn_one(row, y)
+        regressor.learn_one(row, x[0])
+    assert accuracy.get() > 0.5
+    assert error.get() < np.abs(X[:, 0]).mean()
 
 
 # -- errors leave the model as it was -------------------------------------------------------------

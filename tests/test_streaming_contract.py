@@ -2,11 +2,13 @@
 
 import copy
 import pickle
+import threading
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.exceptions import DivergenceError
@@ -216,6 +218,78 @@ def test_a_copy_shares_nothing(estimator, y):
     assert snapshot(model) == before
 
 
+# -- threads --------------------------------------------------------------------------------------
+
+
+def blas_threads():
+    info = ThreadpoolController().select(user_api="blas").info()
+    return [library["num_threads"] for library in info]
+
+
+@pytest.fixture
+def two_blas_threads():
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    before = blas_threads()
+
+    def set_all(counts):
+        for library, count in zip(libraries, counts, strict=True):
+            library.set_num_threads(count)
+            # From threadpoolctl 3.8 on the first thread to set it would be the only one that can.
+            getattr(library, "clear_controlling_thread", lambda: None)()
+
+    set_all([2] * len(libraries))
+    yield [2] * len(libraries)
+    set_all(before)
+
+
+def test_fits_that_overlap_leave_the_threads_of_blas_as_they_were(two_blas_threads):
+    first_inside, second_inside, first_left = (threading.Event() for _ in range(3))
+    inside = []
+
+    def first(progress):
+        inside.append(blas_threads())
+        first_inside.set()
+        assert second_inside.wait(10.0)
+
+    def second(progress):
+        inside.append(blas_threads())
+        second_inside.set()
+        assert first_left.wait(10.0)
+
+    def fit(callback, left):
+        KernelRegressor(kernel=KERNEL).fit(X, TARGETS, callback=callback)
+        left.set()
+        assert second_left.wait(10.0)  # a worker that lives on
+
+    second_left = threading.Event()
+    one = threading.Thread(target=fit, args=(first, first_left))
+    two = threading.Thread(target=fit, args=(second, second_left))
+    one.start()
+    assert first_inside.wait(10.0)
+    two.start()
+    assert second_left.wait(10.0)
+    after = blas_threads()
+    one.join(10.0)
+    two.join(10.0)
+    assert inside == [[1] * len(after)] * 2
+    assert after == two_blas_threads
+
+
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+def test_rows_and_failures_leave_the_threads_of_blas_as_they_were(estimator, y, two_blas_threads):
+    model = estimator(kernel=KERNEL, expansion="full", step_size=0.5).partial_fit(X, y)
+    model.learn_one(X[0], y[0])
+    model.predict_one(X[0])
+    assert blas_threads() == two_blas_threads
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, callback=interrupt)
+    assert blas_threads() == two_blas_threads
+
+
+def interrupt(progress):
+    raise KeyboardInterrupt
+
+
 # -- bounded memory -------------------------------------------------------------------------------
 
 
@@ -303,7 +377,7 @@ def test_a_diverging_call_changes_nothing(kernel, average, n_bad, expansion):
     ).partial_fit(X[:60], TARGETS[:60])
     before = snapshot(model)
     rows = np.vstack([X[:n_bad], 1e9 * X[:n_bad]])[-43:]
-    with pytest.raises(DivergenceError, match=r"step size of about .* is safe"):
+    with pytest.raises(DivergenceError, match=r"Try a step size of about"):
         model.partial_fit(rows, np.ones(len(rows)))
     assert snapshot(model) == before
     twin = copy.deepcopy(model).partial_fit(X, TARGETS)

@@ -6,12 +6,15 @@ A component stores its constructor arguments unchanged (scikit-learn's conventio
 
 from __future__ import annotations
 
-from typing import Any, Self
+import copy
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-__all__ = ["Component", "from_config", "to_config"]
+__all__ = ["Component", "from_config", "own_copy", "to_config"]
+
+_Value = TypeVar("_Value")
 
 _REGISTRY: dict[str, type[Component]] = {}
 
@@ -54,6 +57,30 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a is b or a == b)
 
 
+def own_copy(value: _Value) -> _Value:
+    """Copy a component and those inside it, so that changing the original changes nothing.
+
+    Functions and other parameters that are no components, lists or arrays are kept as they are;
+    so is a ``value`` that is no component.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> kernel = Gaussian(2.0)
+    >>> mine = own_copy(kernel)
+    >>> _ = kernel.set_params(length_scale=3.0)
+    >>> mine
+    Gaussian(length_scale=2.0)
+    """
+    if not isinstance(value, Component):
+        return value
+    params = value.get_params(deep=False)
+    for name, param in params.items():
+        shared = isinstance(param, list | np.ndarray)
+        params[name] = copy.copy(param) if shared else own_copy(param)
+    return type(value)(**params)
+
+
 def to_config(value: Any) -> Any:
     """Turn a component (or a plain value) into what JSON can hold.
 
@@ -63,7 +90,8 @@ def to_config(value: Any) -> Any:
         For values that cannot be stored without executing code on load, such as functions.
     """
     if isinstance(value, Component):
-        if type(value).__name__ not in _REGISTRY:
+        # A class of the user's may have the name of a built-in one.
+        if _REGISTRY.get(type(value).__name__) is not type(value):
             raise ValueError(
                 f"`{type(value).__name__}` is not part of mercer and cannot be stored in a model "
                 "file, which holds data only. Pickle the estimator instead, or use a built-in part."

@@ -29,7 +29,8 @@ class History:
     model_order : ndarray of int64
         Model order at the end of the window.
     compression_error : ndarray
-        Largest RKHS error of a step's compression in the window.
+        Largest RKHS error of a step's compression in the window: of the current iterate, whose
+        averages are refitted alike. For ``Budget`` and ``Full(max_size)`` an upper bound of it.
     step_size : ndarray
         Step size at the end of the window.
     """
@@ -79,7 +80,8 @@ class History:
                 stop = min(start + room, n_steps)
                 window = slice(start, stop)
                 self._open[0] += rows[window].sum()
-                self._open[1] += losses[window].sum()
+                for loss in losses[window].tolist():  # in order, however the stream is cut
+                    self._open[1] += loss
                 self._open[2] = model_orders[stop - 1]
                 self._open[3] = max(self._open[3], errors[window].max())
                 self._open[4] = step_sizes[stop - 1]
@@ -96,7 +98,7 @@ class History:
             window = slice(start, start + count * n)
             block = np.empty((count, 5))
             block[:, 0] = rows[window].reshape(count, n).sum(axis=1)
-            block[:, 1] = losses[window].reshape(count, n).sum(axis=1)
+            block[:, 1] = np.cumsum(losses[window].reshape(count, n), axis=1)[:, -1]
             block[:, 2] = model_orders[window].reshape(count, n)[:, -1]
             block[:, 3] = errors[window].reshape(count, n).max(axis=1)
             block[:, 4] = step_sizes[window].reshape(count, n)[:, -1]

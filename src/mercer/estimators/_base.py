@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +11,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.expansions import as_expansion
+from mercer.estimators._progress import Progress, Reporter
+from mercer.expansions import Expansion, as_expansion
 from mercer.history import History
 from mercer.kernels import Kernel, as_kernel
-from mercer.learner import AutomaticStep, Learner
+from mercer.learner import Learner
 from mercer.losses import Loss
 from mercer.objectives import Pointwise
+from mercer.planning import AutomaticStep
 from mercer.schedules import as_schedule
 
-__all__ = ["KernelEstimator", "Progress"]
+__all__ = ["AVERAGING", "KernelEstimator"]
 
 Array = NDArray[np.float64]
 
@@ -33,18 +34,9 @@ _CHUNK = 8192  # rows between two reports of progress
 # Factor of the automatic step for classification losses with bounded slopes; averaging takes the
 # noise of such steps away again (docs/benchmarks.md, defaults).
 _BOLDNESS = 4.0
-_AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
-
-
-class Progress(NamedTuple):
-    """What a callback of ``fit`` is given after every few thousand rows."""
-
-    n_samples: int  # rows learned so far
-    n_total: int  # rows that this fit will learn, over all passes
-    loss: float  # mean progressive loss of the latest window
-    model_order: int
-    seconds: float  # since the start of the fit
-    rows_per_second: float
+_RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
+#: Exponents of the weights of the averages.
+AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
 
 class KernelEstimator(BaseEstimator):
@@ -100,10 +92,25 @@ class KernelEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data.
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data.
+            If the step size is too large for the data; the model stays as it was.
         """
+        before = dict(self.__dict__)
+        try:
+            self._fit(X, y, sample_weight, callback)
+        except BaseException:
+            self._go_back(before)
+            raise
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        callback: Callable[[Progress], object] | None,
+    ) -> None:
         self._check_parameters()
         for name in ("_row_names", "_row_targets"):
             self.__dict__.pop(name, None)
@@ -120,7 +127,7 @@ class KernelEstimator(BaseEstimator):
         # A pass goes on where the last one left off: with a batch at least, so that a last batch
         # that is short never stands alone. The learner scales it as one of many.
         chunk = max(1, _CHUNK // self.batch_size) * self.batch_size
-        report = _Reporter(self.learner_, n * self.n_passes, callback, self.verbose)
+        report = Reporter(self.learner_, n * self.n_passes, callback, self.verbose)
         waiting = np.empty(0, np.int64)
         with one_blas_thread():
             for number in range(1, self.n_passes + 1):
@@ -133,14 +140,14 @@ class KernelEstimator(BaseEstimator):
                     rows = order[start:stop]
                     self.learner_.learn(X[rows], targets[rows], weights[rows], protect=False)
                     if report(rows.size):
-                        return self
+                        return
                 waiting = order[end:]
-        return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         first = "learner_" not in self.__dict__
         self._check_parameters()
         before = dict(self.__dict__)
+        tuned = None if first else _settings(self.learner_)
         undo = None
         try:
             X, y = self._check_targets(X, y, reset=first)
@@ -153,15 +160,56 @@ class KernelEstimator(BaseEstimator):
             else:
                 step = self._step(self.learner_.automatic)
                 self.learner_.tune(step, float(self.regularization), self.batch_size)
+                self._tuned = self.step_size, self.regularization, self.batch_size
             targets = self._encode(y, self.loss_)
             weights = self._row_weights(y, sample_weight, all_rows=False)
             with one_blas_thread():
                 self.learner_.learn(X, targets, weights)
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self._go_back(before)
+            if tuned is not None:
+                self.learner_.tune(*tuned)
             self._undo_targets(undo)
             raise
+        return self
+
+    def _go_back(self, before: dict[str, Any]) -> None:
+        """Undo a call that failed: all attributes as they were."""
+        self.__dict__.clear()
+        self.__dict__.update(before)
+
+    def _is_tuned(self) -> bool:
+        """Whether the learner's settings are the parameters; quick, for single rows."""
+        tuned = self.__dict__.get("_tuned")
+        return (
+            tuned is not None
+            and tuned[0] is self.step_size
+            and tuned[1] is self.regularization
+            and tuned[2] is self.batch_size
+        )
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, ``part__parameter`` for those of a component.
+
+        On a fitted model ``step_size``, ``regularization`` and ``batch_size`` (and
+        ``class_weight``) take effect with the next rows; all others with the next ``fit``.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown name, or a value that a component refuses.
+        """
+        self.__dict__.pop("_tuned", None)
+        super().set_params(**params)
         return self
 
     def _before_targets(self, y: Any) -> Any:
@@ -177,25 +225,38 @@ class KernelEstimator(BaseEstimator):
         check_integer("batch_size", self.batch_size, low=1)
         check_integer("n_passes", self.n_passes, low=1)
         check_real("regularization", self.regularization, low=0.0)
-        check_choice("average", self.average, tuple(_AVERAGING))
+        check_choice("average", self.average, tuple(AVERAGING))
         if not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"`shuffle` must be True or False, got {self.shuffle!r}.")
         if not isinstance(self.step_size, str):
             as_schedule(self.step_size)
         else:
             check_choice("step_size", self.step_size, ("auto",))
+        as_kernel(self.kernel)
+        as_expansion(self.expansion)
 
     def _start(self, sample: Any, generator: np.random.RandomState) -> None:
         """Fill in all numbers from a sample of rows and set up f = 0."""
-        kernel = as_kernel(self.kernel).resolve(sample, generator)
-        self._set_up(kernel, _automatic_step(kernel, sample, self.loss_), sample.dtype)
+        # What overflows is found, and said, below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel = _resolve(own_copy(as_kernel(self.kernel)), sample, generator)
+            automatic = _automatic_step(kernel, sample, self.loss_)
+        expansion = own_copy(as_expansion(self.expansion))
+        averaging = AVERAGING[self.average] if expansion.averages else None
+        self._set_up(kernel, automatic, expansion, averaging, sample.dtype)
 
-    def _set_up(self, kernel: Kernel, automatic: AutomaticStep, dtype: Any) -> None:
-        expansion = as_expansion(self.expansion)
-        function = expansion.start(
-            kernel, self.n_features_in_, self._n_scores(), dtype, _AVERAGING[self.average]
-        )
+    def _set_up(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> None:
+        """Set up f = 0; the parts must be this model's own."""
+        function = expansion.start(kernel, self.n_features_in_, self._n_scores(), dtype, averaging)
         step = self._step(automatic)
+        self._tuned = self.step_size, self.regularization, self.batch_size
         self.kernel_ = kernel
         self.learner_ = Learner(
             Pointwise(self.loss_),
@@ -207,7 +268,9 @@ class KernelEstimator(BaseEstimator):
         )
 
     def _step(self, automatic: AutomaticStep) -> Any:
-        return automatic if isinstance(self.step_size, str) else as_schedule(self.step_size)
+        if isinstance(self.step_size, str):
+            return automatic
+        return own_copy(as_schedule(self.step_size))
 
     # -- fitted attributes ----------------------------------------------------------------------
 
@@ -300,49 +363,34 @@ def _sample_of(n: int, generator: np.random.RandomState) -> Any:
     return np.sort(generator.choice(n, _SAMPLE, replace=False))
 
 
+def _settings(learner: Learner) -> tuple[Any, float, int]:
+    return learner.step_size, learner.regularization, learner.batch_size
+
+
+def _resolve(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> Kernel:
+    try:
+        return kernel.resolve(sample, generator)
+    except ValueError as error:
+        raise ValueError(
+            f"{kernel!r} cannot take its numbers from these rows, whose largest input is "
+            f"{float(abs(sample).max()):.3g}: {error} {_RESCALE}"
+        ) from error
+
+
 def _automatic_step(kernel: Kernel, sample: Any, loss: Loss) -> AutomaticStep:
-    few = sample[:_EIGEN_SAMPLE]
+    # Not the first rows, which may be sorted, nor every second, which may alternate.
+    few = sample[np.sort(np.random.default_rng(0).permutation(sample.shape[0])[:_EIGEN_SAMPLE])]
     gram = np.asarray(kernel(few), dtype=np.float64)
-    largest = kernel.bound if kernel.bound is not None else float(np.max(np.diag(gram)))
+    diagonal = np.asarray(kernel.diag(sample), dtype=np.float64)
+    if not (np.isfinite(gram).all() and np.isfinite(diagonal).all()):
+        raise ValueError(
+            f"{kernel!r} gives values that are not finite on these rows, whose largest input is "
+            f"{float(abs(sample).max()):.3g}: distances or products leave the range of "
+            f"{sample.dtype}, or the kernel is not defined there. {_RESCALE}"
+        )
+    largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
     top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
     curvature = 1.0 if loss.curvature is None else loss.curvature
     # All rows may be zero for an unbounded kernel; any positive bound will do then.
     boldness = _BOLDNESS if loss.task == "classification" and loss.lipschitz is not None else 1.0
     return AutomaticStep(curvature, largest or 1.0, min(max(top, 0.0), largest) or 1.0, boldness)
-
-
-class _Reporter:
-    """Tells the callback, and standard error if asked to, how far the fit has come."""
-
-    def __init__(
-        self,
-        learner: Learner,
-        n_total: int,
-        callback: Callable[[Progress], object] | None,
-        verbose: int,
-    ) -> None:
-        self.learner, self.n_total = learner, n_total
-        self.callback, self.verbose = callback, verbose
-        self.start = time.perf_counter()
-        self.done = 0
-        self.losses = 0.0
-
-    def __call__(self, n_rows: int) -> bool:
-        self.done += n_rows
-        if self.callback is None and not self.verbose:
-            return False
-        seconds = time.perf_counter() - self.start
-        progress = Progress(
-            self.done,
-            self.n_total,
-            float(self.learner.history.loss[-1]),
-            self.learner.function.size,
-            seconds,
-            self.done / max(seconds, 1e-9),
-        )
-        if self.verbose:
-            sys.stderr.write(
-                f"{progress.n_samples}/{progress.n_total} rows  loss {progress.loss:.4f}  "
-                f"model order {progress.model_order}  {progress.rows_per_second:,.0f} rows/s\n"
-            )
-        return bool(self.callback(progress)) if self.callback is not None else False

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_real
+from mercer.estimators._base import AVERAGING
+from mercer.expansions import Expansion
 from mercer.kernels import Kernel
-from mercer.learner import AutomaticStep
 from mercer.losses import Loss
+from mercer.planning import AutomaticStep
 
 __all__ = ["StoredEstimator", "labels_from_state", "labels_to_state"]
 
@@ -38,11 +40,14 @@ class StoredEstimator:
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state is of no use to a fitted model
         names = getattr(self, "feature_names_in_", None)
-        automatic = self.learner_.automatic
+        automatic, function = self.learner_.automatic, self.learner_.function
         return {
             "params": {name: to_config(value) for name, value in params.items()},
             "kernel": to_config(self.kernel_),
             "loss": to_config(self.loss_),
+            # Those of the parameters may have been set anew since.
+            "expansion": to_config(function.expansion),
+            "averaging": function.averaging,
             "automatic": [
                 automatic.curvature,
                 automatic.bound,
@@ -77,6 +82,16 @@ class StoredEstimator:
             raise ValueError("the kernel is of the wrong kind or lacks numbers")
         if not isinstance(loss, Loss) or loss.task != model._task:
             raise ValueError("the loss is of the wrong kind")
+        expansion = from_config(state["expansion"])
+        if not isinstance(expansion, Expansion):
+            raise ValueError("the expansion is of the wrong kind")
+        averaging = state["averaging"]
+        if averaging is not None:
+            averaging = check_real("averaging", averaging, low=0.0)
+        if averaging not in AVERAGING.values() or (
+            averaging is not None and not expansion.averages
+        ):
+            raise ValueError("the averaging is of the wrong kind")
         model.n_features_in_ = int(state["n_features"])
         for name in ("feature_names", "row_names"):
             if state[name] is not None and len(state[name]) != model.n_features_in_:
@@ -92,7 +107,7 @@ class StoredEstimator:
             raise ValueError("the dictionary does not match the number of features")
         numbers = [check_real("automatic", v, low=0, open_low=True) for v in state["automatic"]]
         automatic = AutomaticStep(*numbers)
-        model._set_up(kernel, automatic, points.dtype)
+        model._set_up(kernel, automatic, expansion, averaging, points.dtype)
         model.learner_.restore(state["learner"])
         if model.learner_.function.n_outputs != model._n_scores():
             raise ValueError("the number of outputs does not match the targets")

@@ -12,8 +12,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from mercer._component import own_copy
 from mercer._validation import check_real
 from mercer.estimators._base import Array, KernelEstimator
+from mercer.estimators._labels import check_same_type, class_mixing, count_so_far
 from mercer.estimators._rows import ClassifierRows, has_probabilities
 from mercer.estimators._state import StoredEstimator, labels_from_state, labels_to_state
 from mercer.expansions import Expansion
@@ -47,7 +49,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size
-        (:class:`mercer.learner.AutomaticStep`).
+        (:class:`mercer.planning.AutomaticStep`).
     regularization : float, default=1e-6
         Ridge parameter lambda.
     batch_size : int, default=32
@@ -62,7 +64,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
         so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
-        iterate, which is the papers' algorithm and follows drift faster (None).
+        iterate, which is the papers' algorithm and follows drift faster (None). The error that an
+        expansion promises is that of the iterate; averaged coefficients are refitted alike.
+        ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
     verbose : int, default=0
@@ -136,6 +140,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from some more rows, in order, ``batch_size`` at a time.
 
+        The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
+        the automatic step size and tolerance. Start with some hundred typical rows, or give
+        numbers.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -154,7 +162,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         Raises
         ------
         ValueError
-            For wrong parameters or data; the model stays as it was.
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
@@ -195,9 +203,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         check_classification_targets(y)
         announced = self.__dict__.get("_announced")
         if not reset:
-            _check_same_type(y, self.classes_, "the classes learned so far")
+            check_same_type(y, self.classes_, "the classes learned so far")
         if announced is not None:
-            _check_same_type(y, announced, "`classes`")
+            check_same_type(y, announced, "`classes`")
         return X, y
 
     # -- classes --------------------------------------------------------------------------------
@@ -223,13 +231,16 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
     def _choose_loss(self, n_classes: int) -> Loss:
         if self.loss == "auto":
             return Logistic() if n_classes <= 2 else Softmax()
-        return as_loss(self.loss, "classification")
+        return own_copy(as_loss(self.loss, "classification"))
 
     def _add_classes(self, classes: NDArray[Any]) -> None:
         old_classes, old_loss = self.classes_, self.loss_
-        new_loss = self._choose_loss(classes.size)
+        new_loss = old_loss
+        # Two classes of the automatic choice; a loss of the user's own choice stays.
+        if self.loss == "auto" and old_loss == Logistic() and classes.size > 2:
+            new_loss = self._choose_loss(classes.size)
         places = np.searchsorted(classes, old_classes)
-        mixing = _class_mixing(old_loss, new_loss, places, classes.size)
+        mixing = class_mixing(old_loss, new_loss, places, classes.size)
         counts = np.zeros(classes.size)
         counts[places] = self.class_counts_
         self.classes_, self.loss_, self.class_counts_ = classes, new_loss, counts
@@ -271,7 +282,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         # Row by row, so that it does not matter how the stream is cut; each class starts at 1, or
         # the first row of a rare class would weigh as much as all before it.
         seen = n_classes + before.sum() + np.arange(1, positions.size + 1)
-        own = 1.0 + before[positions] + _count_so_far(positions)
+        own = 1.0 + before[positions] + count_so_far(positions)
         return np.asarray(sample_weight * seen / (n_classes * own))
 
     def _targets_to_state(self) -> dict[str, Any]:
@@ -343,49 +354,3 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         if self.classes_.size == 1:
             return np.ones((scores.shape[0], 1))
         return self.loss_.probabilities(scores)
-
-
-def _class_mixing(
-    old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_classes: int
-) -> Array:
-    """Return the matrix that turns the scores of the old classes into scores of all classes."""
-    n_old = places.size
-    new = np.setdiff1d(np.arange(n_classes), places)
-    mixing = np.zeros((old_loss.n_scores(n_old), new_loss.n_scores(n_classes)))
-    if old_loss.n_scores(n_old) == n_old and not (n_old == 1 and not old_loss.multiclass):
-        mixing[np.arange(n_old), places] = 1.0
-        if not old_loss.multiclass:
-            # One against the rest, all may be negative: 0 would beat them, their mean does not.
-            mixing[:, new] = 1.0 / n_old
-        return mixing
-    # One score speaks for the second class and against the first; a lone class is a first.
-    if mixing.shape[1] == 1:
-        mixing[0, 0] = 1.0 if places[0] == 0 else -1.0
-        return mixing
-    # softmax of (-f/2, f/2) is the logistic of f.
-    half = 0.5 if new_loss.multiclass else 1.0
-    mixing[0, places[0]] = -half
-    if n_old == 2:
-        mixing[0, places[1]] = half
-    return mixing
-
-
-def _check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str) -> None:
-    """Raise ``ValueError`` if one is text and the other numbers: NumPy would compare '1' with 1."""
-    kinds = {labels.dtype.kind, known.dtype.kind}
-    if kinds & {"U", "S"} and kinds & {"b", "i", "u", "f"}:
-        raise ValueError(
-            f"y has labels such as {labels.tolist()[:1]}, of another type than {name} "
-            f"({known[:3].tolist()}): text and numbers cannot be mixed. Convert the labels."
-        )
-
-
-def _count_so_far(positions: NDArray[np.intp]) -> Array:
-    """How often each row's class has occurred up to and with that row."""
-    order = np.argsort(positions, kind="stable")
-    ordered = positions[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    lengths = np.diff(np.r_[starts, ordered.size])
-    counts = np.empty(positions.size)
-    counts[order] = np.arange(1, positions.size + 1) - np.repeat(starts, lengths)
-    return counts

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from mercer._component import own_copy
 from mercer.estimators._base import Array, KernelEstimator
 from mercer.estimators._rows import RegressorRows
 from mercer.estimators._state import StoredEstimator
@@ -43,7 +44,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size
-        (:class:`mercer.learner.AutomaticStep`).
+        (:class:`mercer.planning.AutomaticStep`).
     regularization : float, default=1e-6
         Ridge parameter lambda.
     batch_size : int, default=32
@@ -55,7 +56,9 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
         so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
-        iterate, which is the papers' algorithm and follows drift faster (None).
+        iterate, which is the papers' algorithm and follows drift faster (None). The error that an
+        expansion promises is that of the iterate; averaged coefficients are refitted alike.
+        ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
     verbose : int, default=0
@@ -125,6 +128,10 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from some more rows, in order, ``batch_size`` at a time.
 
+        The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
+        the automatic step size and tolerance. Start with some hundred typical rows, or give
+        numbers.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -141,7 +148,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
         Raises
         ------
         ValueError
-            For wrong parameters or data; the model stays as it was.
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
@@ -176,7 +183,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
         if reset:
             self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
             self._flat = y.ndim == 1
-            self.loss_ = as_loss(self.loss, "regression")
+            self.loss_ = own_copy(as_loss(self.loss, "regression"))
 
     def _n_scores(self) -> int:
         return self.loss_.n_scores(self.n_targets_)

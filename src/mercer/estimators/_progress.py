@@ -1,0 +1,72 @@
+"""What a fit tells while it runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mercer.learner import Learner
+
+__all__ = ["Progress", "Reporter"]
+
+
+class Progress(NamedTuple):
+    """What a callback of ``fit`` is given after every few thousand rows."""
+
+    n_samples: int  # rows learned so far
+    n_total: int  # rows that this fit will learn, over all passes
+    loss: float  # mean progressive loss of the latest window
+    model_order: int
+    seconds: float  # since the start of the fit
+    rows_per_second: float
+
+
+class Reporter:
+    """Tells the callback, and standard error if asked to, how far the fit has come.
+
+    Parameters
+    ----------
+    learner : Learner
+        What learns.
+    n_total : int
+        Rows that the fit will learn, over all passes.
+    callback : callable or None
+        Called with a :class:`Progress`; a true result stops the fit.
+    verbose : int
+        Whether to write lines to standard error.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        n_total: int,
+        callback: Callable[[Progress], object] | None,
+        verbose: int,
+    ) -> None:
+        self.learner, self.n_total = learner, n_total
+        self.callback, self.verbose = callback, verbose
+        self.start = time.perf_counter()
+        self.done = 0
+
+    def __call__(self, n_rows: int) -> bool:
+        """Report ``n_rows`` more rows; return whether to stop."""
+        self.done += n_rows
+        if self.callback is None and not self.verbose:
+            return False
+        seconds = time.perf_counter() - self.start
+        progress = Progress(
+            self.done,
+            self.n_total,
+            float(self.learner.history.loss[-1]),
+            self.learner.function.size,
+            seconds,
+            self.done / max(seconds, 1e-9),
+        )
+        if self.verbose:
+            sys.stderr.write(
+                f"{progress.n_samples}/{progress.n_total} rows  loss {progress.loss:.4f}  "
+                f"model order {progress.model_order}  {progress.rows_per_second:,.0f} rows/s\n"
+            )
+        return bool(self.callback(progress)) if self.callback is not None else False

@@ -19,6 +19,7 @@ SCRIPTS = (
     "start_up",
     "memory",
     "multidist",
+    "command_line",
     "mnist",
     "defaults",
     "threads",
@@ -26,6 +27,7 @@ SCRIPTS = (
 TITLES = {
     "multidist": "POLK, Table 2: the planar mixture",
     "multidist_budget": "The same with budgets (BSGD)",
+    "command_line": "The command line, untuned",
     "mnist": "MNIST",
     "defaults": "Defaults, untuned, one pass",
     "step_cost": "Cost of a mini-batch of 32 rows",

@@ -14,6 +14,7 @@ import _common
 
 PROGRAMS = {
     "import numpy": "import numpy",
+    "import mercer": "import mercer",
     "from sklearn.svm import SVC": "from sklearn.svm import SVC",
     "from mercer import KernelClassifier": "from mercer import KernelClassifier",
 }

@@ -39,8 +39,8 @@ Floats = NDArray[np.floating]
 # Removals that the factor U can hold before it is committed and the loop goes on.
 _MAX_FACTOR = 256
 DONE, BREAKDOWN, UNFINISHED = 0, 1, 2
-# Share of the squared tolerance that absorbing newcomers may take; and what is always allowed, in
-# units of the largest newcomer, lest a tolerance of 0 refuse exact duplicates.
+# Share of the squared tolerance that absorbing newcomers may take; and what a tolerance of 0
+# allows, in units of the largest newcomer, lest it refuse exact duplicates.
 BOOKED_SHARE = 1e-2
 EXACT = 1e-9
 # Squared tolerances below this, in the same unit, need float64.
@@ -247,7 +247,9 @@ def komp_step(
             for c in range(limits.n_criterion):
                 square += new.coefficients[i, c] ** 2
             largest = max(largest, square * new_self[i])
-        affordable = max(BOOKED_SHARE * limits.squared_tolerance, EXACT * largest)
+        affordable = EXACT * largest
+        if limits.squared_tolerance > 0.0:
+            affordable = BOOKED_SHARE * limits.squared_tolerance
         if single and 0.0 < limits.squared_tolerance < SINGLE_FLOOR * largest:
             # Kernel values in float32 cannot tell such distances.
             return size, squared_error, BREAKDOWN

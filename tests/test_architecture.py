@@ -29,7 +29,7 @@ LAYERS = [
     {"expansions"},
     {"numerics"},
     {"kernels", "losses", "risks", "schedules"},
-    {"_pointers", "_threads"},
+    {"_atomic", "_pointers", "_threads"},
     {"_component"},
     {"_validation", "exceptions"},
 ]  # fmt: skip

@@ -14,14 +14,11 @@ checked besides, and nothing in the file is ever executed.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
 import math
 import os
-import secrets
-import shutil
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as _load_tensors
+
+from mercer._atomic import replacing
 
 __all__ = ["FORMAT_VERSION", "read", "write"]
 
@@ -79,33 +78,18 @@ def write(
     ({'kernel': 'gaussian'}, (2, 1), (2, 1))
     """
     pieces = _encode(header, tensors)
-    # Through a link, replace the file it points to, not the link.
-    target = Path(os.path.realpath(path))
-    temporary = target.parent / f".mercer-{secrets.token_hex(8)}.tmp"
     try:
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with open(temporary, "xb") as file:
+        with replacing(path) as temporary, open(temporary, "xb") as file:
             for piece in pieces:
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-        _sync_folder(target.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise OSError(
-                error.errno or errno.EIO,
-                f"The model file could not be written ({reason}). Check that its folder exists, "
-                "is writable and has space left",
-                str(path),
-            ) from error
-        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(
+            error.errno or errno.EIO,
+            f"The model file could not be written ({reason}). Check that its folder exists, "
+            "is writable and has space left",
+            str(path),
+        ) from error
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -272,16 +256,3 @@ def _decode_tensors(path: str | os.PathLike[str], content: bytes) -> dict[str, N
         if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
             _refuse(path, f"the array {name!r} of truth values contains others")
     return tensors
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name of the file survive a power cut, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # some network file systems have no such call
-                raise
-        finally:
-            os.close(descriptor)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer._atomic import replacing
+
 __all__ = ["check_writable", "table_writer"]
 
 _ENDINGS = (".parquet", ".pq", ".csv")
@@ -94,21 +96,11 @@ class _TableWriter:
 @contextmanager
 def table_writer(path: Path) -> Iterator[_TableWriter]:
     """Write a table piece by piece; the file appears whole, or not at all."""
-    place = Path(os.path.realpath(path))
-    ending = path.suffix.lower()
-    handle, name = tempfile.mkstemp(prefix=".mercer-", suffix=".tmp", dir=place.parent)
-    temporary = Path(name)
-    try:
-        writer = _TableWriter(temporary, ending)
-        yield writer
-        if writer.writer is not None:
-            writer.writer.close()
-        os.fsync(handle)
-        # mkstemp's files are for the owner alone; a result gets the usual permissions.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, place)
-    finally:
-        os.close(handle)
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        temporary.touch()  # a table without rows is a file, too
+        writer = _TableWriter(temporary, path.suffix.lower())
+        try:
+            yield writer
+        finally:
+            if writer.writer is not None:
+                writer.writer.close()

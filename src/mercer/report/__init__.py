@@ -11,7 +11,6 @@ import base64
 import io
 import os
 import re
-import secrets
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import __version__
+from mercer._atomic import replacing
 from mercer.display import HistoryLike
 from mercer.display._drawing import (
     FAINT,
@@ -267,12 +267,5 @@ def _replace_file(path: Path, text: str) -> None:
         raise FileNotFoundError(
             f"The folder of the report, {str(path.parent)!r}, does not exist. Create it first."
         )
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")

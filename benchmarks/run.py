@@ -23,7 +23,14 @@ SCRIPTS = (
     "mnist",
     "defaults",
     "threads",
+    "random_features",
 )
+#: Tables that a script of another name prints.
+ORIGINS = {
+    "multidist_budget": "multidist",
+    "row_calls": "throughput",
+    "random_feature_errors": "random_features",
+}
 TITLES = {
     "multidist": "POLK, Table 2: the planar mixture",
     "multidist_budget": "The same with budgets (BSGD)",
@@ -36,6 +43,9 @@ TITLES = {
     "row_calls": "One row per Python call",
     "start_up": "Starting up",
     "memory": "Memory on an endless stream",
+    "random_features": "Cost of random features",
+    "random_feature_errors": "Error of random features",
+    "gpu": "Random features on a GPU",
 }
 HEAD = """# Benchmarks
 
@@ -56,8 +66,7 @@ def page():
         if not file.exists():
             continue
         record = json.loads(file.read_text())
-        origin = "multidist" if name == "multidist_budget" else name
-        script = HERE / f"{'throughput' if name == 'row_calls' else origin}.py"
+        script = HERE / f"{ORIGINS.get(name, name)}.py"
         words = script.read_text().split('"""')[1].strip()
         machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
         parts.append(f"## {title}\n\n{words}\n\n{_common.markdown(record['rows'])}\n")

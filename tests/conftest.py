@@ -9,7 +9,14 @@ import os
 from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "src" / "mercer"
-COMPILED = ("numerics/*.py", "kernels/*.py", "losses*.py", "losses/*.py", "_pointers.py")
+COMPILED = (
+    "numerics/*.py",
+    "features/*.py",
+    "kernels/*.py",
+    "losses*.py",
+    "losses/*.py",
+    "_pointers.py",
+)
 
 if "NUMBA_CACHE_DIR" not in os.environ:
     digest = hashlib.sha256()

@@ -56,6 +56,55 @@ def arc_cosine(x, z, order):
     return x_norm**order * z_norm**order * j / math.pi
 
 
+def power_series(x, z, coefficients, scale):
+    t = scale * linear(x, z)
+    return math.fsum(a * t**n for n, a in enumerate(coefficients))
+
+
+def exponential_series(x, z, scale):
+    return math.exp(scale * linear(x, z))
+
+
+def hellinger(x, z):
+    return math.fsum(math.sqrt(a * b) for a, b in zip(x, z, strict=True))
+
+
+def chi_squared(x, z):
+    return math.fsum(2 * a * b / (a + b) for a, b in zip(x, z, strict=True) if a + b > 0)
+
+
+def intersection(x, z):
+    return math.fsum(min(a, b) for a, b in zip(x, z, strict=True))
+
+
+def jensen_shannon(x, z):
+    """As printed in DSG, Table 1: half of a number times the logarithm of a ratio, or 0 for 0."""
+
+    def half(a, b):
+        return 0.0 if a == 0 else a / 2 * math.log2((a + b) / a)
+
+    return math.fsum(half(a, b) + half(b, a) for a, b in zip(x, z, strict=True))
+
+
+def skewed_chi_squared(x, z, c):
+    return math.prod(
+        2 * math.sqrt(a + c) * math.sqrt(b + c) / (a + b + 2 * c) for a, b in zip(x, z, strict=True)
+    )
+
+
+def skewed_intersection(x, z, c):
+    ratios = [(a + c) / (b + c) for a, b in zip(x, z, strict=True)]
+    return math.prod(min(math.sqrt(r), math.sqrt(1 / r)) for r in ratios)
+
+
+def exponential_semigroup(x, z, beta):
+    return math.exp(-beta * math.fsum(math.sqrt(a + b) for a, b in zip(x, z, strict=True)))
+
+
+def reciprocal_semigroup(x, z, rate):
+    return math.prod(rate / (a + b + rate) for a, b in zip(x, z, strict=True))
+
+
 def gram(function, X, Z):
     """All pairs, one at a time, in double precision."""
     X, Z = np.asarray(X, dtype=float).tolist(), np.asarray(Z, dtype=float).tolist()

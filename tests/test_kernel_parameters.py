@@ -9,15 +9,25 @@ from sklearn.base import clone
 from mercer.kernels import (
     ArcCosine,
     Cauchy,
+    ChiSquared,
+    DotProduct,
+    ExponentialSemigroup,
     FunctionKernel,
     Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
     Laplacian,
     Linear,
+    Mapped,
     Matern,
     Polynomial,
     Product,
     RationalQuadratic,
+    ReciprocalSemigroup,
     Scaled,
+    SkewedChiSquared,
+    SkewedIntersection,
     Sum,
     as_kernel,
 )
@@ -32,6 +42,7 @@ def whole_linear(X, Z):
 
 
 UNRESOLVED = [Gaussian(), Laplacian(), Matern(), Cauchy(), RationalQuadratic(), Polynomial()]
+UNRESOLVED += [DotProduct(), Mapped(Gaussian(), np.tanh)]
 UNRESOLVED += [Gaussian() + Linear(), Laplacian() * Matern(), 2.0 * Cauchy()]
 
 
@@ -85,8 +96,9 @@ class TestNumbersFromData:
         assert scales[0] == scales[1] != scales[2]
         assert_allclose(scales[0], scales[2], rtol=0.05)
 
-    def test_polynomial_scale_is_one_over_the_number_of_features(self):
-        assert Polynomial().resolve(points(3, d=8)).scale == 1 / 8
+    def test_scale_of_inner_products_is_one_over_the_number_of_features(self):
+        for kernel in (Polynomial(), DotProduct()):
+            assert kernel.resolve(points(3, d=8)).scale == 1 / 8
 
     def test_rows_that_are_not_finite_are_refused(self):
         with pytest.raises(ValueError, match="NaN or infinity"):
@@ -111,6 +123,19 @@ class TestConstruction:
             (lambda: Polynomial(offset=-1), "semi-definite"),
             (lambda: Polynomial(scale=0), "scale"),
             (lambda: ArcCosine(3), "order"),
+            *((lambda k=k: k(c=0.0), "`c`") for k in (SkewedChiSquared, SkewedIntersection)),
+            (lambda: ExponentialSemigroup(beta=0), "beta"),
+            (lambda: ReciprocalSemigroup(rate=-1), "rate"),
+            (lambda: DotProduct("exp"), '"exponential" or a sequence'),
+            (lambda: DotProduct(1.0), "sequence of the numbers"),
+            (lambda: DotProduct([]), "sequence of the numbers"),
+            (lambda: DotProduct([[1.0], [2.0]]), "sequence of the numbers"),
+            (lambda: DotProduct([1.0, -1.0]), r"coefficients\[1\]"),
+            (lambda: DotProduct([0.0, 0.0]), "not all be 0"),
+            (lambda: DotProduct(scale=0), "scale"),
+            (lambda: DotProduct(base=1), "base"),
+            (lambda: Mapped("linear", np.exp), "kernel"),
+            (lambda: Mapped(Linear(), 3), "map"),
             (lambda: -1.0 * Linear(), "factor"),
             (lambda: Sum(Linear(), 1.0), "right"),
             (lambda: Product("linear", Linear()), "left"),
@@ -139,6 +164,9 @@ class TestConstruction:
         assert (2.0 * Gaussian() * (3.0 * Cauchy())).bound == 6
         for unbounded in (Gaussian() + Linear(), Linear() * Gaussian(), 2.0 * Linear()):
             assert unbounded.bound is None
+        assert Mapped(3.0 * Gaussian(), np.exp).bound == 3
+        assert DotProduct([2.0, 0.0]).bound == 2
+        assert DotProduct([2.0, 1.0]).bound is None
         assert (FunctionKernel(whole_linear, bound=2.0) + Gaussian()).bound == 3
 
     def test_function_of_a_wrong_shape_is_refused(self):
@@ -152,6 +180,15 @@ class TestNames:
         [
             ("arc_cosine", ArcCosine()),
             ("cauchy", Cauchy(length_scale="half-median")),
+            ("chi_squared", ChiSquared()),
+            ("dot_product", DotProduct()),
+            ("exponential_semigroup", ExponentialSemigroup()),
+            ("hellinger", Hellinger()),
+            ("intersection", Intersection()),
+            ("jensen_shannon", JensenShannon()),
+            ("reciprocal_semigroup", ReciprocalSemigroup()),
+            ("skewed_chi_squared", SkewedChiSquared()),
+            ("skewed_intersection", SkewedIntersection()),
             ("gaussian", Gaussian(length_scale="half-median")),
             ("laplacian", Laplacian(length_scale="half-median")),
             ("linear", Linear()),
@@ -178,7 +215,8 @@ class TestNames:
         [
             ("gausian", "Did you mean 'gaussian'"),
             ("RBF", "Did you mean 'gaussian'"),
-            ("zzz", "'rational_quadratic', got 'zzz'"),
+            ("chi2", "Did you mean 'chi_squared'"),
+            ("zzz", "'skewed_intersection', got 'zzz'"),
             (3, "got 3"),
             (None, "got None"),
             (Gaussian, r"Write Gaussian\(\)"),

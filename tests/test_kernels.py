@@ -19,14 +19,24 @@ from mercer._component import from_config, to_config
 from mercer.kernels import (
     ArcCosine,
     Cauchy,
+    ChiSquared,
+    DotProduct,
+    ExponentialSemigroup,
     FunctionKernel,
     Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
     Kernel,
     Laplacian,
     Linear,
+    Mapped,
     Matern,
     Polynomial,
     RationalQuadratic,
+    ReciprocalSemigroup,
+    SkewedChiSquared,
+    SkewedIntersection,
 )
 
 
@@ -44,6 +54,15 @@ def whole_linear(X, Z):
 
 def single_gaussian(x, z):
     return oracles.gaussian(x.astype(float), z.astype(float), 1.0)
+
+
+def sums_of_neighbours(X):
+    return X[:, :-1] + X[:, 1:]
+
+
+def mapped_gaussian(x, z):
+    u, v = (np.convolve(point, [1, 1], "valid") for point in (x, z))
+    return oracles.gaussian(u, v, 1.5)
 
 
 # Each kernel with its formula for two points.
@@ -66,6 +85,25 @@ DOT = [
         for order in (0, 1, 2)
     ),
 ]
+DOT += [
+    (DotProduct(scale=0.3), lambda x, z: oracles.exponential_series(x, z, 0.3)),
+    (
+        DotProduct([0.5, 0.0, 2.0, 1.0], scale=0.5),
+        lambda x, z: oracles.power_series(x, z, [0.5, 0.0, 2.0, 1.0], 0.5),
+    ),
+    (DotProduct([2.0], scale=0.5), lambda x, z: 2.0),
+]
+# Kernels that are defined for numbers of at least, or above, a bound.
+HALF_LINE = [
+    (Hellinger(), oracles.hellinger),
+    (ChiSquared(), oracles.chi_squared),
+    (Intersection(), oracles.intersection),
+    (JensenShannon(), oracles.jensen_shannon),
+    (SkewedChiSquared(0.7), lambda x, z: oracles.skewed_chi_squared(x, z, 0.7)),
+    (SkewedIntersection(0.7), lambda x, z: oracles.skewed_intersection(x, z, 0.7)),
+    (ExponentialSemigroup(0.6), lambda x, z: oracles.exponential_semigroup(x, z, 0.6)),
+    (ReciprocalSemigroup(1.4), lambda x, z: oracles.reciprocal_semigroup(x, z, 1.4)),
+]
 COMPOSITE = [
     (
         Gaussian(1.0) + Linear(),
@@ -81,11 +119,14 @@ FUNCTIONS = [
     (FunctionKernel(whole_linear), oracles.linear),
     (FunctionKernel(jitted_gaussian, bound=1.0), lambda x, z: oracles.gaussian(x, z, 1.0)),
     (FunctionKernel(single_gaussian, pairwise=True), lambda x, z: oracles.gaussian(x, z, 1.0)),
+    (Mapped(Gaussian(1.5), sums_of_neighbours), mapped_gaussian),
 ]
-BUILT_IN = STATIONARY + DOT + COMPOSITE
+BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE
 FAMILY = BUILT_IN + FUNCTIONS
 WITHOUT_CODE = (Matern(0.3, 1.4), Matern(1.0, 1.4), Matern(7.3, 1.4), Matern(60.0, 1.4))
-COMPILED = [(k, f) for k, f in STATIONARY + DOT + FUNCTIONS[1:2] if k not in WITHOUT_CODE]
+COMPILED = [
+    (k, f) for k, f in STATIONARY + DOT + HALF_LINE + FUNCTIONS[1:2] if k not in WITHOUT_CODE
+]
 
 
 def parametrize(pairs):
@@ -95,6 +136,11 @@ def parametrize(pairs):
 
 def points(n, d=4, seed=0, dtype=float):
     return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+
+
+def inside(kernel, X):
+    """Points in the domain of the kernel, by taking absolute values where there are bounds."""
+    return np.abs(X) if any(kernel is other for other, _ in HALF_LINE) else X
 
 
 def with_special_rows(dtype=float):
@@ -112,8 +158,8 @@ class TestEveryKernel:
     @parametrize(FAMILY)
     @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-11), (np.float32, 2e-5)])
     def test_equals_its_formula_and_keeps_the_dtype(self, kernel, formula, dtype, rtol):
-        X, Z = with_special_rows(dtype), np.vstack([with_special_rows(dtype), points(3, seed=1)])
-        Z = Z.astype(dtype)
+        X = inside(kernel, with_special_rows(dtype))
+        Z = np.vstack([X, inside(kernel, points(3, seed=1))]).astype(dtype)
         K = kernel(X, Z)
         assert K.dtype == dtype
         # Polynomials and sums cancel: the error is relative to the size of the terms.
@@ -123,7 +169,7 @@ class TestEveryKernel:
     @parametrize(FAMILY)
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_gram_matrix_is_symmetric_with_the_diagonal_of_diag(self, kernel, formula, dtype):
-        X = with_special_rows(dtype)
+        X = inside(kernel, with_special_rows(dtype))
         K = kernel(X)
         assert_array_equal(K, K.T)
         assert_allclose(np.diag(K), kernel.diag(X), rtol=1e-13 if dtype == np.float64 else 1e-5)
@@ -132,36 +178,41 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_gram_matrix_is_positive_semi_definite(self, kernel, formula):
-        K = kernel(with_special_rows())
-        assert np.linalg.eigvalsh(K).min() >= -1e-12 * len(K) * max(1, kernel.diag(points(9)).max())
+        K = kernel(inside(kernel, with_special_rows()))
+        largest = max(1, kernel.diag(inside(kernel, points(9))).max())
+        assert np.linalg.eigvalsh(K).min() >= -1e-12 * len(K) * largest
 
     @parametrize(FAMILY)
     def test_bound_is_at_least_the_diagonal(self, kernel, formula):
         if kernel.bound is not None:
-            assert kernel.bound >= kernel.diag(100 * points(20)).max() * (1 - 1e-15)
+            X = inside(kernel, 100 * points(20))
+            assert kernel.bound >= kernel.diag(X).max() * (1 - 1e-15)
+            assert kernel.bound >= kernel.diag(np.zeros((1, 4)))[0]
 
     @parametrize(FAMILY)
     def test_value_does_not_depend_on_the_other_rows(self, kernel, formula):
-        X, Z = points(5), points(7, seed=1)
+        X, Z = inside(kernel, points(5)), inside(kernel, points(7, seed=1))
         K = kernel(X, Z)
         singles = [[kernel(X[i : i + 1], Z[j : j + 1])[0, 0] for j in range(7)] for i in range(5)]
         assert_allclose(K, singles, rtol=1e-11, atol=1e-12)
 
     @parametrize(FAMILY)
     def test_equal_rows_of_two_arrays_give_the_diagonal(self, kernel, formula):
-        X = points(6, d=50, dtype=np.float32)
+        X = inside(kernel, points(6, d=50, dtype=np.float32))
         assert_allclose(np.diag(kernel(X, X.copy())), kernel.diag(X), rtol=1e-5)
 
     @parametrize(FAMILY)
     def test_accepts_lists_integers_and_mixed_dtypes_as_float64(self, kernel, formula):
-        expected = oracles.gram(formula, [[1, 2], [0, -1]], [[2, 2]])
-        K = kernel([[1, 2], [0, -1]], np.array([[2, 2]], dtype=np.float32))
+        rows = inside(kernel, np.array([[1, 2], [0, -1]])).tolist()
+        expected = oracles.gram(formula, rows, [[2, 2]])
+        K = kernel(rows, np.array([[2, 2]], dtype=np.float32))
         assert K.dtype == np.float64
         assert_allclose(K, expected, rtol=1e-10, atol=1e-14)
 
     @parametrize(FAMILY)
     def test_sparse_equals_dense(self, kernel, formula):
-        X, Z = points(6) * (points(6, seed=2) > 0), points(5, seed=1) * (points(5, seed=3) > 0)
+        X = inside(kernel, points(6)) * (points(6, seed=2) > 0)
+        Z = inside(kernel, points(5, seed=1)) * (points(5, seed=3) > 0)
         expected = kernel(X, Z)
         for left in (X, sparse.csr_array(X), sparse.csr_matrix(X), sparse.coo_array(X)):
             for right in (Z, sparse.csr_array(Z)):
@@ -172,7 +223,7 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_arguments_stay_as_they_are_and_may_be_laid_out_anyhow(self, kernel, formula):
-        X = points(6)
+        X = inside(kernel, points(6))
         before = X.copy()
         K = kernel(X, X[:3])
         kernel.diag(X)
@@ -184,8 +235,9 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_no_rows_give_no_values(self, kernel, formula):
-        assert kernel(np.empty((0, 3)), points(2, d=3)).shape == (0, 2)
-        assert kernel(points(2, d=3), np.empty((0, 3))).shape == (2, 0)
+        X = inside(kernel, points(2, d=3))
+        assert kernel(np.empty((0, 3)), X).shape == (0, 2)
+        assert kernel(X, np.empty((0, 3))).shape == (2, 0)
         assert kernel.diag(np.empty((0, 3))).shape == (0,)
 
     @parametrize(FAMILY)
@@ -199,7 +251,7 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_copies_are_equal_and_compute_the_same(self, kernel, formula):
-        X = points(4)
+        X = inside(kernel, points(4))
         for copy in (pickle.loads(pickle.dumps(kernel)), clone(kernel), kernel.resolve(X)):
             assert copy == kernel
             assert copy is not kernel
@@ -217,9 +269,9 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_nan_in_a_row_shows_in_its_values_only(self, kernel, formula):
-        X = points(3)
+        X = inside(kernel, points(3))
         X[1, 0] = np.nan
-        K = kernel(X, points(2, seed=1))
+        K = kernel(X, inside(kernel, points(2, seed=1)))
         assert np.isnan(K[1]).all()
         assert np.isfinite(K[[0, 2]]).all()
 
@@ -246,7 +298,8 @@ class TestCompiledRows:
     @parametrize(COMPILED)
     @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 1e-5)])
     def test_row_equals_call(self, kernel, formula, dtype, rtol):
-        D = np.ascontiguousarray(np.vstack([with_special_rows(dtype), points(30, dtype=dtype)]))
+        D = np.vstack([with_special_rows(dtype), points(30, dtype=dtype)])
+        D = np.ascontiguousarray(inside(kernel, D))
         for x in D[:8]:
             K = kernel(D, x[None])[:, 0]
             assert_allclose(self.row(kernel, D, x), K, rtol=rtol, atol=rtol * np.abs(K).max())
@@ -259,13 +312,93 @@ class TestCompiledRows:
         assert code.address == clone(kernel).compiled("float32").address
         assert code.address != kernel.compiled(np.float64).address
 
-    @pytest.mark.parametrize("kernel", [*WITHOUT_CODE, FUNCTIONS[0][0], Linear() + Linear()])
+    @pytest.mark.parametrize(
+        "kernel", [*WITHOUT_CODE, FUNCTIONS[0][0], FUNCTIONS[3][0], Linear() + Linear()]
+    )
     def test_kernels_without_compiled_form_say_so_by_none(self, kernel):
         assert kernel.compiled(np.float64) is None
 
     def test_other_dtypes_are_refused(self):
         with pytest.raises(ValueError, match="float32 or float64, got int64"):
             Linear().compiled(np.int64)
+
+
+class TestDomains:
+    @parametrize(HALF_LINE)
+    def test_numbers_outside_are_refused_by_column_row_and_value(self, kernel, formula):
+        X, Z = inside(kernel, points(4)), inside(kernel, points(3, seed=1))
+        bad = X.copy()
+        bad[2, 1] = -5.25
+        name = type(kernel).__name__
+        for call in (
+            lambda: kernel(bad),
+            lambda: kernel(bad, Z),
+            lambda: kernel(Z, bad),
+            lambda: kernel.diag(bad),
+            lambda: (Gaussian(1.0) + kernel)(bad),
+            lambda: kernel(sparse.csr_array(bad)),
+        ):
+            with pytest.raises(ValueError, match=rf"^{name} .*got -5.25 in column 1 \(row 2\)"):
+                call()
+
+    @parametrize(HALF_LINE)
+    def test_numbers_outside_are_found_beside_nan(self, kernel, formula):
+        with pytest.raises(ValueError, match="got -9 in column 1"):
+            kernel([[np.nan, -9.0]])
+
+    @parametrize(HALF_LINE)
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_compiled_rows_are_nan_where_the_kernel_is_not_defined(self, kernel, formula, dtype):
+        D = inside(kernel, points(4, dtype=dtype))
+        D[1, 2], D[3, 0] = -2.0, np.nan
+        values = TestCompiledRows.row(kernel, D, D[0])
+        assert_array_equal(np.isnan(values), [False, True, False, True])
+        assert np.isnan(TestCompiledRows.row(kernel, D, D[1])).all()
+
+    @pytest.mark.parametrize("kernel", [SkewedChiSquared(2.0), SkewedIntersection(2.0)])
+    def test_skewed_kernels_take_numbers_down_to_minus_c(self, kernel):
+        assert_allclose(kernel.diag([[-1.999]]), 1)
+        with pytest.raises(ValueError, match="above -2 only, got -2 in column 0"):
+            kernel([[-2.0]])
+
+    @pytest.mark.parametrize("kernel", [ChiSquared(), Intersection(), JensenShannon()])
+    def test_additive_kernels_of_numbers_of_very_different_size(self, kernel):
+        for dtype, small, large in ((np.float32, 1e-38, 1e38), (np.float64, 1e-150, 1e150)):
+            X = np.array([[small], [large], [0]], dtype=dtype)
+            K = kernel(X)
+            assert_allclose(np.diag(K), X[:, 0], rtol=1e-6)
+            # Less than the lesser times a thousand: its logarithm may enter.
+            assert X[0, 0] * dtype(0.9) <= K[0, 1] <= X[0, 0] * dtype(1e4)
+            assert_array_equal(K[2], 0)
+        assert_allclose(kernel([[1e300]], [[1e300], [1e-300], [0.0]]), [[1e300, 0, 0]], atol=1e-290)
+
+    def test_jensen_shannon_is_one_minus_the_divergence_of_distributions(self):
+        P = np.random.default_rng(0).dirichlet(np.ones(6), size=2)
+        M = P.mean(axis=0)
+        divergence = 0.5 * (P * np.log2(P / M)).sum()
+        assert_allclose(JensenShannon()(P[:1], P[1:])[0, 0], 1 - divergence, rtol=1e-12)
+
+    def test_hellinger_is_the_linear_kernel_of_square_roots(self):
+        X = np.abs(points(5))
+        assert_allclose(Hellinger()(X), Mapped(Linear(), np.sqrt)(X), rtol=1e-14)
+
+    def test_series_of_one_term_is_a_monomial(self):
+        X = points(5)
+        monomial = DotProduct([0.0, 0.0, 0.0, 1.0], scale=0.4)
+        assert_allclose(monomial(X), Polynomial(3, 0.0, 0.4)(X), rtol=1e-12)
+
+
+class TestMaps:
+    def test_map_of_a_wrong_shape_is_refused(self):
+        for wrong in (lambda X: X[:1], lambda X: X[:, 0]):
+            with pytest.raises(ValueError, match="one row for each of the 3 rows"):
+                Mapped(Linear(), wrong)(points(3))
+
+    def test_length_scale_is_that_of_the_mapped_rows(self):
+        X = np.exp(points(20))
+        kernel = Mapped(Gaussian(), np.log).resolve(X)
+        assert kernel.kernel == Gaussian().resolve(np.log(X))
+        assert_allclose(kernel(X), kernel.kernel(np.log(X)))
 
 
 class TestHardNumbers:
@@ -318,6 +451,7 @@ class TestHardNumbers:
     )
     def test_cauchy_schwarz_inequality(self, X, index):
         kernel = BUILT_IN[index][0]
+        X = inside(kernel, X)
         squares = np.multiply.outer(kernel.diag(X), kernel.diag(X))
         assert (kernel(X) ** 2 <= squares * (1 + 1e-9) + 1e-12).all()
 

@@ -1,14 +1,25 @@
-"""One BLAS thread while mercer computes: its products are small, and spinning threads cost more."""
+"""Threads: one for BLAS while mercer computes, and a few of mercer's own over tiles of rows.
+
+BLAS threads spin while they wait, and with more of them than free cores they cost up to 60 times
+the CPU time. So BLAS gets one, and large independent pieces of work are spread over own threads.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread"]
+__all__ = ["n_workers", "one_blas_thread", "spread"]
+
+_MOST_WORKERS = 16
+# Pieces below which a second thread is not worth waking.
+_FEW = 2
 
 
 @cache
@@ -61,3 +72,50 @@ def one_blas_thread() -> _OneBlasThread:
     Of threads that compute at the same time the first one in sets and restores it.
     """
     return _CONTEXT
+
+
+def n_workers() -> int:
+    """Number of threads that mercer uses: the cores this process may run on, 16 at most."""
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS) if _HAS_AFFINITY else _all_cores()
+
+
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+
+
+def _all_cores() -> int:
+    return min(os.cpu_count() or 1, _MOST_WORKERS)
+
+
+@cache
+def _pool(process: int, size: int) -> ThreadPoolExecutor:
+    # A forked process has none of its parent's threads, so each process has a pool of its own.
+    return ThreadPoolExecutor(size, thread_name_prefix="mercer")
+
+
+def spread(work: Callable[[int, int], None], n_pieces: int) -> None:
+    """Do pieces ``first`` to ``last - 1`` by ``work(first, last)``, on several threads if many.
+
+    What a piece writes must not depend on the others: then the result does not depend on the
+    number of threads. BLAS should be bounded by :func:`one_blas_thread`.
+
+    Parameters
+    ----------
+    work : callable
+        Does some pieces in order.
+    n_pieces : int
+        Number of pieces.
+    """
+    threads = min(n_workers(), n_pieces // _FEW)
+    if threads <= 1:
+        work(0, n_pieces)
+        return
+    bounds = [n_pieces * i // threads for i in range(threads + 1)]
+    pool = _pool(os.getpid(), threads)
+    futures = [pool.submit(work, a, b) for a, b in zip(bounds[1:-1], bounds[2:], strict=True)]
+    try:
+        work(bounds[0], bounds[1])
+    finally:
+        errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None:
+            raise error

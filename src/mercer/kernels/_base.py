@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from mercer._component import Component
+from mercer._validation import check_integer
+from mercer.features import FeatureMap, FeatureOptions
+from mercer.features._tiles import features_of
 from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
 
@@ -201,6 +204,78 @@ class Kernel(Component, ABC):
             raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}.")
         row = self._row()
         return None if row is None else compile_row(row, dtype)
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        """Random features of the kernel; ``path`` is its place in a composite kernel."""
+        raise ValueError(
+            f"{self!r} has no random features: no law is known whose average it is. Use a kernel "
+            "that has them, such as Gaussian or Matern, or an expansion on rows such as KOMP."
+        )
+
+    def random_features(
+        self,
+        X: ArrayLike,
+        n_features: int,
+        seed: int = 0,
+        *,
+        paired: bool = True,
+        design: str = "iid",
+    ) -> FloatArray:
+        r"""Random features, whose inner products are the kernel on average.
+
+        :math:`E\, Z Z^T` is ``kernel(X)``, with errors of the order of :math:`1/\sqrt{m}` in m
+        features; so a linear model of Z is a kernel machine, for any number of rows.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_inputs)
+            Points. Features are in units of the kernel, whatever its length scale.
+        n_features : int
+            Number m of features.
+        seed : int, default=0
+            Which features: the same ones for the same seed, kernel and number, whatever the rows;
+            0 <= seed < 2**64.
+        paired : bool, default=True
+            Cosine and sine of each frequency, for kernels of cosines: twice as many features for
+            the same work, and a smaller error. Otherwise a cosine with a random phase.
+        design : {"iid", "orthogonal", "hadamard", "sobol", "auto"}, default="iid"
+            How frequencies are drawn: independently; orthogonal to each other; orthogonal and
+            applied by fast transforms, for 16 inputs and more; from a sequence that fills space
+            evenly, for few inputs; or "auto" for the best one known for the kernel and the number
+            of inputs.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_rows, n_features)
+            Features, float32 if ``X`` is, else float64.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no random features or not of this design, a number of the kernel
+            still has to come from data, or a row is outside the kernel's domain.
+
+        References
+        ----------
+        DSG, Section 2 and Table 1. A. Rahimi, B. Recht, Random features for large-scale kernel
+        machines, NIPS 2007.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = [[0.0, 0.0], [1.0, 0.0]]
+        >>> Z = Gaussian(length_scale=1.0).random_features(X, 4096, design="auto")
+        >>> (Z @ Z.T).round(2)
+        array([[1.  , 0.61],
+               [0.61, 1.  ]])
+        """
+        self._require_resolved()
+        m = check_integer("n_features", n_features, low=1)
+        rows = _densify(self._points(X, "X"))
+        features = self._feature_map(rows.shape[1], FeatureOptions(paired, design), 0)
+        prepared = features.prepare(rows)
+        return features_of(features, prepared, features.draw(seed, 0, m, rows.dtype), m)
 
     def _require_resolved(self) -> None:
         if not self.is_resolved:

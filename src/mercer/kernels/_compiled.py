@@ -16,7 +16,17 @@ import numpy as np
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["FAR", "CompiledKernel", "RowFunction", "compile_row", "point_matrix", "point_row"]
+from mercer._pointers import call_pointer
+
+__all__ = [
+    "FAR",
+    "CompiledKernel",
+    "RowFunction",
+    "compile_row",
+    "gram_by_rows",
+    "point_matrix",
+    "point_row",
+]
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract"}}
@@ -74,6 +84,43 @@ def _compile(row: Callable[..., None], char: str, cache: bool) -> Any:
     parameters = pointer(types.float64)
     signature = types.void(points, points, points, parameters, types.int64, types.int64)
     return cfunc(signature, cache=cache, **_OPTIONS)(row)
+
+
+def gram_by_rows(code: CompiledKernel, X: NDArray[Any], Z: NDArray[Any]) -> NDArray[Any]:
+    """Kernel matrix by compiled rows, for kernels whose one formula is their row function.
+
+    Parameters
+    ----------
+    code : CompiledKernel
+        The kernel, compiled for the dtype of the points.
+    X : ndarray of shape (n_rows_X, n_features)
+        Points, C-ordered, float32 or float64.
+    Z : ndarray of shape (n_rows_Z, n_features)
+        Points of the same dtype; if it is ``X`` itself, half of the matrix is computed and the
+        result is exactly symmetric.
+
+    Returns
+    -------
+    K : ndarray of shape (n_rows_X, n_rows_Z)
+        Kernel values.
+    """
+    K = np.zeros((len(X), len(Z)), dtype=X.dtype)
+    arrays = tuple(array.ctypes.data for array in (X, Z, K, code.parameters))
+    _fill_rows(code.address, arrays, (len(X), len(Z), X.shape[1], X.itemsize), Z is X)
+    if Z is X:
+        K += np.tril(K, -1).T
+    return K
+
+
+# Addresses instead of arrays: compiled once, for either precision and for read-only arrays.
+@njit("void(int64,UniTuple(int64,4),UniTuple(int64,4),bool_)", cache=True, nogil=True)
+def _fill_rows(address, arrays, sizes, lower):  # type: ignore[no-untyped-def]
+    x, z, out, parameters = arrays
+    n, m, d, size = sizes
+    for i in range(n):
+        count = i + 1 if lower else m
+        row = (z, x + i * d * size, out + i * m * size, parameters, np.int64(count), np.int64(d))
+        call_pointer(address, row)
 
 
 # In all of them `out[i] = 0` and `s = out[i]` give a sum of the dtype of the data: the literal 0.0

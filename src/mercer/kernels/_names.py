@@ -6,8 +6,12 @@ import difflib
 from typing import Any
 
 from mercer.kernels._base import Kernel
+from mercer.kernels.additive import ChiSquared, Hellinger, Intersection, JensenShannon
 from mercer.kernels.custom import FunctionKernel
 from mercer.kernels.dot import ArcCosine, Linear, Polynomial
+from mercer.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
+from mercer.kernels.series import DotProduct
+from mercer.kernels.skewed import SkewedChiSquared, SkewedIntersection
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 
 __all__ = ["as_kernel"]
@@ -15,12 +19,21 @@ __all__ = ["as_kernel"]
 _NAMES: dict[str, type[Kernel]] = {
     "arc_cosine": ArcCosine,
     "cauchy": Cauchy,
+    "chi_squared": ChiSquared,
+    "dot_product": DotProduct,
+    "exponential_semigroup": ExponentialSemigroup,
     "gaussian": Gaussian,
+    "hellinger": Hellinger,
+    "intersection": Intersection,
+    "jensen_shannon": JensenShannon,
     "laplacian": Laplacian,
     "linear": Linear,
     "matern": Matern,
     "polynomial": Polynomial,
     "rational_quadratic": RationalQuadratic,
+    "reciprocal_semigroup": ReciprocalSemigroup,
+    "skewed_chi_squared": SkewedChiSquared,
+    "skewed_intersection": SkewedIntersection,
 }
 
 # At the whole median distance the constant dominates the kernel's spectrum, and first-order steps
@@ -28,7 +41,16 @@ _NAMES: dict[str, type[Kernel]] = {
 _SCALE = {"length_scale": "half-median"}
 
 # What other libraries call them, for the error message only: here each has one name.
-_ELSEWHERE = {"rbf": "gaussian", "squared_exponential": "gaussian", "poly": "polynomial"}
+_ELSEWHERE = {
+    "additive_chi2": "chi_squared",
+    "bhattacharyya": "hellinger",
+    "chi2": "chi_squared",
+    "histogram_intersection": "intersection",
+    "poly": "polynomial",
+    "rbf": "gaussian",
+    "skewed_chi2": "skewed_chi_squared",
+    "squared_exponential": "gaussian",
+}
 
 
 def as_kernel(value: Any) -> Kernel:
@@ -39,8 +61,11 @@ def as_kernel(value: Any) -> Kernel:
     value : Kernel, str or callable
         A kernel is returned as it is. A name gives that kernel with its default parameters,
         but a length scale of half the median distance, which learns faster than the whole:
-        "arc_cosine", "cauchy", "gaussian", "laplacian", "linear", "matern", "polynomial" or
-        "rational_quadratic". A function becomes a :class:`FunctionKernel`.
+        "arc_cosine", "cauchy", "chi_squared", "dot_product", "exponential_semigroup",
+        "gaussian", "hellinger", "intersection", "jensen_shannon", "laplacian", "linear",
+        "matern", "polynomial", "rational_quadratic", "reciprocal_semigroup",
+        "skewed_chi_squared" or "skewed_intersection". A function becomes a
+        :class:`FunctionKernel`.
 
     Returns
     -------

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer._validation import check_real
+from mercer.features._base import FeatureMap, FeatureOptions
+from mercer.features.composite import ProductMap, ScaledMap, SumMap, child_paths
+from mercer.features.log_cosine import joined_cosines
 from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
 
@@ -32,6 +35,15 @@ class _Pair(Kernel):
 
     def _fill(self, rows: FloatArray) -> dict[str, Any]:
         return {name: getattr(self, name).resolve(rows) for name in ("left", "right")}
+
+    def _part_maps(
+        self, n_inputs: int, options: FeatureOptions, path: int
+    ) -> tuple[FeatureMap, FeatureMap]:
+        left, right = child_paths(path)
+        return (
+            self.left._feature_map(n_inputs, options, left),
+            self.right._feature_map(n_inputs, options, right),
+        )
 
 
 class Sum(_Pair):
@@ -68,6 +80,11 @@ class Sum(_Pair):
         left, right = self.left.bound, self.right.bound
         return None if left is None or right is None else left + right
 
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        left, right = self._part_maps(n_inputs, options, path)
+        # Unpaired is what a product asks for, which needs every column to be alike.
+        return SumMap(left, right, path, rotated=not options.paired)
+
 
 class Product(_Pair):
     """Product of two kernels, k(x, x') = left(x, x') right(x, x').
@@ -102,6 +119,14 @@ class Product(_Pair):
         """Product of the bounds of the factors; None if one has none."""
         left, right = self.left.bound, self.right.bound
         return None if left is None or right is None else left * right
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        # A product of cosines of the same inputs is a cosine of the sum of their frequencies.
+        joined = joined_cosines(*self._part_maps(n_inputs, options, path), options, path)
+        if joined is not None:
+            return joined
+        unpaired = options._replace(paired=False)
+        return ProductMap(*self._part_maps(n_inputs, unpaired, path), path)
 
 
 class Scaled(Kernel):
@@ -157,6 +182,9 @@ class Scaled(Kernel):
 
     def _fill(self, rows: FloatArray) -> dict[str, Any]:
         return {"kernel": self.kernel.resolve(rows)}
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        return ScaledMap(self.kernel._feature_map(n_inputs, options, path), float(self.factor))
 
 
 def _check_kernel(name: str, value: Any) -> None:

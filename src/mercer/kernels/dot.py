@@ -8,6 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer._validation import check_integer, check_real
+from mercer.features._base import FeatureMap, FeatureOptions
+from mercer.features.arc_cosine import ArcCosineMap
+from mercer.features.signs import SignMap
+from mercer.features.tensor_sketch import TensorSketchMap
 from mercer.kernels import _compiled
 from mercer.kernels._base import Kernel
 from mercer.kernels._compiled import RowFunction
@@ -41,6 +45,9 @@ class Linear(Kernel):
 
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.polynomial, (1.0, 0.0, 1.0))
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        return SignMap(n_inputs, options, path)
 
 
 class Polynomial(Kernel):
@@ -119,6 +126,10 @@ class Polynomial(Kernel):
 
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.polynomial, self._numbers())
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        scale, offset, degree = self._numbers()
+        return TensorSketchMap(n_inputs, degree, offset, scale, options, path)
 
 
 def _power(base: FloatArray, exponent: int) -> FloatArray:
@@ -203,3 +214,6 @@ class ArcCosine(Kernel):
 
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.arc_cosine, (float(self.order),))
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        return ArcCosineMap(n_inputs, int(self.order), options, path)

@@ -7,12 +7,13 @@ from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import gammaln, kve
 
 from mercer._validation import check_real
+from mercer.features import CosineMap, FeatureMap, FeatureOptions, laws
 from mercer.kernels import _compiled
 from mercer.kernels._base import Kernel
 from mercer.kernels._compiled import RowFunction
+from mercer.kernels._matern import LARGE_ORDER, matern_of_any_order, matern_of_large_order
 from mercer.kernels._pairwise import (
     FloatArray,
     cauchy_products,
@@ -25,10 +26,6 @@ __all__ = ["Cauchy", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
 LengthScale = float | Literal["median", "half-median"]
 
 _OF_MEDIAN = {"median": 1.0, "half-median": 0.5}
-
-# From this order on the expansion for large orders is used, good to 3e-12 there; below, the Bessel
-# function itself.
-_LARGE_NU = 60.0
 
 
 class _Stationary(Kernel):
@@ -65,6 +62,13 @@ class _Stationary(Kernel):
         distances = distances[distances > 0]
         median = np.median(distances) if distances.size else self._expected_distance(rows.shape[1])
         return {"length_scale": _OF_MEDIAN[str(self.length_scale)] * float(median)}
+
+    @abstractmethod
+    def _law(self) -> laws.Law:
+        """Law of the frequencies whose cosines average to the kernel."""
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        return CosineMap(n_inputs, self._law(), options, path)
 
     # The metric in which the length scale is measured: Euclidean unless a kernel has its own.
 
@@ -125,6 +129,9 @@ class Gaussian(_Radial):
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.squared_exponential, (0.5 / self._scale**2,))
 
+    def _law(self) -> laws.Law:
+        return laws.NormalLaw(1 / self._scale)
+
 
 class Matern(_Radial):
     r"""Matérn kernel, whose functions are about :math:`\nu` times differentiable.
@@ -175,15 +182,15 @@ class Matern(_Radial):
 
     def _profile(self, S: FloatArray) -> FloatArray:
         nu = float(self.nu)
-        if nu >= _LARGE_NU:
+        if nu >= LARGE_ORDER:
             S *= 2 / (nu * self._scale**2)
             np.minimum(S, _compiled.FAR**2, out=S)
-            return _matern_of_large_order(S, nu)
+            return matern_of_large_order(S, nu)
         a = np.sqrt(S, out=S)
         a *= math.sqrt(2 * nu) / self._scale
         np.minimum(a, _compiled.FAR, out=a)
         if nu not in (0.5, 1.5, 2.5):
-            return _matern_of_any_order(a, nu)
+            return matern_of_any_order(a, nu)
         K = np.exp(-a)
         if nu == 1.5:
             a += 1
@@ -198,49 +205,8 @@ class Matern(_Radial):
             return None
         return RowFunction(_compiled.half_integer_matern, (math.sqrt(2 * nu) / self._scale, nu))
 
-
-def _matern_of_any_order(a: FloatArray, nu: float) -> FloatArray:
-    """Matérn kernel of an order below 60, by logarithms: its factors overflow, it does not."""
-    a64 = a.astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_bessel = np.log(kve(nu, a64)) - a64
-        K = np.exp((1 - nu) * math.log(2) - gammaln(nu) + nu * np.log(a64) + log_bessel)
-    # Where the Bessel function is infinite a is tiny, and two terms of the series are exact.
-    near = np.isposinf(log_bessel)
-    K[near] = 1 - a64[near] ** 2 / (4 * (nu - 1)) if nu > 1 else 1.0
-    values: FloatArray = np.minimum(K, 1.0).astype(a.dtype)
-    return values
-
-
-def _matern_of_large_order(squares: FloatArray, nu: float) -> FloatArray:
-    r"""Matérn kernel of a large order, from :math:`z^2`, :math:`z = a / \nu`.
-
-    DLMF, eq. (10.41.4), divided by its own limit at z = 0 so that nothing large cancels:
-    with :math:`s = \sqrt{1 + z^2}`, k = exp(-nu (s - 1 - log((1 + s) / 2))) / sqrt(s) *
-    U(1 / s) / U(1), where U(t) = sum_k (-1)^k u_k(t) / nu^k with the u_k of DLMF, eq. (10.41.10).
-    """
-    z2 = squares.astype(np.float64)
-    s = np.sqrt(1 + z2)
-    excess = z2 / (1 + s)
-    K = np.exp(-nu * (excess - np.log1p(excess / 2)))
-    K *= _debye_sum(1 / s, nu) / (_debye_sum(np.ones(1), nu) * np.sqrt(s))
-    values: FloatArray = K.astype(squares.dtype)
-    return values
-
-
-def _debye_sum(t: FloatArray, nu: float) -> FloatArray:
-    t2 = t * t
-    u1 = t * (3 - 5 * t2) / 24
-    u2 = t2 * (81 + t2 * (-462 + t2 * 385)) / 1152
-    u3 = t * t2 * (30375 + t2 * (-369603 + t2 * (765765 - t2 * 425425))) / 414720
-    u4 = (
-        t2
-        * t2
-        * (4465125 + t2 * (-94121676 + t2 * (349922430 + t2 * (-446185740 + t2 * 185910725))))
-        / 39813120
-    )
-    total: FloatArray = 1 - (u1 - (u2 - (u3 - u4 / nu) / nu) / nu) / nu
-    return total
+    def _law(self) -> laws.Law:
+        return laws.StudentLaw(float(self.nu), 1 / self._scale)
 
 
 class RationalQuadratic(_Radial):
@@ -297,6 +263,9 @@ class RationalQuadratic(_Radial):
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.rational_quadratic, self._numbers())
 
+    def _law(self) -> laws.Law:
+        return laws.NormalGammaLaw(float(self.alpha), 1 / self._scale)
+
 
 class Laplacian(_Stationary):
     r"""Laplacian kernel, :math:`k(x, x') = \exp(-\|x - x'\|_1 / \ell)`.
@@ -345,6 +314,9 @@ class Laplacian(_Stationary):
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.cityblock_exponential, (1 / self._scale,))
 
+    def _law(self) -> laws.Law:
+        return laws.TanLaw(1 / self._scale)
+
 
 class Cauchy(_Stationary):
     r"""Cauchy kernel, :math:`k(x, x') = \prod_j 1 / (1 + (x_j - x'_j)^2 / \ell^2)`.
@@ -384,3 +356,6 @@ class Cauchy(_Stationary):
 
     def _row(self) -> RowFunction:
         return RowFunction(_compiled.cauchy, (1 / self._scale,))
+
+    def _law(self) -> laws.Law:
+        return laws.LaplaceLaw(1 / self._scale)

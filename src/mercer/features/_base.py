@@ -1,0 +1,106 @@
+"""What every family of random features is: draw the numbers of a block, apply them to rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FeatureMap", "FeatureOptions", "Floats", "Numbers", "Prepared"]
+
+Floats = NDArray[np.floating]
+#: Rows as a feature map wants them, one or more arrays with a row for each row of the inputs.
+Prepared = tuple[Floats, ...]
+#: What is drawn for a block: a pure function of seed, block and sizes, so never stored.
+Numbers = tuple[NDArray[Any], ...]
+
+
+class FeatureOptions(NamedTuple):
+    """How features are drawn, where a kernel leaves a choice.
+
+    Attributes
+    ----------
+    paired : bool
+        Cosine and sine of each frequency, instead of one cosine with a random phase.
+    design : str
+        How frequencies are drawn: "iid", "orthogonal", "hadamard", "sobol", or "auto" for the
+        best known one.
+    """
+
+    paired: bool = True
+    design: str = "iid"
+
+
+class FeatureMap(ABC):
+    r"""Random features :math:`z(x)` of one kernel, with :math:`E\, z(x)^T z(x') = k(x, x')`.
+
+    Features come in blocks. The numbers of a block are a pure function of (seed, block) and of
+    the sizes, and prefix-stable in the number of features. ``path`` tells the parts of a composite
+    kernel apart: it is the high half of the generator's stream word.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of inputs d.
+    path : int, default=0
+        Place in a composite kernel.
+    """
+
+    def __init__(self, n_inputs: int, path: int = 0) -> None:
+        self.n_inputs = n_inputs
+        self.path = path
+
+    #: Number of arrays that :meth:`prepare` returns.
+    n_prepared: int = 1
+
+    def prepare(self, X: Floats) -> Prepared:
+        """Check the domain and transform rows once, before any block.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_inputs)
+            Rows, float32 or float64, C-ordered.
+
+        Returns
+        -------
+        prepared : tuple of ndarray
+            Arrays with n rows, of the dtype of ``X``.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside the kernel's domain; names column and value.
+        """
+        return (X,)
+
+    @abstractmethod
+    def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
+        """Random numbers of one block.
+
+        Parameters
+        ----------
+        seed : int
+            0 <= seed < 2**64.
+        block : int
+            Number of the block, 0, 1, ... below 2**32.
+        n_features : int
+            Columns of the block.
+        dtype : dtype
+            float32 or float64.
+        """
+
+    @abstractmethod
+    def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
+        """Features of some rows, scaled for a block that stands alone.
+
+        Parameters
+        ----------
+        prepared : tuple of ndarray
+            From :meth:`prepare`, or slices of some of its rows.
+        numbers : tuple of ndarray
+            From :meth:`draw`.
+        out : ndarray of shape (n, n_features)
+            C-ordered; overwritten with Z such that E Z Z' is the kernel matrix.
+        """

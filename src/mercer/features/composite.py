@@ -1,0 +1,238 @@
+"""Random features of sums, products and multiples of kernels, and of kernels after a map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
+from mercer.features._streams import MOST_PATHS, SCALARS, stream_of
+from mercer.numerics import philox
+
+__all__ = ["MappedMap", "ProductMap", "ScaledMap", "SumMap", "child_paths"]
+
+
+def child_paths(path: int) -> tuple[int, int]:
+    """Paths of the two parts of a composite kernel.
+
+    Parameters
+    ----------
+    path : int
+        Path of the composite.
+
+    Returns
+    -------
+    left, right : int
+        Paths of its parts, different from those of all other parts.
+
+    Raises
+    ------
+    ValueError
+        If kernels are nested too deeply for the generator, which has 2**16 paths.
+
+    Examples
+    --------
+    >>> child_paths(0)
+    (1, 2)
+    """
+    left, right = 2 * path + 1, 2 * path + 2
+    if right >= MOST_PATHS:
+        raise ValueError(
+            "Random features take sums and products nested at most 15 deep. Write "
+            "(a + b) + (c + d) instead of ((a + b) + c) + d, which is one deeper per term."
+        )
+    return left, right
+
+
+def _n_terms(feature_map: FeatureMap) -> int:
+    """Terms of the outermost sum."""
+    return int(getattr(feature_map, "n_terms", 1))
+
+
+class _PairMap(FeatureMap):
+    """Two maps of the same rows; numbers are both parts', behind a header of integers."""
+
+    def __init__(self, left: FeatureMap, right: FeatureMap, path: int) -> None:
+        super().__init__(left.n_inputs, path)
+        self.left = left
+        self.right = right
+        self.n_prepared = left.n_prepared + right.n_prepared
+
+    def prepare(self, X: Floats) -> Prepared:
+        """Both parts' arrays, one after the other."""
+        return (*self.left.prepare(X), *self.right.prepare(X))
+
+    def _parts(self, prepared: Prepared) -> tuple[Prepared, Prepared]:
+        return prepared[: self.left.n_prepared], prepared[self.left.n_prepared :]
+
+
+class SumMap(_PairMap):
+    r"""Features of a sum of kernels: some columns for each term, :math:`z = [z_1, z_2]`.
+
+    All terms of a nested sum get about as many columns.
+
+    Parameters
+    ----------
+    left, right : FeatureMap
+        Maps of the terms.
+    path : int, default=0
+        Place in a composite kernel.
+    rotated : bool, default=False
+        Whether columns are rotated by a random number of places. Then every column alone has the
+        kernel as its expectation, up to the factor 1/m, as a product of maps needs it.
+
+    Notes
+    -----
+    A block needs a column for each term.
+    """
+
+    def __init__(
+        self, left: FeatureMap, right: FeatureMap, path: int = 0, *, rotated: bool = False
+    ) -> None:
+        super().__init__(left, right, path)
+        self.rotated = rotated
+        self.n_terms = _n_terms(left) + _n_terms(right)
+
+    def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
+        """Sizes, then both parts' numbers."""
+        if n_features < self.n_terms:
+            raise ValueError(
+                f"Random features of a sum of {self.n_terms} kernels must be at least "
+                f"{self.n_terms}, got {n_features}: each kernel needs one of its own."
+            )
+        # Rounded up: a term more on the left never takes the last column from the right.
+        n_left = -(-n_features * _n_terms(self.left) // self.n_terms)
+        shift = 0
+        if self.rotated:
+            word = philox.words(seed, block, stream_of(self.path, SCALARS), 1, 1)[0, 0]
+            shift = (int(word) * n_features) >> 32
+        left = self.left.draw(seed, block, n_left, dtype)
+        right = self.right.draw(seed, block, n_features - n_left, dtype)
+        return (np.array([n_left, shift, len(left)]), *left, *right)
+
+    def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
+        """Features: both parts', side by side."""
+        n_left, shift, count = (int(number) for number in numbers[0])
+        n, m = out.shape
+        left, right = self._parts(prepared)
+        Z = np.empty((n, n_left), dtype=out.dtype)
+        self.left.transform(left, numbers[1 : 1 + count], Z)
+        _place(Z, shift, out)
+        Z = np.empty((n, m - n_left), dtype=out.dtype)
+        self.right.transform(right, numbers[1 + count :], Z)
+        _place(Z, (shift + n_left) % m, out)
+
+
+def _place(Z: Floats, start: int, out: Floats) -> None:
+    """Copy columns to ``out`` from column ``start`` on, and on from column 0 behind the last."""
+    n_before_end = min(Z.shape[1], out.shape[1] - start)
+    out[:, start : start + n_before_end] = Z[:, :n_before_end]
+    out[:, : Z.shape[1] - n_before_end] = Z[:, n_before_end:]
+
+
+class ProductMap(_PairMap):
+    r"""Features of a product of kernels: :math:`z_i = \sqrt{m}\, z_{1i}\, z_{2i}`.
+
+    Column by column, so every column of the parts must have the kernel as its expectation, up to
+    the factor 1/m: cosines with a phase do, cosine and sine halves do not.
+
+    Parameters
+    ----------
+    left, right : FeatureMap
+        Maps of the factors, unpaired and drawn on different paths.
+    path : int, default=0
+        Place in a composite kernel.
+    """
+
+    def __init__(self, left: FeatureMap, right: FeatureMap, path: int = 0) -> None:
+        super().__init__(left, right, path)
+
+    def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
+        """How many numbers are the left part's, then both parts'."""
+        left = self.left.draw(seed, block, n_features, dtype)
+        right = self.right.draw(seed, block, n_features, dtype)
+        return (np.array([len(left)]), *left, *right)
+
+    def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
+        """Features: products of the parts', column by column."""
+        count = int(numbers[0][0])
+        left, right = self._parts(prepared)
+        self.left.transform(left, numbers[1 : 1 + count], out)
+        Z = np.empty_like(out)
+        self.right.transform(right, numbers[1 + count :], Z)
+        out *= Z
+        out *= math.sqrt(out.shape[1])
+
+
+class ScaledMap(FeatureMap):
+    """Features of a multiple of a kernel: those of the kernel times the factor's square root.
+
+    Parameters
+    ----------
+    inner : FeatureMap
+        Map of the kernel.
+    factor : float
+        Factor of the kernel, above 0.
+    """
+
+    def __init__(self, inner: FeatureMap, factor: float) -> None:
+        super().__init__(inner.n_inputs, inner.path)
+        self.inner = inner
+        self.factor = factor
+        self.n_prepared = inner.n_prepared
+        self.n_terms = _n_terms(inner)
+
+    def prepare(self, X: Floats) -> Prepared:
+        """Arrays of the kernel's map."""
+        return self.inner.prepare(X)
+
+    def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
+        """Numbers of the kernel's map."""
+        return self.inner.draw(seed, block, n_features, dtype)
+
+    def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
+        """Features: the kernel's, scaled."""
+        self.inner.transform(prepared, numbers, out)
+        out *= math.sqrt(self.factor)
+
+
+class MappedMap(FeatureMap):
+    """Features of a kernel after a map: those of the kernel at the mapped rows.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of inputs before the map.
+    inner : FeatureMap
+        Map of the kernel, for the mapped rows.
+    image : callable
+        From rows to mapped rows of the same dtype, C-ordered.
+    """
+
+    def __init__(self, n_inputs: int, inner: FeatureMap, image: Callable[[Floats], Floats]) -> None:
+        super().__init__(n_inputs, inner.path)
+        self.inner = inner
+        self.image = image
+        self.n_prepared = inner.n_prepared
+        self.n_terms = _n_terms(inner)
+
+    def prepare(self, X: Floats) -> Prepared:
+        """Arrays of the kernel's map for the mapped rows."""
+        mapped = self.image(X)
+        if mapped.shape[1] != self.inner.n_inputs:
+            raise ValueError(
+                f"`map` must always return as many columns, got {mapped.shape[1]} and, for a row "
+                f"of ones, {self.inner.n_inputs}. Features are drawn for a fixed number."
+            )
+        return self.inner.prepare(mapped)
+
+    def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
+        """Numbers of the kernel's map."""
+        return self.inner.draw(seed, block, n_features, dtype)
+
+    def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
+        """Features: the kernel's."""
+        self.inner.transform(prepared, numbers, out)

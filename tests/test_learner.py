@@ -5,11 +5,12 @@ import pytest
 from numba import njit
 from numpy.testing import assert_allclose
 
-from mercer import KernelClassifier, KernelRegressor, kernels, learner, losses
+from mercer import KernelClassifier, KernelRegressor, kernels, losses
 from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KOMP, Budget, Full
 from mercer.kernels import FunctionKernel, Gaussian
-from mercer.learner import Learner
+from mercer.learner import KernelLearner
+from mercer.learner import _kernel as learner
 from mercer.losses import Loss
 from mercer.schedules import Constant, InverseTime, PowerDecay
 from oracles import NaivePOLK, functional_sgd, gaussian_gram
@@ -60,7 +61,7 @@ EXPANSIONS = [
 
 
 def python_only(monkeypatch):
-    monkeypatch.setattr(Learner, "compiled", lambda self, dtype: None)
+    monkeypatch.setattr(KernelLearner, "compiled", lambda self, dtype: None)
 
 
 @pytest.fixture(params=["compiled", "python"])

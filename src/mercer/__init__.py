@@ -8,11 +8,24 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer.estimators import KernelClassifier, KernelRegressor
+    from mercer.estimators import (
+        DensityRatio,
+        GaussianProcessRegressor,
+        KernelClassifier,
+        KernelRegressor,
+        NoveltyDetector,
+    )
     from mercer.model_file import load_model
 
 __version__ = "0.1.0"
-__all__ = ["KernelClassifier", "KernelRegressor", "load_model"]
+__all__ = [
+    "DensityRatio",
+    "GaussianProcessRegressor",
+    "KernelClassifier",
+    "KernelRegressor",
+    "NoveltyDetector",
+    "load_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel
 from mercer.objectives import Batch, Objective
 
-__all__ = ["AutomaticStep", "FirstRows", "stable_steps"]
+__all__ = ["AutomaticStep", "FeatureSteps", "FirstRows", "stable_steps"]
 
 Array = NDArray[np.float64]
 
 _FIRST_ROWS = 1000
+# Steps after which those of a stream of unknown length have halved.
+_SLOW = 100.0
 # 2 is the limit of stability on the rows of one batch.
 _MARGIN = 1.5
 
@@ -58,6 +60,98 @@ class AutomaticStep:
         """Step size for mini-batches of ``n`` rows."""
         spread = self.bound + (np.asarray(n) - 1) * self.top_eigenvalue
         return self.boldness * np.asarray(n) / (self.curvature * spread)
+
+
+class FeatureSteps:
+    r"""Automatic step sizes on random features, and the limit of stability.
+
+    A Newton step on a batch moves the function there by step size times curvature of the way to
+    the batch's optimum: half of it at first, nothing at the end where the number of steps is known.
+    Plain steps take the largest stable one, :math:`\gamma_0 = 1 / (L \lambda_1)`, and then
+    :math:`\gamma_t = \gamma_0 / (1 + \nu \gamma_0 t)`, which is the :math:`1 / (\nu t)` of
+    DSG, Theorem 4, from where it is stable.
+
+    Parameters
+    ----------
+    automatic : AutomaticStep
+        Bound, top eigenvalue and boldness.
+    curvature : float
+        Curvature L of the objective.
+    mode : {"newton", "faithful", "cyclic"}
+        Kind of step.
+    regularization : float
+        Ridge parameter nu.
+    n_rows, n_features : int
+        Of a step and of its block.
+    unbounded : bool
+        Whether slopes are unbounded, so that too large steps really diverge.
+    """
+
+    def __init__(
+        self,
+        automatic: AutomaticStep,
+        curvature: float,
+        mode: str,
+        regularization: float,
+        n_rows: int,
+        n_features: int,
+        unbounded: bool,
+    ) -> None:
+        self.mode, self.regularization, self.unbounded = mode, regularization, unbounded
+        self.curvature = curvature
+        self.top_eigenvalue = automatic.top_eigenvalue
+        # The features of a block are a sample, just as the rows of a batch are.
+        self._plain = float(automatic.of_batch(min(n_rows, n_features)))
+        self._plain *= automatic.curvature / curvature
+
+    def __call__(self, t: int, n_steps: int | None, whole: bool) -> float:
+        """Size of step ``t`` of ``n_steps`` (None: unknown); ``whole``: it sees all rows."""
+        if self.mode == "cyclic":
+            return 1.0 if whole else self._fading(0.5, t, n_steps)
+        if self.mode == "newton":
+            return self._fading(0.5 / self.curvature, t, n_steps)
+        size = self._plain / (1.0 + self.regularization * self._plain * t)
+        return min(size, 0.5 / self.regularization) if self.regularization > 0.0 else size
+
+    def _fading(self, first: float, t: int, n_steps: int | None) -> float:
+        if n_steps is None:
+            return first / (1.0 + t / _SLOW)
+        return first * max(1.0 - t / (n_steps + 1.0), 1.0 / (n_steps + 1.0))
+
+    def largest(self) -> float:
+        """Largest step size that is safe."""
+        return self(1, None, False)
+
+    def _limit(self) -> float:
+        if self.mode == "cyclic":
+            return 2.0
+        return 2.0 / (self.curvature * (self.top_eigenvalue if self.mode == "faithful" else 1.0))
+
+    def limit(self) -> str:
+        """Say where the limit of stability is."""
+        eigenvalue = ""
+        if self.mode == "faithful":
+            eigenvalue = f" and the kernel's top eigenvalue {self.top_eigenvalue:.3g}"
+        return (
+            f"In mode {self.mode!r} steps are stable up to {self._limit():.3g}, for the loss's "
+            f"curvature {self.curvature:.3g}{eigenvalue}."
+        )
+
+    def check(self, step_size: float) -> None:
+        """Refuse a first step that is bound to diverge.
+
+        Raises
+        ------
+        ValueError
+            If it is, with the limit.
+        """
+        # The eigenvalue is that of a sample.
+        slack = 1.5 if self.mode == "faithful" else 1.0
+        if self.unbounded and step_size > slack * self._limit():
+            raise ValueError(
+                f"`step_size` {step_size:.3g} is beyond the limit of stability. {self.limit()} Use "
+                f"{self.largest():.3g}, or 'auto'."
+            )
 
 
 def stable_steps(

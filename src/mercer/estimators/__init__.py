@@ -1,7 +1,17 @@
 """Estimators: they check, keep the books and delegate."""
 
 from mercer.estimators.classifier import KernelClassifier
+from mercer.estimators.density_ratio import DensityRatio
+from mercer.estimators.gaussian_process import GaussianProcessRegressor
+from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.regressor import KernelRegressor
 from mercer.estimators.table import TableModel
 
-__all__ = ["KernelClassifier", "KernelRegressor", "TableModel"]
+__all__ = [
+    "DensityRatio",
+    "GaussianProcessRegressor",
+    "KernelClassifier",
+    "KernelRegressor",
+    "NoveltyDetector",
+    "TableModel",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -15,12 +15,12 @@ from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators._progress import Progress, Reporter
-from mercer.expansions import Expansion, as_expansion
+from mercer.expansions import Expansion, FeatureExpansion, as_expansion
 from mercer.history import History
 from mercer.kernels import Kernel, as_kernel
-from mercer.learner import Learner
+from mercer.learner import Learner, make_learner
 from mercer.losses import Loss
-from mercer.objectives import Pointwise
+from mercer.objectives import Objective, Pointwise
 from mercer.planning import AutomaticStep
 from mercer.schedules import as_schedule
 
@@ -30,7 +30,6 @@ Array = NDArray[np.float64]
 
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 _EIGEN_SAMPLE = 500
-_CHUNK = 8192  # rows between two reports of progress
 # Factor of the automatic step for classification losses with bounded slopes; averaging takes the
 # noise of such steps away again (docs/benchmarks.md, defaults).
 _BOLDNESS = 4.0
@@ -121,27 +120,21 @@ class KernelEstimator(BaseEstimator):
         self._meet_targets(y, reset=True)
         generator = check_random_state(self.random_state)
         n = X.shape[0]
-        self._start(X[_sample_of(n, generator)], generator)
+        self._start(X[_sample_of(n, generator)], generator, n)
         targets = self._encode(y, self.loss_)
         weights = self._row_weights(y, sample_weight, all_rows=True)
-        # A pass goes on where the last one left off: with a batch at least, so that a last batch
-        # that is short never stands alone. The learner scales it as one of many.
-        chunk = max(1, _CHUNK // self.batch_size) * self.batch_size
-        report = Reporter(self.learner_, n * self.n_passes, callback, self.verbose)
-        waiting = np.empty(0, np.int64)
+        n_passes = self.learner_.n_passes(self.n_passes, n)
+        report = Reporter(self.learner_, n * n_passes, callback, self.verbose)
+        orders = self._orders(y, n_passes, generator)
         with one_blas_thread():
-            for number in range(1, self.n_passes + 1):
-                order = generator.permutation(n) if self.shuffle else np.arange(n)
-                order = np.concatenate([waiting, order])
-                n_left = self.batch_size + order.size % self.batch_size
-                end = order.size if number == self.n_passes else max(order.size - n_left, 0)
-                stops = [*range(chunk, end - self.batch_size + 1, chunk), end] if end else []
-                for start, stop in zip([0, *stops], stops, strict=False):
-                    rows = order[start:stop]
-                    self.learner_.learn(X[rows], targets[rows], weights[rows], protect=False)
-                    if report(rows.size):
-                        return
-                waiting = order[end:]
+            self.learner_.learn_passes(X, targets, weights, orders, report)
+
+    def _orders(
+        self, y: Any, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        """Order of the rows in each pass; may repeat rows."""
+        n = len(y)
+        return (generator.permutation(n) if self.shuffle else np.arange(n) for _ in range(n_passes))
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         first = "learner_" not in self.__dict__
@@ -159,7 +152,7 @@ class KernelEstimator(BaseEstimator):
                 self._start(X[_sample_of(X.shape[0], generator)], generator)
             else:
                 step = self._step(self.learner_.automatic)
-                self.learner_.tune(step, float(self.regularization), self.batch_size)
+                self.learner_.tune(step, float(self.regularization), self._rows_per_step())
                 self._tuned = self.step_size, self.regularization, self.batch_size
             targets = self._encode(y, self.loss_)
             weights = self._row_weights(y, sample_weight, all_rows=False)
@@ -235,15 +228,30 @@ class KernelEstimator(BaseEstimator):
         as_kernel(self.kernel)
         as_expansion(self.expansion)
 
-    def _start(self, sample: Any, generator: np.random.RandomState) -> None:
-        """Fill in all numbers from a sample of rows and set up f = 0."""
+    def _start(
+        self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
+    ) -> None:
+        """Fill in all numbers from a sample of rows (of how many, if known) and set up f = 0."""
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = _resolve(own_copy(as_kernel(self.kernel)), sample, generator)
-            automatic = _automatic_step(kernel, sample, self.loss_)
-        expansion = own_copy(as_expansion(self.expansion))
+            automatic = self._automatic(kernel, sample)
+        expansion = own_copy(as_expansion(self.expansion)).sized(n_rows, self._n_scores())
         averaging = AVERAGING[self.average] if expansion.averages else None
         self._set_up(kernel, automatic, expansion, averaging, sample.dtype)
+
+    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """Automatic step for the objective."""
+        loss = self.loss_
+        bold = loss.task == "classification" and loss.lipschitz is not None
+        curvature = 1.0 if loss.curvature is None else loss.curvature
+        return automatic_step(kernel, sample, curvature, _BOLDNESS if bold else 1.0)
+
+    def _objective(self) -> Objective:
+        return Pointwise(self.loss_)
+
+    def _rows_per_step(self) -> int:
+        return int(self.batch_size)
 
     def _set_up(
         self,
@@ -258,12 +266,12 @@ class KernelEstimator(BaseEstimator):
         step = self._step(automatic)
         self._tuned = self.step_size, self.regularization, self.batch_size
         self.kernel_ = kernel
-        self.learner_ = Learner(
-            Pointwise(self.loss_),
+        self.learner_ = make_learner(
+            self._objective(),
             function,
             step,
             float(self.regularization),
-            self.batch_size,
+            self._rows_per_step(),
             automatic,
         )
 
@@ -277,17 +285,53 @@ class KernelEstimator(BaseEstimator):
     @property
     def dictionary_(self) -> NDArray[np.floating]:
         """Dictionary points, shape (model_order_, n_features_in_)."""
-        return self._fitted().function.dictionary
+        function = self._fitted().function
+        if isinstance(function, FeatureExpansion):
+            raise AttributeError(
+                "A model of random features has no dictionary. Its features are "
+                "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_."
+            )
+        dictionary: NDArray[np.floating] = function.dictionary
+        return dictionary
+
+    def random_features(self, X: Any) -> NDArray[np.floating]:
+        """Features of a model with ``expansion=RandomFeatures(...)``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, model_order_)
+            f(X) = Z @ ``coefficients_``.
+
+        Raises
+        ------
+        AttributeError
+            If the model has a dictionary instead.
+        """
+        check_is_fitted(self, "learner_")
+        function = self.learner_.current_function()
+        if not isinstance(function, FeatureExpansion):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
+                "kernel_(X, dictionary_) @ coefficients_."
+            )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return function.random_features(X)
 
     @property
     def coefficients_(self) -> Array:
         """Coefficients of f(x) = sum_i coefficients_[i] k(d_i, x), (model_order_, n_outputs)."""
-        return self._fitted().function.coefficients
+        coefficients: Array = self._fitted().current_function().coefficients
+        return coefficients
 
     @property
     def model_order_(self) -> int:
-        """Number of dictionary points."""
-        return self._fitted().function.size
+        """Number of dictionary points, or of random features."""
+        return int(self._fitted().current_function().size)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -310,7 +354,7 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self, "learner_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_blas_thread():
-            return self.learner_.function.evaluate(X)
+            return self.learner_.evaluate(X)
 
     def save(self, path: Any) -> None:
         """Write the model to a file: data only, check-summed, atomically replaced.
@@ -377,7 +421,14 @@ def _resolve(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> K
         ) from error
 
 
-def _automatic_step(kernel: Kernel, sample: Any, loss: Loss) -> AutomaticStep:
+def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: float) -> AutomaticStep:
+    """Look at a sample of rows for the automatic step size.
+
+    Raises
+    ------
+    ValueError
+        If the kernel overflows on them.
+    """
     # Not the first rows, which may be sorted, nor every second, which may alternate.
     few = sample[np.sort(np.random.default_rng(0).permutation(sample.shape[0])[:_EIGEN_SAMPLE])]
     gram = np.asarray(kernel(few), dtype=np.float64)
@@ -390,7 +441,5 @@ def _automatic_step(kernel: Kernel, sample: Any, loss: Loss) -> AutomaticStep:
         )
     largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
     top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
-    curvature = 1.0 if loss.curvature is None else loss.curvature
     # All rows may be zero for an unbounded kernel; any positive bound will do then.
-    boldness = _BOLDNESS if loss.task == "classification" and loss.lipschitz is not None else 1.0
     return AutomaticStep(curvature, largest or 1.0, min(max(top, 0.0), largest) or 1.0, boldness)

@@ -152,7 +152,7 @@ class _Rows:
         functions = learner.compiled(f.dtype)
         if functions is None:
             with one_blas_thread():
-                return np.asarray(f.evaluate(row[np.newaxis])[0])
+                return np.asarray(learner.evaluate(row[np.newaxis])[0])
         scores = np.empty(f.n_outputs)
         if f.averaging is None:
             score_row(functions, f.arrays, f.size, 0, f.scale, row, scores)

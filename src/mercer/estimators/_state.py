@@ -21,6 +21,11 @@ __all__ = ["StoredEstimator", "labels_from_state", "labels_to_state"]
 class StoredEstimator:
     """``to_state`` and ``from_state`` of the kernel estimators."""
 
+    def _check_loss(self: Any, loss: Any) -> None:
+        """Raise ``ValueError`` if a loss from a file is none of this estimator."""
+        if not isinstance(loss, Loss) or loss.task != self._task:
+            raise ValueError("the loss is of the wrong kind")
+
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
 
@@ -80,8 +85,7 @@ class StoredEstimator:
         kernel, loss = from_config(state["kernel"]), from_config(state["loss"])
         if not isinstance(kernel, Kernel) or not kernel.is_resolved:
             raise ValueError("the kernel is of the wrong kind or lacks numbers")
-        if not isinstance(loss, Loss) or loss.task != model._task:
-            raise ValueError("the loss is of the wrong kind")
+        model._check_loss(loss)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):
             raise ValueError("the expansion is of the wrong kind")
@@ -102,12 +106,14 @@ class StoredEstimator:
             model._row_names = list(state["row_names"])
         model.loss_ = loss
         model._targets_from_state(state["targets"])
-        points = state["learner"]["function"]["arrays"]["points"]
-        if points.ndim != 2 or points.shape[1] != model.n_features_in_:
+        points = state["learner"]["function"]["arrays"].get("points")
+        if points is not None and (points.ndim != 2 or points.shape[1] != model.n_features_in_):
             raise ValueError("the dictionary does not match the number of features")
         numbers = [check_real("automatic", v, low=0, open_low=True) for v in state["automatic"]]
         automatic = AutomaticStep(*numbers)
-        model._set_up(kernel, automatic, expansion, averaging, points.dtype)
+        model._set_up(
+            kernel, automatic, expansion, averaging, None if points is None else points.dtype
+        )
         model.learner_.restore(state["learner"])
         if model.learner_.function.n_outputs != model._n_scores():
             raise ValueError("the number of outputs does not match the targets")

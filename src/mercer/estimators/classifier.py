@@ -244,9 +244,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         counts = np.zeros(classes.size)
         counts[places] = self.class_counts_
         self.classes_, self.loss_, self.class_counts_ = classes, new_loss, counts
-        self.learner_.function.map_outputs(mixing)
-        self.learner_.objective = Pointwise(new_loss)
-        self.learner_.forget_compiled()
+        self.learner_.map_outputs(mixing, Pointwise(new_loss))
 
     def _before_targets(self, y: Any) -> Any:
         announced = self.__dict__.get("_announced")

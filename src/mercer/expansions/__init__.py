@@ -1,12 +1,23 @@
-"""How a function stays small: keep all, compress within a tolerance, or a fixed budget."""
+"""How a function stays small: keep all, compress, a fixed budget, or random features."""
 
 from mercer.expansions._base import Expansion
 from mercer.expansions.budget import Budget
+from mercer.expansions.feature_expansion import FeatureExpansion
 from mercer.expansions.full import Full
 from mercer.expansions.kernel_expansion import KernelExpansion
 from mercer.expansions.komp import KOMP
+from mercer.expansions.random_features import RandomFeatures
 
-__all__ = ["KOMP", "Budget", "Expansion", "Full", "KernelExpansion", "as_expansion"]
+__all__ = [
+    "KOMP",
+    "Budget",
+    "Expansion",
+    "FeatureExpansion",
+    "Full",
+    "KernelExpansion",
+    "RandomFeatures",
+    "as_expansion",
+]
 
 
 def as_expansion(value: object) -> Expansion:
@@ -15,8 +26,9 @@ def as_expansion(value: object) -> Expansion:
     Parameters
     ----------
     value : str or Expansion
-        ``"auto"`` (KOMP with at most 1,000 points), ``"komp"``, ``"full"``, ``"budget"`` or an
-        expansion, which is returned as it is.
+        ``"auto"`` (KOMP with at most 1,000 points), ``"komp"``, ``"full"``, ``"budget"``,
+        ``"random_features"`` (block size by the number of rows) or an expansion, which is returned
+        as it is.
 
     Raises
     ------
@@ -32,10 +44,12 @@ def as_expansion(value: object) -> Expansion:
         return value
     if value == "auto":
         return KOMP(max_size=1000)
+    if value == "random_features":
+        return RandomFeatures(block_size="auto")
     names: dict[str, type[Expansion]] = {"komp": KOMP, "full": Full, "budget": Budget}
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
     raise ValueError(
-        f"`expansion` must be 'auto', 'komp', 'full', 'budget' or an object of "
-        f"mercer.expansions, got {value!r}."
+        f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'random_features' or an object "
+        f"of mercer.expansions, got {value!r}."
     )

@@ -13,6 +13,7 @@ from mercer.numerics.state import GREEDY
 from mercer.numerics.step import Compressor
 
 if TYPE_CHECKING:
+    from mercer.expansions.feature_expansion import FeatureExpansion
     from mercer.expansions.kernel_expansion import KernelExpansion
 
 __all__ = ["Expansion"]
@@ -45,6 +46,18 @@ class Expansion(Component):
         """Whether the compression needs the inverse Gram matrix (M² numbers)."""
         return False
 
+    def sized(self, n_rows: int | None, n_outputs: int) -> Expansion:
+        """Return this expansion with sizes filled in that were left open.
+
+        Parameters
+        ----------
+        n_rows : int or None
+            Rows of ``fit``; None for a stream.
+        n_outputs : int
+            Components of f.
+        """
+        return self
+
     def start(
         self,
         kernel: Kernel,
@@ -52,7 +65,7 @@ class Expansion(Component):
         n_outputs: int,
         dtype: DTypeLike = np.float64,
         averaging: float | None = None,
-    ) -> KernelExpansion:
+    ) -> KernelExpansion | FeatureExpansion:
         """Return the function f = 0 that is kept small this way.
 
         Parameters

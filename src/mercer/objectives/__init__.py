@@ -1,6 +1,8 @@
 """What is minimised."""
 
 from mercer.objectives._base import Batch, Objective
+from mercer.objectives.density_ratio import KullbackLeibler
+from mercer.objectives.novelty import Novelty
 from mercer.objectives.pointwise import Pointwise
 
-__all__ = ["Batch", "Objective", "Pointwise"]
+__all__ = ["Batch", "KullbackLeibler", "Novelty", "Objective", "Pointwise"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,20 @@ class Batch(NamedTuple):
 class Objective:
     """What is minimised, as seen by the loop: where f must be known, and which way it should move.
 
-    A new objective implements both methods; everything else (expansion, kernel, schedule) stays.
+    A new objective implements :meth:`points` and :meth:`slopes`, and :meth:`update` with
+    :meth:`state` and :meth:`set_state` if it has scalars of its own (a threshold, a tracked mean);
+    everything else (expansion, kernel, schedule) stays.
+
+    Attributes
+    ----------
+    curvature : float or None
+        Upper bound of the second derivative in the values; None if there is none.
+    lipschitz : float or None
+        Upper bound of the norm of the derivative at one row of weight 1; None if there is none.
     """
+
+    curvature: float | None = None
+    lipschitz: float | None = None
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """Points at which the objective needs the function, (n_points, n_features)."""
@@ -48,3 +60,31 @@ class Objective:
             Loss of each row before it is learned, for the progressive curve.
         """
         raise NotImplementedError
+
+    def update(self, values: Array, batch: Batch, step_size: float) -> None:
+        """Move the objective's own scalars; called once a step, after :meth:`slopes`.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_points, n_outputs)
+            The function at :meth:`points`, before it moves.
+        batch : Batch
+            Rows of this step.
+        step_size : float
+            Step size of this step.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Numbers and arrays that :meth:`update` changes, copied."""
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`state`.
+
+        Raises
+        ------
+        ValueError
+            If it is none of this objective.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} has no state, got {sorted(state)}.")

@@ -22,6 +22,7 @@ class Pointwise(Objective):
 
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
+        self.curvature, self.lipschitz = loss.curvature, loss.lipschitz
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """See :class:`Objective`: the rows themselves."""

@@ -1,62 +1,42 @@
-"""The one loop: predict, take slopes, shrink, add, compress.
+"""The loop on kernel expansions.
 
-POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and truncation; BSGD with
-``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and ``PowerDecay``. Steps
-that meet only built-in parts run in compiled code (:mod:`mercer.numerics.row_loop`) while the
-model is small or rows come one by one; a test ties the two ways together.
+Steps that meet only built-in parts run in compiled code (:mod:`mercer.numerics.row_loop`) while
+the model is small or rows come one by one; a test ties the two ways together.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import DivergenceError, NothingLearnedWarning
+from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KernelExpansion
-from mercer.history import History
+from mercer.learner._base import DIVERGED, Array, Learner, StepSize
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
 from mercer.objectives import Batch, Objective, Pointwise
-from mercer.planning import AutomaticStep, FirstRows, stable_steps
+from mercer.planning import AutomaticStep, stable_steps
 from mercer.schedules import Constant
 
-__all__ = ["Learner"]
-
-Array = NDArray[np.float64]
-StepSize = Callable[[int], float]
+__all__ = ["KernelLearner"]
 
 # Plain loops over points beat BLAS calls from Python while model order x inputs is below this.
 _MAX_WORK = 16_384
-# A loss this many times larger than the first one means that the step size is unstable.
-_DIVERGED = 1e12
 # Compiled code is made for plain C-ordered arrays that may be written to.
 _PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
+_CHUNK = 8192  # rows between two reports of progress
 
 
-class Learner:
-    """State of one run of the loop.
+class KernelLearner(Learner):
+    """The loop on a kernel expansion; see :class:`Learner` for its parameters."""
 
-    Parameters
-    ----------
-    objective : Objective
-        What is minimised.
-    function : KernelExpansion
-        What is learned.
-    step_size : callable or AutomaticStep
-        Step number (1, 2, ...) to step size.
-    regularization : float
-        Ridge parameter; every step multiplies the function by 1 - step size * regularization.
-    batch_size : int
-        Rows per step.
-    automatic : AutomaticStep
-        The automatic choice, for reference even when ``step_size`` is another.
-    """
+    function: KernelExpansion
 
     def __init__(
         self,
@@ -67,16 +47,7 @@ class Learner:
         batch_size: int,
         automatic: AutomaticStep,
     ) -> None:
-        self.objective = objective
-        self.function = function
-        self.step_size = step_size
-        self.regularization = regularization
-        self.batch_size = batch_size
-        self.automatic = automatic
-        self.history = History()
-        self.n_samples = 0
-        self.first = FirstRows()
-        self._warned = False
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
         self._functions: dict[Any, Functions | None] = {}
         self._row: Any = None
 
@@ -86,7 +57,7 @@ class Learner:
         """Go on with other settings, for example after ``set_params`` on a running stream."""
         new = step_size, regularization, batch_size
         if new != (self.step_size, self.regularization, self.batch_size):
-            self.step_size, self.regularization, self.batch_size = new
+            super().tune(*new)
             self._row = None
 
     # -- plan of the steps ----------------------------------------------------------------------
@@ -100,28 +71,14 @@ class Learner:
             step_sizes = np.asarray(self.step_size.of_batch(rows_per_step), dtype=np.float64)
             if X is not None and weights is not None and not self._slopes_are_bounded():
                 stable = stable_steps(
-                    self.function.kernel, self._curvature(), rows_per_step, X, weights
+                    self.function.kernel, self.curvature(), rows_per_step, X, weights
                 )
                 step_sizes = np.minimum(step_sizes, stable)
             if self.regularization > 0.0:
                 step_sizes = np.minimum(step_sizes, 0.5 / self.regularization)
         else:
             step_sizes = np.array([self.step_size(t) for t in range(first, first + n_steps)], float)
-        wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise ValueError(
-                f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
-                f"{first + at}. Check the schedule."
-            )
-        product = float(step_sizes.max()) * self.regularization
-        if product >= 1.0:
-            raise ValueError(
-                f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "
-                f"{self.regularization:g} = {product:g}. The factor 1 - step_size * "
-                "regularization would flip the sign of every coefficient. Use a step size below "
-                f"{1.0 / self.regularization:.3g}."
-            )
+        self.check_steps(step_sizes, first)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
             # The last batch may be short; the mean then counts its missing rows as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
@@ -134,38 +91,40 @@ class Learner:
         return step_sizes, self.function.expansion.tolerances(step_sizes, first, norms)
 
     def _slopes_are_bounded(self) -> bool:
-        loss = getattr(self.objective, "loss", None)
-        return loss is None or loss.lipschitz is not None
-
-    def _curvature(self) -> float:
-        """Curvature of the loss, or what the first slopes say where it has no bound."""
-        loss = getattr(self.objective, "loss", None)
-        if loss is None or loss.curvature is not None or loss.lipschitz is not None:
-            return self.automatic.curvature
-        # At the optimum of a Poisson loss the curvature is the target, and so is -slope at f = 0.
-        return max(self.automatic.curvature, 2.0 * self.first.slope)
+        return self.objective.lipschitz is not None
 
     # -- learning -------------------------------------------------------------------------------
 
-    def learn(self, X: Any, targets: Array, weights: Array, *, protect: bool = True) -> None:
-        """Learn rows in order, ``batch_size`` at a time; each batch is one step.
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`Learner`."""
+        self._learn(X, targets, weights, protect=True)
 
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, n_features)
-            Inputs.
-        targets : ndarray of shape (n, target_width)
-            Targets as the loss encodes them.
-        weights : ndarray of shape (n,)
-            Weights of the rows.
-        protect : bool, default=True
-            Undo all steps of this call if one of them fails.
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """See :class:`Learner`."""
+        # A pass goes on where the last one left off: with a batch at least, so that a last batch
+        # that is short never stands alone. The loop scales it as one of many.
+        chunk = max(1, _CHUNK // self.batch_size) * self.batch_size
+        waiting = np.empty(0, np.int64)
+        for order in orders:
+            order = np.concatenate([waiting, order])
+            while order.size - chunk >= self.batch_size + order.size % self.batch_size:
+                rows, order = order[:chunk], order[chunk:]
+                self._learn(X[rows], targets[rows], weights[rows], protect=False)
+                if report(rows.size):
+                    return
+            waiting = order
+        if waiting.size:
+            self._learn(X[waiting], targets[waiting], weights[waiting], protect=False)
+            report(waiting.size)
 
-        Raises
-        ------
-        DivergenceError
-            If predictions or slopes overflow, or the loss explodes.
-        """
+    def _learn(self, X: Any, targets: Array, weights: Array, *, protect: bool) -> None:
         n = X.shape[0]
         if n == 0:
             return
@@ -189,10 +148,12 @@ class Learner:
             np.zeros(n_steps, np.int64),
         )
         undo = self.function.snapshot(packed=False) if protect and n_steps > 1 else None
+        scalars = self.objective.state()
         try:
             self._run(X, targets, weights, steps)
         except BaseException:
             self.first = first
+            self.objective.set_state(scalars)
             if undo is not None:
                 self.function.restore(undo)
             raise
@@ -206,7 +167,7 @@ class Learner:
         n, b = X.shape[0], self.batch_size
         sparse = not isinstance(X, np.ndarray)
         row, dense = 0, None
-        largest_loss = self._largest_loss(X, targets, weights)
+        largest_loss = self.largest_loss(X, targets, weights)
         max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
         while row < n:
             functions = None if sparse else self.compiled(f.dtype)
@@ -232,7 +193,7 @@ class Learner:
                 f.resume(progress)
                 row = progress.rows_done
                 if reason == row_loop.DIVERGED:
-                    raise self._diverged(steps.step_sizes[row // b], row)
+                    raise self.diverged(steps.step_sizes[row // b], row)
                 if reason == row_loop.HALF_DONE:
                     done = (row - 1) // b
                     steps.errors[done] = f.finish(steps.errors[done], steps.tolerances[done])
@@ -253,9 +214,11 @@ class Learner:
         f, step = self.function, row // self.batch_size
         eta = steps.step_sizes[step]
         points = self.objective.points(batch)
-        slopes, losses = self.objective.slopes(f.current(points), batch)
+        values = f.current(points)
+        slopes, losses = self.objective.slopes(values, batch)
         if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
-            raise self._diverged(eta, row)
+            raise self.diverged(eta, row)
+        self.objective.update(values, batch, eta)
         f.shrink(1.0 - eta * self.regularization)
         steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step])
         steps.losses[row : row + losses.size] = losses
@@ -308,7 +271,7 @@ class Learner:
             1,
             -1.0 if f.averaging is None else f.averaging,
             1 << 62,
-            _DIVERGED * abs(self.first.loss),
+            DIVERGED * abs(self.first.loss),
         )
         f.resume(progress)
         if reason != row_loop.FINISHED:
@@ -353,24 +316,6 @@ class Learner:
 
     # -- things that must not pass in silence ---------------------------------------------------
 
-    def _diverged(self, step_size: float, row: int = 0) -> DivergenceError:
-        safe = min(float(self.automatic.of_batch(self.batch_size)), step_size / 4.0)
-        return DivergenceError(
-            f"Learning diverged after {self.n_samples + row} rows with step size {step_size:.3g}: "
-            "predictions are no longer finite or the loss exploded. Try a step size of about "
-            f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much; "
-            "standardise the columns (and the target of a regression), or use a loss with bounded "
-            "slopes such as 'huber'."
-        )
-
-    def _largest_loss(self, X: Any, targets: Array, weights: Array) -> float:
-        """Loss beyond which the run has diverged."""
-        # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
-        batch = Batch(X[:0], targets, weights)
-        _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
-        largest = max(abs(self.first.loss), float(np.abs(losses).max()))
-        return _DIVERGED * largest if largest > 0.0 else np.finfo(np.float64).max
-
     def _warn_if_nothing_learned(self, tolerances: Array) -> None:
         if self._warned or self.function.size or self.first.slope == 0.0:
             return
@@ -386,34 +331,9 @@ class Learner:
     # -- state ----------------------------------------------------------------------------------
 
     def forget_compiled(self) -> None:
-        """Drop addresses of compiled parts, after the loss or the outputs changed."""
+        """See :class:`Learner`."""
         self._functions, self._row = {}, None
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses mean nothing in another process.
         return {**self.__dict__, "_functions": {}, "_row": None}
-
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that learning changes, copied; for :meth:`restore`."""
-        numbers = {
-            "n_samples": self.n_samples,
-            "first": [self.first.n_rows, self.first.squares, self.first.loss],
-            "warned": self._warned,
-        }
-        return {
-            "numbers": numbers,
-            "function": self.function.snapshot(),
-            "history": self.history.snapshot(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit."""
-        numbers = state["numbers"]
-        self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
-        n_rows, squares, loss = numbers["first"]
-        self.first = FirstRows(int(n_rows), float(squares), float(loss))
-        if min(self.n_samples, self.first.n_rows, self.first.squares) < 0:
-            raise ValueError("The numbers of the learner are out of their range.")
-        self.function.restore(state["function"])
-        self.history.restore(state["history"])
-        self.forget_compiled()

@@ -1,0 +1,148 @@
+"""Fitted Gaussian processes as nested dicts of plain data, and back."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._component import from_config, to_config
+from mercer._validation import check_choice, check_integer, check_real
+from mercer.features import FeatureOptions
+from mercer.gaussian_process import DescentPosterior, FeatureBlocks, FeaturePosterior, as_method
+from mercer.kernels import Kernel
+from mercer.model_file import save_model
+from mercer.planning import AutomaticStep
+
+__all__ = ["DESIGNS", "StoredGaussianProcess"]
+
+#: Ways to draw frequencies.
+DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
+
+
+class StoredGaussianProcess:
+    """``save``, ``to_state`` and ``from_state`` of the Gaussian-process regressor."""
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file: data only, check-summed, atomically replaced.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there.
+
+        Raises
+        ------
+        ValueError
+            If the model is not fitted, or a part cannot be stored without code.
+        OSError
+            If the file cannot be written.
+        """
+        save_model(self, path)
+
+    def to_state(self: Any) -> dict[str, Any]:
+        """Everything that prediction and further learning need, as plain data.
+
+        Returns
+        -------
+        state : dict
+            Nested; holds arrays, numbers, text, lists and None.
+
+        Raises
+        ------
+        ValueError
+            If the model is not fitted, or a part cannot be stored without code.
+        """
+        if "posterior_" not in self.__dict__:
+            raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        params = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator's state is of no use to a fitted model
+        names = getattr(self, "feature_names_in_", None)
+        posterior: FeaturePosterior | DescentPosterior = self.posterior_
+        # Of the posterior itself: parameters may have been set anew since.
+        settings: dict[str, Any] = {"noise": posterior.noise, "normalize": posterior.normalize}
+        if isinstance(posterior, DescentPosterior):
+            settings["method"] = to_config(posterior.method)
+            settings["step"] = [posterior.step.bound, posterior.step.top_eigenvalue]
+            settings["row_seed"] = posterior.seed
+        else:
+            settings["n_features"] = posterior.blocks.block_size
+            settings["chunk"] = posterior.chunk
+        return {
+            "params": {name: to_config(value) for name, value in params.items()},
+            "kernel": to_config(self.kernel_),
+            "n_features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "n_targets": self._n_targets,
+            "flat": self._flat,
+            "seed": posterior.blocks.seed,
+            "design": posterior.blocks.options.design,
+            "settings": settings,
+            "posterior": posterior.snapshot(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild a model; it predicts and goes on learning as if nothing had happened.
+
+        Parameters
+        ----------
+        state : dict
+            From :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
+        model._check_parameters()
+        kernel = from_config(state["kernel"])
+        if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+            raise ValueError("the kernel is of the wrong kind or lacks numbers")
+        model.kernel_ = kernel
+        model.n_features_in_ = check_integer("n_features", state["n_features"], low=1)
+        if state["feature_names"] is not None:
+            if len(state["feature_names"]) != model.n_features_in_:
+                raise ValueError("the feature names do not match the number of features")
+            model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+        model._n_targets = check_integer("n_targets", state["n_targets"], low=1)
+        model._flat = bool(state["flat"])
+        if model._flat and model._n_targets != 1:
+            raise ValueError("the shape of the targets does not match their number")
+        model.posterior_ = _posterior(model, state)
+        model.posterior_.restore(state["posterior"])
+        if model.posterior_.normalization()[0].size != model._n_targets:
+            raise ValueError("the number of targets does not match the posterior")
+        return model  # type: ignore[no-any-return]
+
+
+def _posterior(model: Any, state: dict[str, Any]) -> FeaturePosterior | DescentPosterior:
+    settings = state["settings"]
+    noise = check_real("noise", settings["noise"], low=0.0, open_low=True)
+    normalize = bool(check_choice("normalize", settings["normalize"], (True, False)))
+    method = as_method(from_config(settings["method"])) if "method" in settings else None
+    if method is None:
+        # Before room is made for sums of that size.
+        M, sums = settings["n_features"], state["posterior"]["statistics"]
+        if sums["products"].shape != (M, model._n_targets) or sums["triangle"].shape != (
+            M * (M + 1) // 2,
+        ):
+            raise ValueError("the sums are of the wrong shape for the features and targets")
+    blocks = FeatureBlocks(
+        model.kernel_,
+        model.n_features_in_,
+        check_integer("n_features", settings["n_features"], low=1)
+        if method is None
+        else method.block_size,
+        check_integer("seed", state["seed"], low=0, high=2**64 - 1),
+        FeatureOptions(paired=True, design=check_choice("design", state["design"], DESIGNS)),
+    )
+    if method is None:
+        chunk = check_integer("chunk", settings["chunk"], low=1)
+        return FeaturePosterior(blocks, model._n_targets, noise, normalize, chunk)
+    bound, top = (check_real("step", v, low=0.0, open_low=True) for v in settings["step"])
+    row_seed = check_integer("row_seed", settings["row_seed"], low=0, high=2**32 - 1)
+    step = AutomaticStep(1.0, bound, top)
+    return DescentPosterior(method, blocks, noise, normalize, step, row_seed)

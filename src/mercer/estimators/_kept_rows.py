@@ -1,0 +1,124 @@
+"""Rows of a stream that are kept: a uniform sample of fixed size, whatever the stream's length."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["KeptRows", "row_uniforms"]
+
+Array = NDArray[np.float64]
+
+
+def row_uniforms(first: int, n: int) -> Array:
+    """Uniform numbers in [0, 1) that belong to the rows ``first``, ``first + 1``, ... of a stream.
+
+    They depend on the number of the row only, so that nothing has to be remembered and it does
+    not matter how a stream is cut into calls.
+
+    Parameters
+    ----------
+    first : int
+        Number of the first row, from 0.
+    n : int
+        How many rows.
+
+    Returns
+    -------
+    uniforms : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> bool(row_uniforms(0, 5)[3] == row_uniforms(3, 1)[0])
+    True
+    """
+    return np.random.Generator(np.random.PCG64(0).advance(first)).random(n)
+
+
+class KeptRows(NamedTuple):
+    """Uniform sample of the rows seen so far: those with the smallest random keys.
+
+    Attributes
+    ----------
+    n_seen : int
+        Rows seen.
+    keys : ndarray of shape (n_kept,)
+        Random keys of the rows kept, ascending.
+    weights : ndarray of shape (n_kept,)
+        Their weights, above 0: rows without weight are not kept.
+    rows : ndarray of shape (n_kept, n_features)
+        The rows.
+
+    Examples
+    --------
+    >>> kept = KeptRows.none(n_features=1)
+    >>> kept = kept.extended(np.arange(50.0)[:, np.newaxis], np.ones(50), capacity=10)
+    >>> kept.n_seen, kept.rows.shape
+    (50, (10, 1))
+    """
+
+    n_seen: int
+    keys: Array
+    weights: Array
+    rows: NDArray[np.floating]
+
+    @classmethod
+    def none(cls, n_features: int, dtype: Any = np.float64) -> Self:
+        """No rows yet."""
+        return cls(0, np.empty(0), np.empty(0), np.empty((0, n_features), dtype))
+
+    def extended(self, X: Any, weights: Array, capacity: int) -> Self:
+        """Sample of the rows seen so far and some more.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            New rows.
+        weights : ndarray of shape (n,)
+            Their weights.
+        capacity : int
+            Largest number of rows to keep.
+        """
+        keys = row_uniforms(self.n_seen, weights.size)
+        bar = self.keys[-1] if self.keys.size >= capacity else np.inf
+        new = np.flatnonzero((keys < bar) & (weights > 0.0))
+        # Of very many rows only the likely ones are made dense and copied.
+        new = new[np.argsort(keys[new], kind="stable")[:capacity]]
+        n_seen = self.n_seen + weights.size
+        if new.size == 0:
+            return self._replace(n_seen=n_seen)
+        rows = X[new] if isinstance(X, np.ndarray) else X[new].toarray()
+        keys = np.concatenate([self.keys, keys[new]])
+        best = np.argsort(keys, kind="stable")[:capacity]
+        weights = np.concatenate([self.weights, weights[new]])[best]
+        rows = np.concatenate([self.rows, rows.astype(self.rows.dtype, copy=False)])[best]
+        return type(self)(n_seen, keys[best], weights, rows)
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data."""
+        return self._asdict()
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int, capacity: int) -> Self:
+        """Inverse of :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        kept = cls(**state)
+        n = kept.keys.size
+        if not (
+            type(kept.n_seen) is int
+            and n <= min(kept.n_seen, capacity)
+            and kept.keys.shape == kept.weights.shape == (n,)
+            and kept.rows.shape == (n, n_features)
+            and kept.keys.dtype == kept.weights.dtype == np.float64
+            and kept.rows.dtype in (np.float32, np.float64)
+            and (kept.weights > 0.0).all()
+        ):
+            raise ValueError("the rows kept do not fit together")
+        return kept

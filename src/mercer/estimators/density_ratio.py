@@ -1,0 +1,429 @@
+"""Ratios of densities, divergence and two-sample tests on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from mercer._threads import one_blas_thread
+from mercer._validation import check_integer, check_real
+from mercer.estimators._base import Array, automatic_step
+from mercer.estimators._held_out import MOST_HELD_OUT, HeldOut, rows_of_a_stream
+from mercer.estimators._progress import Progress
+from mercer.estimators._tasks import TaskEstimator
+from mercer.estimators._two_sample import TwoSampleTest, permutation_test, stacked
+from mercer.expansions import Expansion
+from mercer.kernels import Kernel
+from mercer.model_file import storable
+from mercer.objectives import KullbackLeibler, Objective
+from mercer.objectives.density_ratio import kl_lower_bound, ratio_of
+from mercer.planning import AutomaticStep
+
+__all__ = ["DensityRatio", "TwoSampleTest"]
+
+
+@storable
+class DensityRatio(TaskEstimator):
+    r"""Learn log p(x)/q(x) from a sample of p and one of q, on a stream and in bounded memory.
+
+    Minimises :math:`E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the
+    kernel by stochastic gradients; the expansion keeps f small. Without the ridge the minimiser is
+    :math:`f = \log p/q`, and the minimum is :math:`1 - KL(p\|q)`.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        Kernel (:mod:`mercer.kernels`).
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
+        features must have ``mode="faithful"``.
+    step_size : float, callable or "auto", default="auto"
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
+        takes a large safe step (:class:`mercer.planning.AutomaticStep`).
+    regularization : float, default=1e-2
+        Ridge parameter lambda. Much below the default, f follows single rows in the thin tails
+        of q, and the divergence is underestimated or worse.
+    batch_size : int, default=32
+        Rows of *each* sample per step.
+    n_passes : int, default=1
+        Passes of ``fit`` over the larger sample; the smaller is gone through as often as needed.
+        Small samples need some: the ratio is learned in several hundred steps.
+    shuffle : bool, default=True
+        Whether ``fit`` visits the rows of each pass in random order.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
+        (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
+    validation_fraction : float, default=0.1
+        Share of the rows of each sample, 2,000 at most, that are not learned but kept for
+        ``divergence_``; 0 for none.
+    random_state : int, RandomState instance or None, default=None
+        Seed for shuffling, for the rows held out and for the sample that automatic choices look at.
+    verbose : int, default=0
+        1 reports progress on standard error.
+
+    Attributes
+    ----------
+    divergence_ : float
+        Estimate of KL(p‖q) in nats, :meth:`divergence` of the rows held out.
+    dictionary_ : ndarray of shape (model_order_, n_features_in_)
+        Points of the expansion.
+    coefficients_ : ndarray of shape (model_order_, 1)
+        Coefficients: f(x) = Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+    model_order_ : int
+        Number of points.
+    kernel_ : Kernel
+        The kernel with its numbers resolved.
+    n_samples_seen_ : int
+        Rows of both samples learned, counting every visit.
+    history_ : History
+        Progressive objective, model order and compression error over the stream.
+    n_features_in_ : int
+        Number of inputs.
+
+    References
+    ----------
+    DSG, Section 4, "Kernel Density Ratio Estimation", eq. (8).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X_p, X_q = rng.normal(0.0, 1.0, (2000, 1)), rng.normal(1.0, 1.0, (2000, 1))
+    >>> model = DensityRatio(n_passes=10, random_state=0).fit(X_p, X_q)
+    >>> model.ratio([[-1.0], [0.5], [2.0]]).round(0)  # exactly: exp(1.5), 1, exp(-1.5)
+    array([4., 1., 0.])
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        regularization: float = 1e-2,
+        batch_size: int = 32,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        average: str | None = "suffix",
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.average = average
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def fit(  # type: ignore[override]  # two samples instead of inputs and targets
+        self,
+        X_p: Any,
+        X_q: Any,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> Self:
+        """Learn from all rows of both samples, ``n_passes`` times, starting afresh.
+
+        Parameters
+        ----------
+        X_p : array-like or CSR matrix of shape (n_p, n_features)
+            Sample of p; float32 is kept and computed in, all else becomes float64.
+        X_q : array-like or CSR matrix of shape (n_q, n_features)
+            Sample of q.
+        callback : callable, default=None
+            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large for the data; the model stays as it was.
+        """
+        return super().fit(X_p, X_q, None, callback)
+
+    def partial_fit(self, X_p: Any, X_q: Any) -> Self:
+        """Learn from some more rows of both samples, in order, ``batch_size`` of each at a time.
+
+        The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
+        the automatic step size and tolerance. Start with some hundred typical rows, or give
+        numbers. Which rows are held out depends on their number in the stream only; a row that is
+        the only one of its sample in a call is always learned.
+
+        Parameters
+        ----------
+        X_p : array-like or CSR matrix of shape (n_p, n_features)
+            Rows of p.
+        X_q : array-like or CSR matrix of shape (n_q, n_features)
+            Rows of q. If there are more of one sample than of the other, the fewer are repeated.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large for the data; the model stays as it was.
+        """
+        before = dict(self.__dict__)
+        try:
+            self._check_parameters()
+            X_p, X_q = self._check_samples(X_p, X_q, reset="learner_" not in before)
+            none = HeldOut.none(X_p.shape[1], X_p.dtype)
+            held = before.get("_held", (none, none))
+            X, y, new = self._split([X_p, X_q], held, rows_of_a_stream)
+            order = _alternate(*_places(y))
+            self._partial_fit(X[order], y[order], None)
+            self._held = new
+        except BaseException:
+            self._go_back(before)
+            raise
+        return self
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, callback: Callable[[Progress], object] | None
+    ) -> None:
+        self._check_parameters()
+        X_p, X_q = self._check_samples(X, y, reset=True)
+        generator = check_random_state(self.random_state)
+        none = HeldOut.none(X_p.shape[1], X_p.dtype)
+
+        def at_random(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
+            n_held = min(max(round(share * n), int(share > 0.0)), n - 1, MOST_HELD_OUT)
+            return np.sort(generator.permutation(n)[:n_held])
+
+        X, y, held = self._split([X_p, X_q], (none, none), at_random)
+        super()._fit(X, y, None, callback)
+        self._held = held
+
+    def _split(
+        self, samples: list[Any], held: tuple[HeldOut, HeldOut], choose: Callable[..., Any]
+    ) -> tuple[Any, Array, tuple[HeldOut, HeldOut]]:
+        """Hold rows of both samples out; return the others, their labels, and the rows held."""
+        learned, new = [], []
+        for X, old in zip(samples, held, strict=True):
+            n = X.shape[0]
+            rows = choose(old, n, self.validation_fraction)
+            new.append(old.extended(X[rows], n))
+            learned.append(X[np.setdiff1d(np.arange(n), rows, assume_unique=True)])
+        y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
+        return stacked(*learned), y, (new[0], new[1])
+
+    def _check_samples(self, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Both samples as arrays of one type, or as sparse matrices of one type."""
+        checked = []
+        for name, X, first in (("X_p", X_p, reset), ("X_q", X_q, False)):
+            if X is None:
+                raise ValueError(
+                    f"`{name}` is None. A ratio of densities is learned from two samples: pass "
+                    "the rows of p and the rows of q."
+                )
+            try:
+                X = validate_data(
+                    self,
+                    X,
+                    accept_sparse="csr",
+                    dtype=[np.float64, np.float32],
+                    reset=first,
+                )
+            except ValueError as error:
+                raise ValueError(f"`{name}`: {error}") from error
+            checked.append(X)
+        dtype = np.result_type(*(X.dtype for X in checked))
+        if len({isinstance(X, np.ndarray) for X in checked}) == 2:
+            checked = [sparse.csr_array(X) for X in checked]
+        X_p, X_q = (X.astype(dtype, copy=False) for X in checked)
+        return X_p, X_q
+
+    # -- what the base asks ---------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        why = "It is the share of the rows that are not learned."
+        fraction = self.validation_fraction
+        check_real("validation_fraction", fraction, low=0.0, high=1.0, open_high=True, why=why)
+
+    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        return X, y  # checked already
+
+    def _encode(self, y: Any, loss: Any) -> Array:
+        labels: Array = y
+        return labels
+
+    def _orders(
+        self, y: Any, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        places = _places(y)
+        for _ in range(n_passes):
+            yield _alternate(*(generator.permutation(p) if self.shuffle else p for p in places))
+
+    def _rows_per_step(self) -> int:
+        return 2 * int(self.batch_size)
+
+    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        # Over rows of both samples the mean of e^f has weight 2, and e^f = 1 at the beginning.
+        return automatic_step(kernel, sample, 2.0, 1.0)
+
+    def _objective(self) -> Objective:
+        return KullbackLeibler()
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def log_ratio(self, X: Any) -> Array:
+        """Estimate log p(x)/q(x).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        log_ratio : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)[:, 0]
+
+    def ratio(self, X: Any) -> Array:
+        """Estimate p(x)/q(x), for example as weights that make a sample of q one of p.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ratio : ndarray of shape (n_samples,)
+            Above 0; at most e^30.
+        """
+        return ratio_of(self.log_ratio(X))
+
+    def divergence(self, X_p: Any, X_q: Any) -> float:
+        r"""Estimate KL(p‖q) in nats from rows that were not learned.
+
+        The mean of f over rows of p, less the mean of e^f over rows of q, plus 1. Its expectation
+        is at most the divergence, whatever f; the better f, the closer. On rows that were learned
+        it is too large.
+
+        Parameters
+        ----------
+        X_p : array-like or CSR matrix of shape (n_p, n_features)
+            Rows of p.
+        X_q : array-like or CSR matrix of shape (n_q, n_features)
+            Rows of q.
+
+        Returns
+        -------
+        divergence : float
+            May be below 0 by chance, or if f fits badly.
+        """
+        return kl_lower_bound(self.log_ratio(X_p), self.log_ratio(X_q))
+
+    @property
+    def divergence_(self) -> float:
+        """Estimate of KL(p‖q) from the rows held out."""
+        self._fitted()
+        held_p, held_q = self._held
+        if not (len(held_p.rows) and len(held_q.rows)):
+            raise AttributeError(
+                f"No rows of both samples were held out (validation_fraction="
+                f"{self.validation_fraction!r}), so `divergence_` cannot be measured. Use "
+                "`divergence(X_p, X_q)` with rows that were not learned."
+            )
+        with one_blas_thread():
+            f_p, f_q = (self.learner_.evaluate(held.rows)[:, 0] for held in self._held)
+        return kl_lower_bound(f_p, f_q)
+
+    def two_sample_test(self, X_p: Any, X_q: Any, n_permutations: int = 99) -> TwoSampleTest:
+        """Test whether two samples come from the same distribution.
+
+        The statistic is ``divergence_`` after a fit with this object's parameters. Under the null
+        hypothesis the rows are exchangeable: it is compared with the statistics of as many fits
+        to the same rows, dealt out to the samples at random. The test keeps its level whatever
+        the parameters; how often it finds a difference depends on them. This object stays as it
+        is.
+
+        Parameters
+        ----------
+        X_p : array-like of shape (n_p, n_features)
+            Sample of p.
+        X_q : array-like of shape (n_q, n_features)
+            Sample of q.
+        n_permutations : int, default=99
+            Fits to permuted rows. The smallest possible p-value is 1 / (n_permutations + 1).
+
+        Returns
+        -------
+        result : TwoSampleTest
+            ``statistic``, ``p_value`` and ``null_statistics``.
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> X_p, X_q = rng.normal(0.0, 1.0, (200, 1)), rng.normal(2.0, 1.0, (200, 1))
+        >>> test = DensityRatio(validation_fraction=0.5, n_passes=3, random_state=0)
+        >>> test.two_sample_test(X_p, X_q, n_permutations=19).p_value
+        0.05
+        """
+        check_integer("n_permutations", n_permutations, low=1)
+        model: DensityRatio = clone(self)
+        model._check_parameters()
+        if model.validation_fraction == 0.0:
+            raise ValueError(
+                "`validation_fraction` must be above 0 for a test, got 0: on rows that were "
+                "learned, any two samples differ."
+            )
+        X_p, X_q = model._check_samples(X_p, X_q, reset=True)
+        if min(X_p.shape[0], X_q.shape[0]) < 2:
+            raise ValueError(
+                "Each sample needs 2 rows at least, one to learn from and one to test on; got "
+                f"{X_p.shape[0]} and {X_q.shape[0]}."
+            )
+        return permutation_test(model, X_p, X_q, n_permutations)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def _targets_to_state(self) -> dict[str, Any]:
+        return {name: held._asdict() for name, held in zip("pq", self._held, strict=True)}
+
+    def _targets_from_state(self, state: dict[str, Any]) -> None:
+        held_p, held_q = (HeldOut.from_state(state[name], self.n_features_in_) for name in "pq")
+        self._held = held_p, held_q
+
+
+def _places(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the rows of p and of the rows of q."""
+    from_p = y[:, 0] > 0.5
+    return np.flatnonzero(from_p), np.flatnonzero(~from_p)
+
+
+def _alternate(p: NDArray[np.int64], q: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of p and q in turns, so that every batch has as many of each; the fewer come again."""
+    n = max(p.size, q.size)
+    return np.column_stack([np.resize(p, n), np.resize(q, n)]).ravel()

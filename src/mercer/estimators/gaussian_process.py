@@ -1,0 +1,295 @@
+"""Gaussian-process regression on random features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import validate_data
+
+from mercer._component import own_copy
+from mercer._threads import one_blas_thread
+from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators._base import _check_weights, _resolve, _sample_of, automatic_step
+from mercer.estimators._gaussian_process_answers import NOISE_WHY, AskedGaussianProcess
+from mercer.estimators._gaussian_process_state import DESIGNS, StoredGaussianProcess
+from mercer.features import FeatureOptions
+from mercer.gaussian_process import (
+    DescentPosterior,
+    FeatureBlocks,
+    FeaturePosterior,
+    Method,
+    as_method,
+)
+from mercer.kernels import Kernel, as_kernel
+from mercer.model_file import storable
+
+__all__ = ["GaussianProcessRegressor"]
+
+Array = NDArray[np.float64]
+
+
+def _takes_rows_later(model: Any) -> bool:
+    """Whether a model can be learned piece by piece; AttributeError if not."""
+    if model.method != "features":
+        raise AttributeError(
+            f"`partial_fit` needs method='features', got {model.method!r}: descent regularises by "
+            "noise / n, so all rows must be there from the start. Use `fit`."
+        )
+    return True
+
+
+@storable
+class GaussianProcessRegressor(
+    AskedGaussianProcess, StoredGaussianProcess, RegressorMixin, BaseEstimator
+):
+    r"""Gaussian-process regression in memory that does not grow with the rows.
+
+    The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with
+    :math:`\epsilon \sim N(0, \text{noise})`. The kernel is replaced by M random features, and for
+    those the posterior of DSG, eq. (9), is exact: mean, variance, covariance, samples and marginal
+    likelihood, from sums over the rows that take M² numbers. Its distance from the posterior of
+    the kernel itself falls like :math:`1 / \sqrt{M}`. ``partial_fit`` adds rows, and the result is
+    that of one ``fit`` on all of them, up to rounding.
+
+    M features hold no more than M directions: where ``effective_dimension_`` comes near
+    ``n_features``, variances far from the data become too small; take more features then, or a
+    larger length scale.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        Covariance of the prior, one that has random features (:mod:`mercer.kernels`). Scale it,
+        ``4.0 * Gaussian(1.0)``, to the variance of the function.
+    noise : float, default=0.1
+        Variance (not standard deviation) of the noise of one row, in units of the squared target;
+        with ``normalize_y`` in units of the target's variance.
+    n_features : int, default=2048
+        Number of random features M of method "features". Learning a row costs M² operations, the
+        first prediction after it M³/3, the variance of a prediction M².
+    method : {"features", "cyclic", "doubly_stochastic"}, Cyclic or Faithful, default="features"
+        How the posterior is found. "features" is exact on ``n_features`` features and the best
+        choice up to some 10,000 of them. ``mercer.gaussian_process.Cyclic(...)`` finds the same
+        mean by block descent, in memory linear in the number of features.
+        ``mercer.gaussian_process.Faithful(...)`` ("doubly_stochastic") is the paper's algorithm,
+        less accurate for the same time. The latter two keep the rows, solve anew for every
+        variance, with errors that may be as large as a small variance itself, and have no
+        ``partial_fit``, samples or marginal likelihood.
+    design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
+        How the frequencies of the features are drawn; "auto" takes the most accurate way.
+    normalize_y : bool, default=False
+        Whether the model is of the targets less their mean and over their standard deviation, as
+        in scikit-learn. Without it the prior mean is 0: centre the target.
+    batch_size : int, default=1024
+        Rows that features are made of at a time. Bounds memory, and changes nothing else.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the features, and of the sample that a length scale is taken from.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its numbers resolved.
+    coefficients_ : ndarray of shape (n_random_features, n_targets)
+        Mean weights: the posterior mean is ``random_features(X) @ coefficients_ + y_mean_``.
+    y_mean_ : ndarray of shape (n_targets,)
+        Mean of the targets with ``normalize_y``, else 0.
+    effective_dimension_ : float
+        Number of features that the data determine, the trace of A (A + noise I)⁻¹ for
+        A = Z'Z. Method "features" only.
+    n_samples_seen_ : int
+        Rows learned, those of weight 0 left out.
+    n_features_in_ : int
+        Number of inputs.
+
+    References
+    ----------
+    DSG, Section 4, "Gaussian Process Regression", eq. (9), (10) and (18).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> x = np.linspace(-3, 3, 50)[:, None]
+    >>> model = GaussianProcessRegressor(Gaussian(1.0), noise=0.01, n_features=256, random_state=0)
+    >>> mean, std = model.fit(x, np.sin(x[:, 0])).predict([[1.0], [9.0]], return_std=True)
+    >>> mean.round(1) + 0.0, std.round(1)
+    (array([0.8, 0. ]), array([0., 1.]))
+    """
+
+    def __init__(
+        self,
+        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        *,
+        noise: float = 0.1,
+        n_features: int = 2048,
+        method: str | Method = "features",
+        design: str = "auto",
+        normalize_y: bool = False,
+        batch_size: int = 1024,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.n_features = n_features
+        self.method = method
+        self.design = design
+        self.normalize_y = normalize_y
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the posterior given all rows, starting afresh.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; computed in float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets; several of them are independent given the kernel, which they share.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of row i has variance ``noise / sample_weight[i]``; a row of weight 0 counts
+            for nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If doubly stochastic steps are too large; the model stays as it was.
+        """
+        before = dict(self.__dict__)
+        try:
+            self._check_parameters()
+            self._learn_first(X, y, sample_weight)
+        except BaseException:
+            self._go_back(before)
+            raise
+        return self
+
+    @available_if(_takes_rows_later)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add rows to the posterior; the order and the size of the calls do not matter.
+
+        The first call fixes the kernel's length scale, if it is to come from data, and the
+        features. A ``noise`` set anew takes effect with the next call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data; the model stays as it was.
+        AttributeError
+            For a method other than "features".
+        """
+        self._check_parameters()
+        before = dict(self.__dict__)
+        try:
+            if "posterior_" in self.__dict__:
+                if not isinstance(self.posterior_, FeaturePosterior):
+                    raise ValueError(
+                        "The model was fitted by descent, to which no rows can be added: call "
+                        "`fit` with all of them."
+                    )
+                X, targets, weights = self._check_rows(X, y, sample_weight, reset=False)
+                with one_blas_thread():
+                    self.posterior_.learn(X, targets, weights)
+                self.posterior_.set_noise(float(self.noise))
+            else:
+                self._learn_first(X, y, sample_weight)
+        except BaseException:
+            self._go_back(before)
+            raise
+        return self
+
+    def _learn_first(self, X: Any, y: Any, sample_weight: Any) -> None:
+        X, targets, weights = self._check_rows(X, y, sample_weight, reset=True)
+        if not weights.any():
+            raise ValueError("`sample_weight` is zero for all rows, so there is nothing to fit.")
+        generator = check_random_state(self.random_state)
+        # First of all: the features must not depend on how many rows there are.
+        seeds = generator.randint(2**31, size=2)
+        used = X[weights > 0.0]
+        sample = used[_sample_of(used.shape[0], generator)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.kernel_ = _resolve(own_copy(as_kernel(self.kernel)), sample, generator)
+            step = automatic_step(self.kernel_, sample, curvature=1.0, boldness=1.0)
+        method = None if self.method == "features" else own_copy(as_method(self.method))
+        blocks = FeatureBlocks(
+            self.kernel_,
+            self.n_features_in_,
+            self.n_features if method is None else method.block_size,
+            int(seeds[0]),
+            FeatureOptions(paired=True, design=self.design),
+        )
+        noise, normalize = float(self.noise), bool(self.normalize_y)
+        self.posterior_: FeaturePosterior | DescentPosterior
+        if method is None:
+            self.posterior_ = FeaturePosterior(
+                blocks, targets.shape[1], noise, normalize, self.batch_size
+            )
+        else:
+            self.posterior_ = DescentPosterior(
+                method, blocks, noise, normalize, step, int(seeds[1])
+            )
+        with one_blas_thread():
+            self.posterior_.learn(X, targets, weights)
+
+    def _check_parameters(self) -> None:
+        check_real("noise", self.noise, low=0.0, open_low=True, why=NOISE_WHY)
+        check_integer("n_features", self.n_features, low=1)
+        check_integer("batch_size", self.batch_size, low=1)
+        check_choice("design", self.design, DESIGNS)
+        if not isinstance(self.normalize_y, bool | np.bool_):
+            raise ValueError(f"`normalize_y` must be True or False, got {self.normalize_y!r}.")
+        as_kernel(self.kernel)
+        if self.method != "features":
+            as_method(self.method)
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[Array, Array, Array]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            order="C",
+            reset=reset,
+            multi_output=True,
+            y_numeric=True,
+        )
+        y = np.asarray(y, dtype=np.float64)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if reset:
+            self._n_targets, self._flat = n_targets, y.ndim == 1
+        elif n_targets != self._n_targets:
+            raise ValueError(
+                f"y has {n_targets} targets, but the model was started with {self._n_targets}."
+            )
+        return X, y.reshape(-1, n_targets), _check_weights(sample_weight, X.shape[0])
+
+    def _go_back(self, before: dict[str, Any]) -> None:
+        self.__dict__.clear()
+        self.__dict__.update(before)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

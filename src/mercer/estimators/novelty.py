@@ -1,0 +1,423 @@
+"""Novelty detection on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import validate_data
+
+from mercer._threads import one_blas_thread
+from mercer._validation import check_real
+from mercer.estimators._base import Array, _check_weights, automatic_step
+from mercer.estimators._kept_rows import KeptRows, row_uniforms
+from mercer.estimators._progress import Progress
+from mercer.estimators._rows import _Rows
+from mercer.estimators._tasks import TaskEstimator
+from mercer.expansions import Expansion
+from mercer.kernels import Kernel
+from mercer.model_file import storable
+from mercer.objectives import Novelty, Objective
+from mercer.objectives.novelty import lower_quantile
+from mercer.planning import AutomaticStep
+from mercer.schedules import InverseTime
+
+__all__ = ["NoveltyDetector"]
+
+_KEPT = 1000  # rows that the offset of a stream is measured on
+_MEASURED = 10_000  # rows that the offset of a fit is measured on
+
+
+@storable
+class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
+    r"""Find what is unlike the rows learned, on a stream and in bounded memory.
+
+    Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
+    threshold :math:`\tau` by stochastic gradients; the expansion keeps f small. The minimum is
+    that of the one-class support vector machine. f is a weighted mean of kernels at the least
+    common rows, so scores are of the size of kernel values:
+    :class:`sklearn.svm.OneClassSVM` has the same scores times :math:`\nu n`.
+
+    Parameters
+    ----------
+    nu : float, default=0.1
+        Share of the rows to be called novel, in (0, 1]; also the ridge parameter. On a running
+        stream it cannot be changed.
+    kernel : str, Kernel or callable, default="gaussian"
+        Kernel (:mod:`mercer.kernels`). Those that depend on the distance only are meant here; with
+        others a large score means a long row.
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
+        features must have ``mode="faithful"``.
+    step_size : float, callable or "auto", default="auto"
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"`` is
+        ``InverseTime(1, 1 / nu)``, with which all rows have equal say in the end. A constant step,
+        below ``1 / nu``, follows drift.
+    batch_size : int, default=32
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step.
+    n_passes : int, default=1
+        Passes of ``fit`` over the data.
+    shuffle : bool, default=True
+        Whether ``fit`` visits the rows of each pass in random order.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
+        (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
+    random_state : int, RandomState instance or None, default=None
+        Seed for shuffling and for the sample that automatic choices look at.
+    verbose : int, default=0
+        1 reports progress on standard error.
+
+    Attributes
+    ----------
+    offset_ : float
+        Rows with a score below it are novel: the ``nu`` quantile of the scores of the rows
+        learned. After ``fit`` it is measured on its rows (10,000 of them if there are more), later
+        on a uniform sample of 1,000 rows of the stream that the model keeps.
+    dictionary_ : ndarray of shape (model_order_, n_features_in_)
+        Points of the expansion.
+    coefficients_ : ndarray of shape (model_order_, 1)
+        Coefficients: f(x) = Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+    model_order_ : int
+        Number of points.
+    kernel_ : Kernel
+        The kernel with its numbers resolved.
+    n_samples_seen_ : int
+        Rows learned, counting every pass.
+    history_ : History
+        Progressive loss, model order and compression error over the stream.
+    n_features_in_ : int
+        Number of inputs.
+
+    Notes
+    -----
+    The threshold of the descent itself is not the offset: many rows lie exactly at it, so noise
+    decides which of them are below, about half of what should be. Hence the quantile.
+
+    References
+    ----------
+    DSG, Section 4, "Kernel Novelty Detection".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> model = NoveltyDetector(nu=0.05, n_passes=5, random_state=0).fit(X)
+    >>> model.predict([[0.0, 0.0], [6.0, 6.0]])
+    array([ 1, -1])
+    >>> float((model.predict(X) < 0).mean())
+    0.05
+    """
+
+    _kept: KeptRows
+    _offset: float | None
+    _nu: float
+    _unit: float
+
+    def __init__(
+        self,
+        nu: float = 0.1,
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        batch_size: int = 32,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        average: str | None = "suffix",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.average = average
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> Self:
+        """Learn from all rows, ``n_passes`` times, starting afresh.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs; float32 is kept and computed in, all else becomes float64.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; they multiply the loss and count in the quantile.
+        callback : callable, default=None
+            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the kernel is unbounded and values overflow; the model stays as it was.
+        """
+        return super().fit(X, y, sample_weight, callback)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from some more rows, in order, ``batch_size`` at a time.
+
+        The first call fixes, on its rows, what was left to choose: the length scale of the kernel
+        and the automatic tolerance. Start with some hundred typical rows, or give numbers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the kernel is unbounded and values overflow; the model stays as it was.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def learn_one(self, x: Any, sample_weight: float = 1.0) -> Self:
+        """Learn one row; a step of its own.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
+            same ones.
+        sample_weight : float, default=1.0
+            Weight of the row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a row of the wrong length or with missing values; the model stays as it was.
+        """
+        if "learner_" not in self.__dict__ or not self._is_tuned():
+            self._learn_as_batch(x, None, sample_weight)
+            return self
+        weight = check_real("sample_weight", sample_weight, low=0.0)
+        row = self._vector(x)
+        self._learn_row(row, np.zeros(1), weight)
+        self._keep(row[np.newaxis], np.array([weight]))
+        self._remember_names(x)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        callback: Callable[[Progress], object] | None,
+    ) -> None:
+        super()._fit(X, y, sample_weight, callback)
+        X, _ = self._check_targets(X, y, reset=False)
+        rows = np.sort(np.argsort(row_uniforms(0, X.shape[0]), kind="stable")[:_MEASURED])
+        weights = _check_weights(sample_weight, X.shape[0])[rows]
+        if weights.any():
+            self._offset = self._quantile(X[rows], weights)
+
+    def _keep(self, X: Any, weights: Array) -> None:
+        """Sample the stream for its quantile, which has to be measured again."""
+        self._kept = self._kept.extended(X, weights, _KEPT)
+        self._offset = None
+
+    def _quantile(self, X: Any, weights: Array) -> float:
+        with one_blas_thread():
+            values = self.learner_.evaluate(X)
+        return lower_quantile(values[:, 0], weights, self._nu)
+
+    # -- what the base asks; the "targets" are the rows themselves --------------------------------
+
+    @property
+    def regularization(self) -> float:
+        """Ridge parameter: the ``nu`` that the model was started with."""
+        return self._nu if "_nu" in self.__dict__ else self.nu
+
+    def _check_parameters(self) -> None:
+        why = "It is the share of the rows to be called novel."
+        check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)
+        super()._check_parameters()
+
+    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        dtypes = [np.float64, np.float32]
+        X = validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=reset)
+        return X, X
+
+    def _encode(self, y: Any, loss: Any) -> Array:
+        return np.zeros((y.shape[0], 1))
+
+    def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
+        if all_rows or "_kept" not in self.__dict__:
+            self._kept = KeptRows.none(y.shape[1], y.dtype)
+        self._keep(y, sample_weight)
+        return sample_weight
+
+    def _orders(
+        self, y: Any, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        return super()._orders(range(y.shape[0]), n_passes, generator)
+
+    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        return automatic_step(kernel, sample, 1.0, 1.0)
+
+    def _step(self, automatic: AutomaticStep) -> Any:
+        if isinstance(self.step_size, str):
+            # 1 / (nu (t + 1 / nu)): the rate of DSG, Theorem 4. The first step makes f the mean of
+            # the kernels at its rows, which is the right size from the beginning.
+            return InverseTime(1.0, offset=1.0 / self._nu)
+        return super()._step(automatic)
+
+    def _start(
+        self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
+    ) -> None:
+        self._nu = float(self.nu)  # another one takes effect with the next fit
+        super()._start(sample, generator, n_rows)
+
+    def _set_up(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> None:
+        self._unit = automatic.top_eigenvalue
+        super()._set_up(kernel, automatic, expansion, averaging, dtype)
+
+    def _objective(self) -> Objective:
+        return Novelty(self._nu, self._unit)
+
+    # -- answers --------------------------------------------------------------------------------
+
+    @property
+    def offset_(self) -> float:
+        """Score below which a row is novel."""
+        self._fitted()
+        if self._offset is None:
+            if self._kept.weights.size == 0:
+                return 0.0  # no row with a weight yet, and f = 0
+            self._offset = self._quantile(self._kept.rows, self._kept.weights)
+        return self._offset
+
+    def score_samples(self, X: Any) -> Array:
+        """Values of f: the smaller, the more novel.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)[:, 0]
+
+    def decision_function(self, X: Any) -> Array:
+        """``score_samples(X) - offset_``: below 0 for what is novel.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        decisions : ndarray of shape (n_samples,)
+        """
+        scores = self.score_samples(X)
+        return scores - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """-1 for what is novel, +1 for the rest.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        return np.where(self.decision_function(X) < 0.0, -1, 1)
+
+    def score_one(self, x: Any) -> float:
+        """Return how novel one row is, as River's detectors do: the larger, the more novel.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs.
+
+        Returns
+        -------
+        score : float
+            ``-score_samples``; 0.0 before the first row was learned.
+        """
+        if "learner_" not in self.__dict__:
+            return 0.0
+        return -float(self._score_one(x)[0])
+
+    def predict_one(self, x: Any) -> int:
+        """Say whether one row is novel.
+
+        After every row learned this measures ``offset_`` anew on the 1,000 rows kept;
+        :meth:`score_one` needs no offset and is quicker by far.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs.
+
+        Returns
+        -------
+        label : int
+            -1 for a novel row, else +1; +1 before the first row was learned.
+        """
+        if "learner_" not in self.__dict__:
+            return 1
+        return -1 if float(self._score_one(x)[0]) < self.offset_ else 1
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def _targets_to_state(self) -> dict[str, Any]:
+        return {"nu": self._nu, "offset": self._offset, "kept": self._kept.to_state()}
+
+    def _targets_from_state(self, state: dict[str, Any]) -> None:
+        self._nu = check_real("nu", state["nu"], low=0.0, high=1.0, open_low=True)
+        offset = state["offset"]
+        self._offset = None if offset is None else check_real("offset", offset)
+        self._kept = KeptRows.from_state(state["kept"], self.n_features_in_, _KEPT)

@@ -1,0 +1,414 @@
+r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of random features."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from mercer.expansions.random_features import RandomFeatures
+from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
+from mercer.features._tiles import add_block, features_of
+from mercer.kernels import Kernel
+
+__all__ = ["FeatureExpansion", "Update"]
+
+Array = NDArray[np.float64]
+
+# Rows evaluated at once: what they are prepared into stays small.
+_CHUNK = 8192
+# The common factor is multiplied into the coefficients when it falls below this.
+_SMALL = 1e-6
+_MAX_BLOCKS = 16
+
+
+class Update(NamedTuple):
+    """What a step did to the function: f became factor * f + z_block @ coefficients."""
+
+    factor: float
+    block: int
+    coefficients: Floats
+
+
+class Mark(NamedTuple):
+    """A state to go back to; arrays are shared, because none is ever changed in place."""
+
+    blocks: tuple[Floats, ...]
+    before: tuple[float, ...]
+    numbers: Any  # scale, n_steps, total, weight
+
+
+class FeatureExpansion:
+    """A function with ``n_outputs`` components on blocks of random features.
+
+    Several candidates with a ridge each may be learned on the same features; ``best`` says which
+    of them is evaluated.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : RandomFeatures
+        How features are drawn and fitted, with a block size.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    averaging : float or None, default=None
+        Evaluate the average of the iterates weighted like ``t**averaging`` (0: plain mean).
+
+    Attributes
+    ----------
+    n_candidates : int
+        Number of candidates.
+    ridges : tuple of float
+        Ridge of each; empty if the regularization is the ridge.
+    """
+
+    promoted = ""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: RandomFeatures,
+        n_features: int,
+        n_outputs: int,
+        averaging: float | None = None,
+    ) -> None:
+        if not isinstance(expansion.block_size, int | np.integer):
+            raise ValueError(
+                "`block_size='auto'` needs the number of rows: use RandomFeatures.sized first."
+            )
+        self.kernel = kernel
+        self.expansion = expansion
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.averaging = averaging
+        self.map: FeatureMap = kernel._feature_map(n_features, expansion.options, 0)
+        self.block_size = int(expansion.block_size)
+        self.ridges = expansion.ridges()
+        self.best = 0
+        self.blocks: list[Floats] = []
+        self.before: list[float] = []
+        self.scale, self.n_steps, self.total, self.weight = 1.0, 0, 0.0, 0.0
+        self._cache: dict[int, Numbers] = {}
+        self._cached_bytes = 0
+
+    # -- the function ---------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of features and coefficients."""
+        return self.expansion.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of random features."""
+        return len(self.blocks) * self.block_size
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of candidates."""
+        return max(1, len(self.ridges))
+
+    def coefficients_of(self, block: int) -> Floats:
+        """Coefficients of a block, (block_size, n_candidates * n_outputs), iterates."""
+        coefficients: Floats = self.blocks[block] * self.dtype.type(self.scale)
+        return coefficients
+
+    def _result(self, block: int) -> Floats:
+        """Coefficients of a block, (block_size, n_outputs): of the best, averaged if wanted."""
+        own = slice(self.best * self.n_outputs, (self.best + 1) * self.n_outputs)
+        factor = self.scale
+        if self.averaging is not None:
+            factor = (self.total - self.before[block]) / self.weight
+        return np.ascontiguousarray(self.blocks[block][:, own] * self.dtype.type(factor))
+
+    @property
+    def coefficients(self) -> Array:
+        """Coefficients of all features, shape (size, n_outputs)."""
+        if not self.blocks:
+            return np.zeros((0, self.n_outputs))
+        return np.vstack([self._result(i) for i in range(len(self.blocks))]).astype(np.float64)
+
+    def prepare(self, X: Any) -> Prepared:
+        """Rows as the feature map wants them.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside the kernel's domain.
+        """
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        return self.map.prepare(np.ascontiguousarray(rows, dtype=self.dtype))
+
+    def numbers(self, block: int) -> Numbers:
+        """Random numbers of a block, from the cache or drawn again."""
+        found = self._cache.get(block)
+        if found is None:
+            found = self.map.draw(self.expansion.seed, block, self.block_size, self.dtype)
+            size = sum(array.nbytes for array in found)
+            if self._cached_bytes + size <= self.expansion.cache_bytes:
+                self._cache[block] = found
+                self._cached_bytes += size
+        return found
+
+    def random_features(self, X: Any) -> Floats:
+        """Features of rows, shape (n, size): f(X) = random_features(X) @ coefficients."""
+        prepared = self.prepare(X)
+        Z: Floats = np.empty((prepared[0].shape[0], self.size), self.dtype)
+        for block in range(len(self.blocks)):
+            columns = slice(block * self.block_size, (block + 1) * self.block_size)
+            Z[:, columns] = features_of(self.map, prepared, self.numbers(block), self.block_size)
+        return Z
+
+    def evaluate(self, X: Any) -> Array:
+        """Values of the function (the averaged one, if there is one).
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_outputs)
+        """
+        values = np.zeros((X.shape[0], self.n_outputs))
+        for start in range(0, X.shape[0], _CHUNK):
+            prepared = self.prepare(X[start : start + _CHUNK])
+            part = values[start : start + _CHUNK]
+            for block in range(len(self.blocks)):
+                add_block(self.map, prepared, self.numbers(block), self._result(block), part)
+        return values
+
+    def current(self, prepared: Prepared) -> Array:
+        """Values of the iterates of all candidates, (n, n_candidates * n_outputs)."""
+        n = prepared[0].shape[0]
+        values = np.zeros((n, self.n_candidates * self.n_outputs))
+        for block in range(len(self.blocks)):
+            add_block(self.map, prepared, self.numbers(block), self.coefficients_of(block), values)
+        return values
+
+    def apply(self, update: Update, prepared: Prepared, values: Array) -> None:
+        """Follow a step: change values known before it into those after it."""
+        if update.factor != 1.0:
+            values *= update.factor
+        add_block(self.map, prepared, self.numbers(update.block), update.coefficients, values)
+
+    # -- one step -------------------------------------------------------------------------------
+
+    def step(
+        self,
+        prepared: Prepared,
+        slopes: Array,
+        step_size: float,
+        regularization: float,
+        weights: Array | None = None,
+        curvature: float = 1.0,
+    ) -> Update:
+        """Move the function against the slopes of some points.
+
+        Parameters
+        ----------
+        prepared : tuple of ndarray
+            The points.
+        slopes : ndarray of shape (n, n_candidates * n_outputs)
+            Derivatives of the objective in the values at the points.
+        step_size : float
+            Step size.
+        regularization : float
+            Ridge parameter of the objective.
+        weights : ndarray of shape (n,), default=None
+            Weights of the points in the objective; None means 1.
+        curvature : float, default=1.0
+            Bound of the loss's curvature, for cyclic mode.
+
+        Returns
+        -------
+        update : Update
+            For :meth:`apply`.
+        """
+        mode = self.expansion.mode
+        block, n_blocks = self._next_block()
+        Z = features_of(self.map, prepared, self.numbers(block), self.block_size)
+        gradient = Z.T.astype(np.float64) @ slopes
+        self.n_steps += 1
+        if mode == "cyclic":
+            hessian = curvature * _covariance(Z, weights)
+            change = self._cyclic_step(block, hessian, gradient, n_blocks, regularization)
+            update = Update(1.0, block, (step_size * change).astype(self.dtype))
+            while len(self.blocks) <= block:
+                self.blocks.append(np.zeros_like(update.coefficients))
+                self.before.append(self.total)
+            self.blocks[block] = self.blocks[block] + update.coefficients
+        else:
+            if mode == "newton":
+                covariance = _covariance(Z, weights)
+                parts = np.split(gradient, self.n_candidates, axis=1)
+                solved = [
+                    _solve(covariance, ridge, part)
+                    for ridge, part in zip(self.ridges, parts, strict=True)
+                ]
+                gradient = np.hstack(solved)
+            factor = 1.0 - step_size * regularization
+            update = Update(factor, block, (-step_size * gradient).astype(self.dtype))
+            self._shrink(factor)
+            self.blocks.append(update.coefficients / self.dtype.type(self.scale))
+            self.before.append(self.total)
+        if self.averaging is not None:
+            weight = float(self.n_steps) ** self.averaging
+            self.total += weight * self.scale
+            self.weight += weight
+        return update
+
+    def _cyclic_step(
+        self, block: int, hessian: Array, gradient: Array, n_blocks: int, regularization: float
+    ) -> Array:
+        """Step in the coefficients of one block: block coordinate descent on the objective."""
+        n_outputs, changes = self.n_outputs, []
+        old = self.blocks[block].astype(np.float64) if block < len(self.blocks) else None
+        for candidate in range(self.n_candidates):
+            own = slice(candidate * n_outputs, (candidate + 1) * n_outputs)
+            ridge = n_blocks * (self.ridges[candidate] if self.ridges else regularization)
+            downhill = -gradient[:, own] if old is None else -gradient[:, own] - ridge * old[:, own]
+            changes.append(_solve(hessian, ridge, downhill))
+        return np.hstack(changes)
+
+    def _next_block(self) -> tuple[int, int]:
+        """Block of the next step, and how many blocks share the penalty."""
+        return self._block_of(self.n_steps)
+
+    def _block_of(self, step: int) -> tuple[int, int]:
+        expansion = self.expansion
+        if expansion.mode != "cyclic":
+            return len(self.blocks), 1
+        most = expansion.max_blocks or _MAX_BLOCKS
+        if expansion.growth == "block":
+            return (step, step + 1) if step < most else (step % most, most)
+        n_blocks = most
+        if expansion.growth == "doubling":
+            n_blocks = 1
+            while n_blocks < most and step >= 2 * n_blocks:
+                step -= 2 * n_blocks
+                n_blocks = min(2 * n_blocks, most)
+        return step % n_blocks, n_blocks
+
+    def _shrink(self, factor: float) -> None:
+        """Multiply the function by ``factor`` in O(1)."""
+        self.scale *= factor
+        if self.scale < _SMALL:
+            self.blocks = [self.coefficients_of(i) for i in range(len(self.blocks))]
+            self.before = [q / self.scale for q in self.before]
+            self.total /= self.scale
+            self.scale = 1.0
+
+    # -- candidates and outputs -----------------------------------------------------------------
+
+    def keep(self, candidate: int) -> None:
+        """Drop all candidates but one."""
+        own = slice(candidate * self.n_outputs, (candidate + 1) * self.n_outputs)
+        self.blocks = [np.ascontiguousarray(block[:, own]) for block in self.blocks]
+        self.ridges = self.ridges[candidate : candidate + 1]
+        self.best = 0
+
+    def map_outputs(self, mixing: Array) -> None:
+        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Column j tells how the new output j is made of the old ones.
+        """
+        whole = np.kron(np.eye(self.n_candidates), mixing).astype(self.dtype)
+        self.blocks = [block @ whole for block in self.blocks]
+        self.n_outputs = mixing.shape[1]
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """Remember the state, cheaply, to go :meth:`back` to it."""
+        numbers = self.scale, self.n_steps, self.total, self.weight
+        return Mark(tuple(self.blocks), tuple(self.before), numbers)
+
+    def back(self, mark: Mark) -> None:
+        """Undo all steps since ``mark``."""
+        self.blocks, self.before = list(mark.blocks), list(mark.before)
+        self.scale, self.n_steps, self.total, self.weight = mark.numbers
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that a step changes, copied; for :meth:`restore`."""
+        shape = len(self.blocks), self.block_size, self.n_candidates * self.n_outputs
+        blocks = np.stack(self.blocks) if self.blocks else np.zeros(shape, self.dtype)
+        return {
+            "numbers": {
+                "scale": self.scale,
+                "n_steps": self.n_steps,
+                "total": self.total,
+                "weight": self.weight,
+                "best": self.best,
+                "n_outputs": self.n_outputs,
+                "ridges": list(self.ridges),
+            },
+            "arrays": {"blocks": blocks, "before": np.array(self.before, dtype=np.float64)},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
+        arrays, numbers = state["arrays"], state["numbers"]
+        blocks, before, ridges = arrays["blocks"], arrays["before"], tuple(numbers["ridges"])
+        n_candidates = max(1, len(ridges))
+        fits = (
+            type(numbers["n_outputs"]) is int
+            and type(numbers["n_steps"]) is int
+            and type(numbers["best"]) is int
+            and numbers["n_outputs"] >= 1
+            and set(ridges) <= set(self.expansion.ridges())
+            and blocks.ndim == 3
+            and blocks.dtype == self.dtype
+            and blocks.shape[1:] == (self.block_size, n_candidates * numbers["n_outputs"])
+            and before.shape == blocks.shape[:1]
+            and before.dtype == np.float64
+            and 0 <= numbers["best"] < n_candidates
+            and len(blocks) <= numbers["n_steps"]
+            and 0.0 < numbers["scale"] < np.inf
+            and 0.0 <= numbers["weight"] < np.inf
+            and np.isfinite(numbers["total"])
+        )
+        if not fits:
+            raise ValueError("The arrays of the random-feature expansion do not fit together.")
+        self.n_outputs, self.ridges, self.best = numbers["n_outputs"], ridges, numbers["best"]
+        scalars = tuple(numbers[k] for k in ("scale", "n_steps", "total", "weight"))
+        self.back(Mark(tuple(blocks), tuple(before.tolist()), scalars))
+
+
+def _covariance(Z: Floats, weights: Array | None) -> Array:
+    """Return Z' W Z / n in double precision, lower triangle."""
+    scaled = Z.astype(np.float64)
+    if weights is not None:
+        scaled *= np.sqrt(weights)[:, np.newaxis]
+    # Fortran order without a copy: the transpose of a C-ordered array.
+    product: Array = blas.dsyrk(1.0 / len(Z), scaled.T, lower=1)
+    return product
+
+
+def _solve(covariance: Array, ridge: float, right: Array) -> Array:
+    """Solve (covariance + ridge I) x = right, with more ridge if rounding needs it."""
+    diagonal = np.einsum("ii->i", covariance)
+    jitter = np.finfo(np.float64).eps * float(diagonal.sum())
+    while True:
+        matrix = covariance.copy(order="F")
+        np.einsum("ii->i", matrix)[:] += ridge
+        _, solution, info = lapack.dposv(matrix, right, lower=1, overwrite_a=1)
+        if info == 0:
+            result: Array = solution
+            return result
+        ridge = max(10.0 * ridge, jitter)
+        if not np.isfinite(ridge):
+            return np.full_like(right, np.nan)

@@ -1,0 +1,272 @@
+"""Random features that grow with the stream and are drawn from seeds, never stored (DSG)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mercer._validation import check_choice, check_integer, check_real
+from mercer.expansions._base import Expansion
+from mercer.features import FeatureOptions
+from mercer.kernels import Kernel
+
+if TYPE_CHECKING:
+    from mercer.expansions.feature_expansion import FeatureExpansion
+
+__all__ = ["Plan", "RandomFeatures"]
+
+MODES = ("newton", "faithful", "cyclic")
+GROWTHS = ("auto", "block", "doubling", "fixed")
+DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
+#: Ridges that are raced in newton mode: no single one is good on all data.
+RIDGES = (3e-2, 1e-2, 1e-3, 1e-4, 1e-5)
+_MOST_BLOCKS = 2**32
+# Sizes of blocks of the automatic choice.
+_SMALLEST, _LARGEST = 128, 1024
+_ROWS_UNKNOWN_BLOCK = 256
+
+
+class Plan(NamedTuple):
+    """Sizes of a run.
+
+    Attributes
+    ----------
+    block_size : int
+        Features of a block.
+    rows_per_step : int
+        Rows that one step learns, and that one block is drawn for.
+    n_passes : int
+        Passes over the rows of ``fit``.
+    """
+
+    block_size: int
+    rows_per_step: int
+    n_passes: int
+
+
+class RandomFeatures(Expansion):
+    r"""Keep f as coefficients of random features, drawn in blocks from a seed.
+
+    A step draws a new block of features, puts on it what the rows of the step ask for, and keeps
+    the block's coefficients only: its features are a function of (seed, block number) and are
+    made again when f is evaluated. So f needs ``block_size * n_outputs`` numbers a step, whatever
+    the number of inputs, and no number of features has to be chosen beforehand.
+
+    Parameters
+    ----------
+    block_size : int or "auto", default=256
+        Features of a block. "auto" takes it from the number of rows of ``fit``: 1,024 from
+        102,400 rows on (several outputs: 51,200), less for fewer, but at least 128 (256).
+    mode : {"newton", "faithful", "cyclic"}, default="newton"
+        ``"newton"``: fit the block by regularised least squares to the step's slopes. Learns
+        fastest by far and is biased towards another norm: for prediction.
+        ``"faithful"``: the paper's gradient step, which converges to the minimiser of the
+        regularised objective: for Gaussian processes, quantile levels, density ratios, novelty.
+        ``"cyclic"``: blocks are visited in turns, each visit a Newton step in its coefficients on
+        the regularised objective. Converges to the minimiser over the features there are; bounds
+        the cost of a prediction by ``max_blocks * block_size`` features.
+    growth : {"auto", "block", "doubling", "fixed"}, default="auto"
+        ``"block"``: one more block every step (in cyclic mode until there are ``max_blocks``).
+        ``"doubling"``: twice the blocks once all were visited twice (cyclic). ``"fixed"``: all
+        ``max_blocks`` from the beginning (cyclic). ``"auto"`` is "block", in cyclic mode "fixed".
+    max_blocks : int or None, default=None
+        Largest number of blocks in cyclic mode; None means 16.
+    ridge : float, sequence of float or "auto", default="auto"
+        In newton mode what is added to the block's covariance, whose eigenvalues add up to 1. With
+        several values a model is learned for each on the same features, at a tenth of the cost
+        each, and the best on rows not learned is kept. "auto" races 3e-2, 1e-2, 1e-3, 1e-4
+        and 1e-5. In
+        cyclic mode several values race in the place of ``regularization``.
+    design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
+        How frequencies are drawn: independently; orthogonal to each other; by fast Hadamard
+        transforms (many inputs: up to ten times faster); from a Sobol sequence (few inputs: far
+        more accurate). "auto" chooses by the number of inputs.
+    paired : bool, default=True
+        Cosine and sine of every frequency, rather than one cosine with a random phase: more
+        accurate for half the projections.
+    precision : {"single", "double"}, default="single"
+        Of features and coefficients; solves are in double.
+    cache_bytes : int, default=268435456
+        Memory for the numbers of blocks, beyond which they are drawn again when needed.
+    min_steps : int, default=100
+        ``fit`` goes over its rows more often than the estimator's ``n_passes`` until this many
+        steps are made; in faithful mode it does not.
+    seed : int, default=0
+        Of the features. The same seed gives the same features everywhere.
+
+    Raises
+    ------
+    ValueError
+        For values out of range, and for a growth that the mode does not have.
+
+    References
+    ----------
+    DSG, Algorithms 1 and 2; the preconditioning of newton mode is mentioned below eq. (7).
+
+    Examples
+    --------
+    >>> from mercer import KernelClassifier
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = KernelClassifier(expansion=RandomFeatures(block_size=64)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    def __init__(
+        self,
+        block_size: int | Literal["auto"] = 256,
+        mode: str = "newton",
+        growth: str = "auto",
+        max_blocks: int | None = None,
+        ridge: float | Sequence[float] | str = "auto",
+        design: str = "auto",
+        paired: bool = True,
+        precision: str = "single",
+        cache_bytes: int = 2**28,
+        min_steps: int = 100,
+        seed: int = 0,
+    ) -> None:
+        self.block_size = block_size
+        self.mode = mode
+        self.growth = growth
+        self.max_blocks = max_blocks
+        self.ridge = ridge
+        self.design = design
+        self.paired = paired
+        self.precision = precision
+        self.cache_bytes = cache_bytes
+        self.min_steps = min_steps
+        self.seed = seed
+        self._check()
+
+    def _check(self) -> None:
+        if self.block_size != "auto":
+            check_integer("block_size", self.block_size, low=1, high=2**24)
+        check_choice("mode", self.mode, MODES)
+        check_choice("growth", self.growth, GROWTHS)
+        check_choice("design", self.design, DESIGNS)
+        check_choice("precision", self.precision, ("single", "double"))
+        check_choice("paired", self.paired, (True, False))
+        check_integer("cache_bytes", self.cache_bytes, low=0)
+        check_integer("min_steps", self.min_steps, low=0)
+        check_integer("seed", self.seed, low=0, high=2**64 - 1)
+        if self.mode != "cyclic":
+            if self.growth not in ("auto", "block"):
+                raise ValueError(
+                    f"`growth={self.growth!r}` is for mode 'cyclic', which visits blocks again: in "
+                    f"mode {self.mode!r} every step draws a block. Use growth='block'."
+                )
+            if self.max_blocks is not None:
+                raise ValueError(
+                    f"`max_blocks` is for mode 'cyclic', got max_blocks={self.max_blocks!r} with "
+                    f"mode {self.mode!r}, where every step draws a block. Leave it out."
+                )
+        elif self.max_blocks is not None:
+            check_integer("max_blocks", self.max_blocks, low=1, high=_MOST_BLOCKS)
+        if isinstance(self.ridge, str):
+            check_choice("ridge", self.ridge, ("auto",))
+            return
+        if self.mode == "faithful":
+            raise ValueError(
+                f"`ridge` is for the modes that solve, 'newton' and 'cyclic', got {self.ridge!r} "
+                "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
+            )
+        for value in self.ridges():
+            check_real("ridge", value, low=0.0, open_low=True)
+
+    def ridges(self) -> tuple[float, ...]:
+        """Ridges that are raced; empty where the regularization of the objective is the ridge."""
+        if isinstance(self.ridge, str):
+            return RIDGES if self.mode == "newton" else ()
+        values = np.atleast_1d(np.asarray(self.ridge, dtype=np.float64))
+        if values.ndim != 1 or values.size == 0:
+            raise ValueError(f"`ridge` must be a number or some numbers, got {self.ridge!r}.")
+        return tuple(values.tolist())
+
+    @property
+    def averages(self) -> bool:
+        """Whether averaged coefficients make sense: for plain gradient steps only."""
+        return self.mode == "faithful"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of features and coefficients."""
+        return np.dtype(np.float32 if self.precision == "single" else np.float64)
+
+    @property
+    def options(self) -> FeatureOptions:
+        """How features are drawn."""
+        return FeatureOptions(bool(self.paired), self.design)
+
+    def plan(
+        self,
+        batch_size: int,
+        n_passes: int = 1,
+        n_rows: int | None = None,
+        n_outputs: int = 1,
+    ) -> Plan:
+        """Sizes of a run.
+
+        In faithful mode a step is a batch of the estimator. The other modes fit a block to the
+        rows of a step and need at least as many rows as features for it; smaller batches are
+        collected.
+
+        Parameters
+        ----------
+        batch_size, n_passes : int
+            Of the estimator.
+        n_rows : int or None, default=None
+            Rows of ``fit``; None for a stream.
+        n_outputs : int, default=1
+            Components of f.
+        """
+        m = self._block_size(n_rows, n_outputs)
+        if self.mode == "faithful":
+            return Plan(m, batch_size, n_passes)
+        # A block visited again carries the noise of its earlier batches along.
+        times = 8 if self.mode == "cyclic" else 4 if n_outputs > 1 else 2 if m < _LARGEST else 1
+        rows = max(batch_size, times * m)
+        steps = 1 if n_rows is None else max(1, round(n_rows / rows))
+        return Plan(m, rows, max(n_passes, -(-self.min_steps // steps)))
+
+    def _block_size(self, n_rows: int | None, n_outputs: int) -> int:
+        """Features of a block: for so many rows, if that is left to choose."""
+        if not isinstance(self.block_size, str):
+            return int(self.block_size)
+        if n_rows is None:
+            return _ROWS_UNKNOWN_BLOCK
+        # Several outputs share the features, so that larger blocks pay sooner.
+        wanted, smallest = (
+            (n_rows / 50.0, 2 * _SMALLEST) if n_outputs > 1 else (n_rows / 200.0, _SMALLEST)
+        )
+        if n_outputs == 1 and n_rows >= 100 * _LARGEST:
+            return _LARGEST
+        return int(min(max(2 ** int(np.log2(max(wanted, 1.0))), smallest), _LARGEST))
+
+    def sized(self, n_rows: int | None, n_outputs: int) -> RandomFeatures:
+        """See :class:`Expansion`: with the block size as a number."""
+        block_size = self._block_size(n_rows, n_outputs)
+        return RandomFeatures(**{**self.get_params(deep=False), "block_size": block_size})
+
+    def start(
+        self,
+        kernel: Kernel,
+        n_features: int,
+        n_outputs: int,
+        dtype: DTypeLike = np.float64,
+        averaging: float | None = None,
+    ) -> FeatureExpansion:
+        """See :class:`Expansion`; ``dtype`` is not used, ``precision`` says it.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no random features, or not of this design.
+        """
+        from mercer.expansions.feature_expansion import FeatureExpansion
+
+        return FeatureExpansion(kernel, self, n_features, n_outputs, averaging)

@@ -1,0 +1,262 @@
+"""What all learners share: settings, history, divergence, state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DivergenceError
+from mercer.history import History
+from mercer.objectives import Batch, Objective
+from mercer.planning import AutomaticStep, FirstRows
+
+__all__ = ["Array", "Learner", "StepSize"]
+
+Array = NDArray[np.float64]
+StepSize = Callable[[int], float]
+
+# A loss this many times larger than the first one means that the step size is unstable.
+DIVERGED = 1e12
+
+
+class Learner(ABC):
+    """State of one run of the loop.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    function : KernelExpansion or FeatureExpansion
+        What is learned.
+    step_size : callable or AutomaticStep
+        Step number (1, 2, ...) to step size.
+    regularization : float
+        Ridge parameter; every step multiplies the function by 1 - step size * regularization.
+    batch_size : int
+        Rows per step.
+    automatic : AutomaticStep
+        The automatic choice, for reference even when ``step_size`` is another.
+    """
+
+    function: Any
+    objective: Objective
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: Any,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        self.function = function
+        self.objective = objective
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.automatic = automatic
+        self.history = History()
+        self.n_samples = 0
+        self.first = FirstRows()
+        self._warned = False
+
+    def tune(
+        self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
+    ) -> None:
+        """Go on with other settings, for example after ``set_params`` on a running stream."""
+        self.step_size, self.regularization, self.batch_size = step_size, regularization, batch_size
+
+    # -- learning -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """Learn rows in order, ``batch_size`` at a time; each batch is one step.
+
+        If a step fails, all of this call are undone.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Inputs.
+        targets : ndarray of shape (n, target_width)
+            Targets as the loss encodes them.
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+
+        Raises
+        ------
+        DivergenceError
+            If predictions or slopes overflow, or the loss explodes.
+        """
+
+    @abstractmethod
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """Learn all rows in each of the given orders. A step that fails leaves a broken function.
+
+        Parameters
+        ----------
+        X, targets, weights
+            As in :meth:`learn`.
+        orders : iterable of ndarray of shape (n,)
+            Order of the rows in each pass; asked for when its pass begins.
+        report : callable
+            Told the number of rows learned since it was last called, every few thousand; a true
+            result stops.
+        """
+
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """Learn one row: :meth:`learn` without its fixed costs.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_features,)
+            Input, finite, float64 or float32.
+        target : ndarray of shape (target_width,)
+            Target as the loss encodes it.
+        weight : float
+            Weight of the row.
+        """
+        self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
+
+    def evaluate(self, X: Any) -> Array:
+        """Values of what was learned, shape (n, n_outputs).
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+        """
+        values: Array = self.function.evaluate(X)
+        return values
+
+    def current_function(self) -> Any:
+        """Return the function, with all rows learned so far in it."""
+        return self.function
+
+    def n_passes(self, n_passes: int, n_rows: int) -> int:
+        """Return how often to visit the ``n_rows`` rows of ``fit``, at least ``n_passes`` times."""
+        return n_passes
+
+    def compiled(self, dtype: np.dtype[Any]) -> Any:
+        """Compiled kernel and loss, or None if a part has no compiled form."""
+        return None
+
+    def forget_compiled(self) -> None:  # noqa: B027
+        """Drop addresses of compiled parts, after the loss or the outputs changed."""
+
+    def map_outputs(self, mixing: Array, objective: Objective) -> None:
+        """Replace the outputs f by f @ ``mixing`` and go on with another objective.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Column j tells how the new output j is made of the old ones.
+        objective : Objective
+            For the new outputs.
+        """
+        self.function.map_outputs(mixing)
+        self.objective = objective
+        self.forget_compiled()
+
+    # -- things that must not pass in silence ---------------------------------------------------
+
+    def check_steps(self, step_sizes: Array, first: int) -> None:
+        """Check step sizes before the first of them is made.
+
+        Raises
+        ------
+        ValueError
+            If one is not positive and finite, or would flip the sign of the function.
+        """
+        wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise ValueError(
+                f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
+                f"{first + at}. Check the schedule."
+            )
+        product = float(step_sizes.max()) * self.regularization
+        if product >= 1.0:
+            raise ValueError(
+                f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "
+                f"{self.regularization:g} = {product:g}. The factor 1 - step_size * "
+                "regularization would flip the sign of every coefficient. Use a step size below "
+                f"{1.0 / self.regularization:.3g}."
+            )
+
+    def curvature(self) -> float:
+        """Curvature of the objective, or what the first slopes say where it has no bound."""
+        if self.objective.curvature is not None or self.objective.lipschitz is not None:
+            return self.automatic.curvature
+        # At the optimum of a Poisson loss the curvature is the target, and so is -slope at f = 0.
+        return max(self.automatic.curvature, 2.0 * self.first.slope)
+
+    def safe_step(self) -> float:
+        """Step size to recommend to somebody whose run diverged."""
+        return float(self.automatic.of_batch(self.batch_size))
+
+    def diverged(self, step_size: float, row: int = 0, why: str = "") -> DivergenceError:
+        """Error of a run that diverged in the batch that begins at ``row`` of this call."""
+        safe = min(self.safe_step(), step_size / 4.0)
+        return DivergenceError(
+            f"Learning diverged after {self.n_samples + row} rows with step size {step_size:.3g}: "
+            f"predictions are no longer finite or the loss exploded.{why} Try a step size of about "
+            f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much; "
+            "standardise the columns (and the target of a regression), or use a loss with bounded "
+            "slopes such as 'huber'."
+        )
+
+    def largest_loss(self, X: Any, targets: Array, weights: Array) -> float:
+        """Loss beyond which the run has diverged."""
+        # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
+        batch = Batch(X[:0], targets, weights)
+        _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
+        largest = max(abs(self.first.loss), float(np.abs(losses).max()))
+        return DIVERGED * largest if largest > 0.0 else np.finfo(np.float64).max
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that learning changes, copied; for :meth:`restore`."""
+        numbers = {
+            "n_samples": self.n_samples,
+            "first": [self.first.n_rows, self.first.squares, self.first.loss],
+            "warned": self._warned,
+        }
+        return {
+            "numbers": numbers,
+            "objective": self.objective.state(),
+            "function": self.function.snapshot(),
+            "history": self.history.snapshot(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If numbers or arrays are out of their range or do not fit together.
+        """
+        numbers = state["numbers"]
+        self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
+        n_rows, squares, loss = numbers["first"]
+        self.first = FirstRows(int(n_rows), float(squares), float(loss))
+        if min(self.n_samples, self.first.n_rows, self.first.squares) < 0:
+            raise ValueError("The numbers of the learner are out of their range.")
+        self.objective.set_state(state["objective"])
+        self.function.restore(state["function"])
+        self.history.restore(state["history"])
+        self.forget_compiled()

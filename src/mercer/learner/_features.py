@@ -1,0 +1,420 @@
+"""The loop on random features (DSG, Algorithms 1 and 2).
+
+What a step adds is a block of features, and its values at all rows still to come are added at
+once: every block is drawn once for all rows of a call ("right-looking"). A stream, whose later
+rows are not known, evaluates the old blocks on the rows of each call instead ("left-looking"). Both
+give the same coefficients up to rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.expansions.feature_expansion import FeatureExpansion, Mark, Update
+from mercer.features._base import Prepared
+from mercer.learner._base import Array, Learner, StepSize
+from mercer.objectives import Batch, Objective
+from mercer.planning import AutomaticStep, FeatureSteps
+
+__all__ = ["FeatureLearner"]
+
+# Predictions this many times larger than any target or 1 mean that the run has diverged.
+_EXPLODED = 1e3
+# Steps over which the losses of the candidates are averaged.
+_MEMORY = 50.0
+_REPORT = 8192  # rows between two reports of progress
+# Rows held out to choose the ridge on, if a twentieth of all is not between these.
+_HELD_OUT = 500, 5000
+_FEW_ROWS = 50
+
+
+class _Waiting(NamedTuple):
+    """Rows too few for a step, with the function's values there."""
+
+    X: NDArray[np.floating]
+    targets: Array
+    weights: Array
+    values: Array
+
+    def join(self, X: Any, targets: Array, weights: Array, values: Array) -> _Waiting:
+        new: Any = zip(self, (X, targets, weights, values), strict=True)
+        return _Waiting(*(np.concatenate(pair) for pair in new))
+
+    def cut(self, first: int, last: int | None = None) -> _Waiting:
+        arrays: Any = (array[first:last] for array in self)
+        return _Waiting(*arrays)
+
+
+class FeatureLearner(Learner):
+    """The loop on random features; see :class:`Learner` for its parameters.
+
+    Rows wait until there are enough for a step. Until then they count through a provisional
+    step on them, which is undone when more rows come.
+    """
+
+    function: FeatureExpansion
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: FeatureExpansion,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
+        self._waiting: _Waiting | None = None
+        self._before_provisional: tuple[Mark, list[dict[str, Any]]] | None = None
+        self.race = np.zeros(function.n_candidates)
+
+    # -- one objective for each candidate, because objectives may have scalars of their own --------
+
+    @property
+    def objective(self) -> Objective:
+        """Objective of the best candidate."""
+        return self._objectives[self.function.best]
+
+    @objective.setter
+    def objective(self, objective: Objective) -> None:
+        n = self.function.n_candidates
+        self._objectives = [copy.deepcopy(objective) for _ in range(n)]
+
+    # -- step sizes -----------------------------------------------------------------------------
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of a step."""
+        n_outputs = self.function.n_outputs
+        return self.function.expansion.plan(self.batch_size, n_outputs=n_outputs).rows_per_step
+
+    def _steps(self, n_rows: int | None = None) -> FeatureSteps:
+        return FeatureSteps(
+            self.automatic,
+            self.curvature(),
+            self.function.expansion.mode,
+            self.regularization,
+            self.rows_per_step if n_rows is None else n_rows,
+            self.function.block_size,
+            self.objective.lipschitz is None,
+        )
+
+    def safe_step(self) -> float:
+        """See :class:`Learner`."""
+        return self._steps().largest()
+
+    def _step_size(self, n_steps: int | None, n_rows: int, whole: bool) -> float:
+        """Size of the next step; ``n_steps`` in all if that is known, ``whole``: of all rows."""
+        t = self.function.n_steps + 1
+        if isinstance(self.step_size, AutomaticStep):
+            size = self._steps(n_rows)(t, n_steps, whole)
+        else:
+            size = float(self.step_size(t))
+        self.check_steps(np.array([size]), t)
+        if t == 1:
+            self._steps().check(size)
+        return size
+
+    def n_passes(self, n_passes: int, n_rows: int) -> int:
+        """See :class:`Learner`."""
+        f = self.function
+        return f.expansion.plan(self.batch_size, n_passes, n_rows, f.n_outputs).n_passes
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`Learner`."""
+        if X.shape[0] == 0:
+            return
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        self._undo_provisional()
+        state = self._state()
+        try:
+            self._learn(np.asarray(dense, dtype=self.function.dtype), targets, weights)
+        except BaseException:
+            self._go_back(state)
+            raise
+        self.n_samples += X.shape[0]
+
+    def _learn(self, X: NDArray[np.floating], targets: Array, weights: Array) -> None:
+        f = self.function
+        self.first.look(self.objective, f.n_outputs, targets, weights)
+        prepared = f.prepare(X)
+        values = f.current(prepared)
+        waiting = _Waiting(X, targets, weights, values)
+        if self._waiting is not None:
+            waiting = self._waiting.join(*waiting)
+            prepared = f.prepare(waiting.X)
+        n, rows_per_step, done = len(waiting.X), self.rows_per_step, 0
+        collect = f.expansion.mode != "faithful"
+        while n - done >= (rows_per_step if collect else 1):
+            stop = min(done + rows_per_step, n)
+            batch = waiting.cut(done, stop)
+            share = self._share(stop - done) if done else 1.0
+            update = self._step(batch, _rows(prepared, done, stop), None, share=share)
+            f.apply(update, _rows(prepared, stop, n), waiting.values[stop:])
+            done = stop
+        self._waiting = waiting.cut(done) if done < n else None
+
+    def _share(self, n_rows: int) -> float:
+        """Part of a step for the last batch of a call: its missing rows count as zeros."""
+        if self.function.expansion.mode != "faithful" or isinstance(self.step_size, AutomaticStep):
+            return 1.0
+        return min(1.0, n_rows / self.rows_per_step)
+
+    def _step(
+        self,
+        batch: _Waiting,
+        prepared: Prepared,
+        n_steps: int | None,
+        *,
+        whole: bool = False,
+        fresh: bool = True,
+        share: float = 1.0,
+        provisional: bool = False,
+    ) -> Update:
+        """Make a step: ``share`` of one and not noted anywhere if it is provisional."""
+        f = self.function
+        n_rows = len(batch.X)
+        step_size = share * self._step_size(n_steps, n_rows, whole)
+        rows = Batch(batch.X, batch.targets, batch.weights)
+        parts = np.split(batch.values, f.n_candidates, axis=1)
+        # Sums that overflow are found, and said, below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            results = [o.slopes(v, rows) for o, v in zip(self._objectives, parts, strict=True)]
+            unit = max(1.0, float(np.abs(batch.targets).max(initial=0.0)))
+            sizes = np.array([np.sqrt(np.mean(np.square(v))) for v in parts])
+            sound = np.array([bool(np.isfinite(slopes).all()) for slopes, _ in results])
+            sound &= sizes <= _EXPLODED * unit
+            slopes = np.hstack(
+                [np.where(ok, r[0], 0.0) for r, ok in zip(results, sound, strict=True)]
+            )
+            for o, v in zip(self._objectives, parts, strict=True):
+                o.update(v, rows, step_size)
+            update = f.step(
+                prepared,
+                slopes,
+                step_size,
+                self.regularization,
+                batch.weights,
+                self.curvature(),
+            )
+        if not (sound.any() and np.isfinite(update.coefficients).all()):
+            why = f" The root mean square of f is {sizes.min():.3g}. {self._steps().limit()}"
+            raise self.diverged(step_size, 0, why)
+        # A ridge that is too small for the step may ruin its candidate, and no other.
+        losses = np.array([float(r[1].sum()) for r in results])
+        losses[~sound] = np.inf
+        if provisional:
+            return update
+        if fresh and f.n_candidates > 1:
+            means, share = losses / n_rows, 1.0 / _MEMORY if self.race.any() else 1.0
+            self.race = (1.0 - share) * self.race + share * means
+            f.best = int(np.argmin(self.race))
+        self.history.add(
+            np.array([n_rows]),
+            np.array([losses[f.best]]),
+            np.array([f.size]),
+            np.zeros(1),
+            np.array([step_size]),
+        )
+        return update
+
+    # -- rows that can be visited again -----------------------------------------------------------
+
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """See :class:`Learner`."""
+        f = self.function
+        dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=f.dtype)
+        self.first.look(self.objective, f.n_outputs, targets, weights)
+        orders = list(orders)
+        held = self._held_out(len(dense), len(orders))
+        passes = [order[~held[order]] for order in orders]
+        cuts = [self._cut(order.size) for order in passes]
+        n_steps = sum(len(cut) - 1 for cut in cuts)
+        values = np.zeros((len(dense), f.n_candidates * f.n_outputs))
+        held_points, held_values = f.prepare(dense[held]), values[held]
+        unreported, stopped = 0, False
+        for number, (order, cut) in enumerate(zip(passes, cuts, strict=True)):
+            last = number == len(passes) - 1
+            points = f.prepare(dense[order])
+            rows = _Waiting(dense[order], targets[order], weights[order], values[order])
+            for start, stop in pairwise(cut):
+                update = self._step(
+                    rows.cut(start, stop),
+                    _rows(points, start, stop),
+                    n_steps,
+                    whole=len(cut) == 2,
+                    fresh=number == 0,
+                    share=self._share(stop - start) if start else 1.0,
+                )
+                self.n_samples += stop - start
+                unreported += stop - start
+                finished = last and stop == order.size
+                if unreported >= _REPORT or finished:
+                    stopped, unreported = report(unreported), 0
+                if stopped:
+                    break
+                # Rows already seen are met again in the next pass.
+                first = stop if last else 0
+                f.apply(update, _rows(points, first, order.size), rows.values[first:])
+                f.apply(update, held_points, held_values)
+            if stopped:
+                break
+            values[order] = rows.values
+        if held.any() and not stopped:
+            self._judge(_Waiting(dense[held], targets[held], weights[held], held_values))
+        self._keep_best()
+
+    def _held_out(self, n: int, n_passes: int) -> NDArray[np.bool_]:
+        """Rows to choose the ridge on: in one pass every batch is new, so none is needed."""
+        held = np.zeros(n, dtype=np.bool_)
+        if self.function.n_candidates > 1 and n_passes > 1 and n >= _FEW_ROWS:
+            size = min(max(_HELD_OUT[0], n // 20), _HELD_OUT[1], n // 5)
+            held[np.random.default_rng(n).permutation(n)[:size]] = True
+        return held
+
+    def _cut(self, n: int) -> list[int]:
+        """Where the batches of a pass begin, and its end."""
+        size = self.rows_per_step
+        starts = list(range(0, n, size))
+        if self.function.expansion.mode != "faithful" and len(starts) > 1 and n - starts[-1] < size:
+            # A block fitted to few rows is worse than a batch that is somewhat larger.
+            starts = [n * i // (len(starts) - 1) for i in range(len(starts) - 1)]
+        return [*starts, n]
+
+    def _judge(self, held: _Waiting) -> None:
+        """Choose the best candidate on rows held out."""
+        parts = np.split(held.values, self.function.n_candidates, axis=1)
+        rows = Batch(held.X, held.targets, held.weights)
+        losses = [
+            float(objective.slopes(part, rows)[1] @ held.weights)
+            for objective, part in zip(self._objectives, parts, strict=True)
+        ]
+        self.race = np.array(losses)
+        self.function.best = int(np.argmin(losses))
+
+    def _keep_best(self) -> None:
+        best = self.function.best
+        self.function.keep(best)
+        self._objectives = self._objectives[best : best + 1]
+        self.race = np.zeros(1)
+
+    # -- rows that wait ---------------------------------------------------------------------------
+
+    def current_function(self) -> FeatureExpansion:
+        """See :class:`Learner`."""
+        self._provisional()
+        return self.function
+
+    def evaluate(self, X: Any) -> Array:
+        """See :class:`Learner`."""
+        return self.current_function().evaluate(X)
+
+    def _provisional(self) -> None:
+        """Make a step on the rows that wait, to be undone when more rows come."""
+        waiting = self._waiting
+        if waiting is None or self._before_provisional is not None:
+            return
+        # Not every row that comes changes the step, or single rows would cost a step each.
+        n = len(waiting.X)
+        grain = max(1, 1 << max(0, n.bit_length() - 4))
+        rows = waiting.cut(0, n - n % grain)
+        n_steps = self.function.n_steps
+        share = max(len(rows.X) / self.rows_per_step, 1.0 / (1.0 + n_steps))
+        before = self.function.mark(), [o.state() for o in self._objectives]
+        self._step(rows, self.function.prepare(rows.X), None, share=share, provisional=True)
+        self._before_provisional = before
+
+    def _undo_provisional(self) -> None:
+        if self._before_provisional is not None:
+            mark, states = self._before_provisional
+            self.function.back(mark)
+            for objective, state in zip(self._objectives, states, strict=True):
+                objective.set_state(state)
+            self._before_provisional = None
+
+    def map_outputs(self, mixing: Array, objective: Objective) -> None:
+        """See :class:`Learner`."""
+        self._undo_provisional()
+        super().map_outputs(mixing, objective)
+        if self._waiting is not None:
+            whole = np.kron(np.eye(self.function.n_candidates), mixing)
+            self._waiting = self._waiting._replace(values=self._waiting.values @ whole)
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[Any, ...]:
+        """Everything that :meth:`learn` changes, sharing arrays that are never changed in place."""
+        return (
+            self.function.mark(),
+            self.function.best,
+            self.race,
+            self._waiting,
+            copy.copy(self.first),
+            [o.state() for o in self._objectives],
+            self.history.snapshot(),
+        )
+
+    def _go_back(self, state: tuple[Any, ...]) -> None:
+        mark, self.function.best, self.race, self._waiting, self.first, scalars, history = state
+        self.function.back(mark)
+        for objective, numbers in zip(self._objectives, scalars, strict=True):
+            objective.set_state(numbers)
+        self.history.restore(history)
+
+    def snapshot(self) -> dict[str, Any]:
+        """See :class:`Learner`."""
+        self._undo_provisional()
+        waiting = None if self._waiting is None else self._waiting._asdict()
+        return {
+            **super().snapshot(),
+            "race": self.race.copy(),
+            "objectives": {str(i): o.state() for i, o in enumerate(self._objectives)},
+            "waiting": waiting,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`Learner`."""
+        self._before_provisional = None
+        super().restore(state)
+        f, n = self.function, self.function.n_candidates
+        race, objectives, waiting = state["race"], state["objectives"], state["waiting"]
+        if race.shape != (n,) or race.dtype != np.float64 or len(objectives) != n:
+            raise ValueError("The candidates of the learner do not fit together.")
+        self.race = race.copy()
+        self._objectives = [copy.deepcopy(self._objectives[0]) for _ in range(n)]
+        for i, objective in enumerate(self._objectives):
+            objective.set_state(objectives[str(i)])
+        self._waiting = None
+        if waiting is not None:
+            rows = _Waiting(**waiting)
+            size = len(rows.X)
+            if (
+                rows.X.shape != (size, f.n_features)
+                or rows.X.dtype != f.dtype
+                or rows.targets.ndim != 2
+                or rows.values.shape != (size, n * f.n_outputs)
+                or rows.weights.shape != (size,)
+                or len(rows.targets) != size
+                or not all(a.dtype == np.float64 for a in rows[1:])
+            ):
+                raise ValueError("The rows that wait for a step do not fit together.")
+            self._waiting = rows
+
+
+def _rows(prepared: Prepared, first: int, last: int) -> Prepared:
+    return tuple(array[first:last] for array in prepared)

@@ -1,0 +1,58 @@
+"""Gaussian processes in closed form, and the paper's updates one coefficient at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def posterior(K, K_test, k_test, y, noise):
+    """DSG, eq. (9): mean, covariance of f at the test points; ``noise`` a number or one per row.
+
+    ``K`` between the rows (n, n), ``K_test`` of test points with rows (q, n), ``k_test`` between
+    test points (q, q).
+    """
+    inverse = np.linalg.inv(K + noise * np.eye(len(K)))
+    return K_test @ inverse @ y, k_test - K_test @ inverse @ K_test.T
+
+
+def log_marginal_likelihood(K, y, noise):
+    """log N(y | 0, K + noise I), the columns of ``y`` being independent."""
+    C = K + noise * np.eye(len(K))
+    y = y.reshape(len(K), -1)
+    quadratic = np.trace(y.T @ np.linalg.inv(C) @ y)
+    _, log_det = np.linalg.slogdet(2.0 * np.pi * C)
+    return -0.5 * quadratic - 0.5 * y.shape[1] * log_det
+
+
+def ridge_descent(features, y, batches, step_sizes, regularization):
+    """DSG, Algorithm 1 for the square loss, left-looking: coefficients of every iterate.
+
+    ``features[t]`` are block t on all rows (n, m); returns a list over iterates of arrays (t, m).
+    """
+    alphas, iterates = [], []
+    for t, (rows, gamma) in enumerate(zip(batches, step_sizes, strict=True)):
+        f = sum((features[i][rows] @ alphas[i] for i in range(t)), np.zeros(len(rows)))
+        new = -gamma * features[t][rows].T @ (f - y[rows]) / len(rows)
+        alphas = [(1.0 - gamma * regularization) * a for a in alphas] + [new]
+        iterates.append(np.array(alphas))
+    return iterates
+
+
+def operator_descent(left, right, rows, step_sizes, regularization):
+    """Scalar update of DSG, Section 4, route 1: one row and one feature a side in each step.
+
+    ``left[i]`` and ``right[j]`` are φ_i and φ'_j on all rows (n,); returns the θ of every iterate.
+    """
+    theta, iterates = {}, []
+    for t, (x, gamma) in enumerate(zip(rows, step_sizes, strict=True)):
+        new = {}
+        for i in range(t):
+            explained = sum(theta[i, j] * right[j][x] for j in range(i, t))
+            new[i, t] = -gamma * explained * right[t][x]
+        new[t, t] = gamma * left[t][x] * right[t][x]
+        theta = {ij: (1.0 - gamma * regularization) * v for ij, v in theta.items()} | new
+        matrix = np.zeros((len(rows), len(rows)))
+        for (i, j), value in theta.items():
+            matrix[i, j] = value
+        iterates.append(matrix)
+    return iterates

@@ -1,0 +1,418 @@
+"""Random features as an expansion: against dense algebra, in any order, and as an estimator."""
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_moons
+
+import oracles_features
+from mercer import KernelClassifier, KernelRegressor, _threads, kernels, load_model, losses
+from mercer.exceptions import DivergenceError
+from mercer.expansions import RandomFeatures, as_expansion
+from mercer.features import FeatureOptions
+from mercer.kernels import Gaussian
+from mercer.losses import Loss
+
+RNG = np.random.default_rng(0)
+N, D, M, B = 240, 3, 16, 32
+X = RNG.normal(size=(N, D))
+TARGETS = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.normal(size=N)
+LABELS = (X[:, 0] * X[:, 1] > 0.0).astype(int)
+KERNEL = Gaussian(1.3)
+PLAIN = FeatureOptions(True, "iid")
+LOSSES = [
+    cls()
+    for cls in vars(losses).values()
+    if isinstance(cls, type) and issubclass(cls, Loss) and cls.row is not None
+]
+MODES = [
+    RandomFeatures(M, mode="newton", ridge=1e-2),
+    RandomFeatures(M, mode="newton"),
+    RandomFeatures(M, mode="faithful"),
+    RandomFeatures(M // 4, mode="cyclic", max_blocks=3),
+    RandomFeatures(M // 4, mode="cyclic", max_blocks=4, growth="block"),
+    RandomFeatures(M // 4, mode="cyclic", max_blocks=4, growth="doubling"),
+    RandomFeatures(M // 4, mode="cyclic", max_blocks=3, ridge=[1e-3, 1e-2]),
+]
+
+
+def double(expansion, **params):
+    chosen = {"precision": "double", "design": "iid", "min_steps": 0, **params}
+    return clone(expansion).set_params(**chosen)
+
+
+def regressor(expansion, **params):
+    chosen = {"kernel": KERNEL, "step_size": 0.7, "batch_size": B, "average": None, **params}
+    return KernelRegressor(expansion=expansion, **chosen)
+
+
+def blocks_of(n_blocks, seed=0):
+    return oracles_features.features_of_blocks(KERNEL, X, n_blocks, M, seed, PLAIN)
+
+
+def square_slopes(rows, F):
+    return F - TARGETS[rows, np.newaxis]
+
+
+def batches_in_order(n=N, size=B):
+    return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+# -- against stored features ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regularization", [0.0, 0.3])
+def test_faithful_steps_are_the_recursion_on_stored_features(regularization):
+    model = regressor(double(MODES[2]), regularization=regularization).partial_fit(X, TARGETS)
+    batches = batches_in_order()
+    steps = [0.7] * 7 + [0.7 * 16 / 32]  # the last batch is half a batch
+    expected = oracles_features.faithful(
+        blocks_of(8), batches, square_slopes, steps, regularization
+    )[-1]
+    assert model.model_order_ == 8 * M
+    np.testing.assert_allclose(model.coefficients_, np.vstack(expected), rtol=1e-9, atol=1e-12)
+    Z = np.hstack(blocks_of(8))
+    np.testing.assert_allclose(model.random_features(X), Z, atol=1e-12)
+    np.testing.assert_allclose(model.predict(X), Z @ model.coefficients_[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 3.0])
+def test_averages_in_closed_form_are_the_averages_of_the_iterates(exponent):
+    average = {0.0: "polyak", 3.0: "suffix"}[exponent]
+    model = regressor(double(MODES[2]), regularization=0.3, average=average)
+    model.partial_fit(X, TARGETS)
+    steps = [0.7] * 7 + [0.35]
+    iterates = oracles_features.faithful(
+        blocks_of(8), batches_in_order(), square_slopes, steps, 0.3
+    )
+    weights = np.arange(1.0, 9.0) ** exponent
+    padded = np.array([np.vstack([*i, np.zeros(((8 - len(i)) * M, 1))]) for i in iterates])
+    expected = np.tensordot(weights / weights.sum(), padded, axes=1)
+    np.testing.assert_allclose(model.coefficients_, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_shrinking_far_below_one_loses_nothing():
+    strong = regressor(double(MODES[2]), step_size=1.0, regularization=0.9)
+    model = strong.set_params(average="suffix").partial_fit(X, TARGETS)  # 0.1**8 < 1e-6
+    iterates = oracles_features.faithful(
+        blocks_of(8), batches_in_order(), square_slopes, [1.0] * 7 + [0.5], 0.9
+    )
+    weights = np.arange(1.0, 9.0) ** 3
+    padded = [np.vstack([*i, np.zeros(((8 - len(i)) * M, 1))]) for i in iterates]
+    expected = np.tensordot(weights / weights.sum(), np.array(padded), axes=1)
+    np.testing.assert_allclose(model.coefficients_, expected, rtol=1e-8, atol=1e-13)
+
+
+@pytest.mark.parametrize("regularization", [0.0, 0.3])
+def test_newton_steps_are_the_recursion_on_stored_features(regularization):
+    model = regressor(double(MODES[0]), regularization=regularization)
+    model.partial_fit(X[:224], TARGETS[:224])
+    expected = oracles_features.newton(
+        blocks_of(7), batches_in_order(224), square_slopes, [0.7] * 7, regularization, 1e-2
+    )
+    np.testing.assert_allclose(model.coefficients_, np.vstack(expected), rtol=1e-8, atol=1e-11)
+
+
+def test_raced_ridges_are_those_learned_alone():
+    raced = regressor(double(MODES[1])).partial_fit(X[:224], TARGETS[:224])
+    function = raced.learner_.function
+    alone = regressor(double(MODES[1], ridge=function.ridges[function.best]))
+    alone.partial_fit(X[:224], TARGETS[:224])
+    np.testing.assert_allclose(raced.coefficients_, alone.coefficients_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_cyclic_steps_on_all_rows_reach_the_minimiser_over_the_features(loss):
+    expansion = double(MODES[3], max_blocks=3, block_size=M)
+    nu = 1e-2
+    model = regressor(
+        expansion, loss=loss, step_size=1.0, batch_size=N, regularization=nu, n_passes=400
+    )
+    model.fit(X, TARGETS)
+    assert model.model_order_ == 3 * M
+    Z = np.hstack(blocks_of(3)) / np.sqrt(3.0)  # so that Z Z' is an average over blocks
+    if loss == "squared":
+        b = oracles_features.ridge_solution(Z, TARGETS[:, np.newaxis], nu)
+        np.testing.assert_allclose(model.predict(X), (Z @ b)[:, 0], atol=1e-8)
+    b = model.coefficients_ * np.sqrt(3.0)
+    F = Z @ b
+    slopes = model.loss_.derivative(TARGETS[:, np.newaxis], F)
+    np.testing.assert_allclose(Z.T @ slopes / N + nu * b, 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("growth", "visited"),
+    [
+        ("fixed", [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]),
+        ("block", [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]),
+        ("doubling", [0, 0, 0, 1, 0, 1, 0, 1, 2, 3]),
+    ],
+)
+def test_blocks_are_visited_in_turns(growth, visited):
+    model = regressor(double(MODES[3], max_blocks=4, growth=growth))
+    seen, before = [], None
+    for rows in [np.arange(B)] * 10:
+        model.partial_fit(X[rows], TARGETS[rows])
+        after = model.coefficients_.reshape(-1, M // 4)
+        old = np.zeros_like(after)
+        if before is not None:
+            old[: len(before)] = before
+        seen.append(int(np.flatnonzero(np.any(after != old, axis=1))[0]))
+        before = after
+    assert seen == visited
+
+
+# -- order of the work does not matter -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [MODES[0], MODES[1], MODES[2], MODES[3]], ids=repr)
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_right_looking_and_left_looking_give_the_same_coefficients(mode, precision):
+    expansion = double(mode, precision=precision)
+    fitted = regressor(expansion, shuffle=False, regularization=0.01).fit(X[:224], TARGETS[:224])
+    stream = regressor(expansion, regularization=0.01)
+    for rows in batches_in_order(224):
+        stream.partial_fit(X[rows], TARGETS[rows])
+    tolerance = 1e-10 if precision == "double" else 2e-5
+    scale = np.abs(fitted.predict(X)).max()
+    np.testing.assert_allclose(stream.predict(X), fitted.predict(X), atol=tolerance * scale)
+    if precision == "double":
+        np.testing.assert_allclose(
+            stream.coefficients_, fitted.coefficients_, rtol=1e-7, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("mode", MODES, ids=repr)
+def test_a_stream_may_be_cut_anywhere(mode):
+    whole = regressor(double(mode)).partial_fit(X, TARGETS)
+    pieces = regressor(double(mode))
+    size = B if mode.mode == "faithful" else 17
+    for start in range(0, N, size):
+        pieces.partial_fit(X[start : start + size], TARGETS[start : start + size])
+        pieces.predict(X[:2])  # makes a provisional step, which must leave no trace
+    last = 0.5 if mode.mode == "faithful" else 1.0  # a call of its own is a whole step
+    if last == 1.0:
+        np.testing.assert_allclose(pieces.predict(X), whole.predict(X), rtol=1e-8, atol=1e-9)
+    assert pieces.n_samples_seen_ == whole.n_samples_seen_ == N
+
+
+def test_passes_are_the_recursion_with_permuted_rows():
+    model = regressor(double(MODES[0]), n_passes=3, shuffle=True, random_state=5)
+    model.fit(X[:224], TARGETS[:224])
+    generator = np.random.RandomState(5)
+    orders = [generator.permutation(224) for _ in range(3)]
+    batches = [order[i : i + B] for order in orders for i in range(0, 224, B)]
+    expected = oracles_features.newton(
+        blocks_of(21), batches, square_slopes, [0.7] * 21, 1e-6, 1e-2
+    )
+    np.testing.assert_allclose(model.coefficients_, np.vstack(expected), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=repr)
+def test_threads_and_cache_do_not_change_a_bit(mode, monkeypatch):
+    def coefficients(n_threads, cache_bytes):
+        monkeypatch.setattr(_threads, "n_workers", lambda: n_threads)
+        expansion = clone(mode).set_params(cache_bytes=cache_bytes)
+        model = regressor(expansion, step_size=0.2, batch_size=64, random_state=0)
+        return model.fit(np.tile(X, (40, 1)), np.tile(TARGETS, 40)).coefficients_
+
+    one = coefficients(1, 2**28)
+    assert np.array_equal(one, coefficients(3, 2**28))
+    assert np.array_equal(one, coefficients(2, 0))
+
+
+FRESH = """
+import sys
+import numpy as np
+from mercer import KernelRegressor
+from mercer.expansions import RandomFeatures
+from mercer.kernels import Gaussian
+X = np.random.default_rng(0).normal(size=(240, 3))
+model = KernelRegressor(kernel=Gaussian(1.3), expansion=RandomFeatures(16), random_state=0)
+sys.stdout.write(model.fit(X, X[:, 0]).coefficients_.tobytes().hex())
+"""
+
+
+def test_another_process_learns_the_same_model():
+    here = KernelRegressor(kernel=KERNEL, expansion=RandomFeatures(16), random_state=0)
+    rows = np.random.default_rng(0).normal(size=(240, 3))
+    here.fit(rows, rows[:, 0])
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+    assert done.stdout == here.coefficients_.tobytes().hex()
+
+
+# -- state -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES, ids=repr)
+@pytest.mark.parametrize("n_first", [10, 128, 137])
+def test_a_saved_model_goes_on_bit_for_bit(mode, n_first, tmp_path):
+    model = regressor(mode, average="suffix").partial_fit(X[:n_first], TARGETS[:n_first])
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    for rows in (np.arange(n_first, n_first + 20), np.arange(n_first + 20, 240)):
+        for each in (model, loaded):
+            each.partial_fit(X[rows], TARGETS[rows])
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    assert np.array_equal(loaded.coefficients_, model.coefficients_)
+    assert np.array_equal(loaded.history_.loss, model.history_.loss)
+
+
+def test_a_fitted_model_is_seeds_and_coefficients(tmp_path):
+    wide = np.random.default_rng(0).normal(size=(600, 500))
+    model = KernelRegressor(kernel=Gaussian(30.0), expansion=RandomFeatures(64, min_steps=0))
+    model.fit(wide, wide[:, 0])
+    model.save(tmp_path / "model")
+    blocks = model.model_order_ // 64
+    assert blocks == 4
+    assert (tmp_path / "model").stat().st_size < 10_000 + blocks * 64 * 4
+
+
+@pytest.mark.parametrize("mode", MODES, ids=repr)
+def test_a_call_that_fails_changes_nothing(mode):
+    model = regressor(mode, average="suffix").partial_fit(X[:70], TARGETS[:70])
+    twin = copy.deepcopy(model)
+    bad = X.copy()
+    bad[-1, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(bad, TARGETS)
+    with pytest.raises(DivergenceError, match="stable up to"):
+        model.partial_fit(X, 1e30 * TARGETS + 1e39)
+    for each in (model, twin):
+        each.partial_fit(X, TARGETS)
+    assert np.array_equal(model.coefficients_, twin.coefficients_)
+    assert model.n_samples_seen_ == twin.n_samples_seen_
+
+
+# -- learning --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [MODES[1], MODES[2], MODES[3]], ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_loss_is_learned(loss, mode):
+    if loss.task == "classification":
+        rows, y = make_moons(1000, noise=0.1, random_state=1)
+        model = KernelClassifier(clone(loss), kernel=Gaussian(0.5), expansion=clone(mode))
+        model.set_params(n_passes=3, random_state=0).fit(rows, y)
+        assert model.score(rows, y) > 0.93
+        return
+    rows = np.random.default_rng(3).normal(size=(1000, 2))
+    y = np.exp(np.sin(2.0 * rows[:, 0]) + 0.5)
+    model = KernelRegressor(clone(loss), kernel=Gaussian(0.7), expansion=clone(mode))
+    model.set_params(n_passes=20 if mode.mode == "cyclic" else 3, random_state=0).fit(rows, y)
+    encoded = model.loss_.encode(y, 1)
+    scores = model.learner_.evaluate(rows)
+    constants = [np.full_like(scores, c) for c in np.linspace(-1.0, 4.0, 60)]
+    best_constant = min(model.loss_.value(encoded, c).mean() for c in constants)
+    value = model.loss_.value(encoded, scores).mean()
+    if isinstance(loss, losses.Poisson):  # never comes near 0, whatever is learned
+        perfect = model.loss_.value(encoded, np.log(encoded)).mean()
+        value, best_constant = value - perfect, best_constant - perfect
+    assert value < 0.5 * best_constant
+
+
+def test_defaults_learn_digits_and_few_rows():
+    rows, y = load_digits(return_X_y=True)
+    model = KernelClassifier(expansion="random_features", random_state=0)
+    model.fit(rows[:1300] / 16.0, y[:1300])
+    assert model.score(rows[1300:] / 16.0, y[1300:]) > 0.94
+    few = KernelClassifier(expansion="random_features").partial_fit(X[:40], LABELS[:40])
+    assert few.score(X[:40], LABELS[:40]) > 0.8
+    assert few.predict_one(X[0]) == few.predict(X[:1])[0]
+
+
+def test_rows_one_by_one_are_collected():
+    one = KernelClassifier(kernel=KERNEL, expansion=RandomFeatures(8))
+    one.partial_fit(X[:1], LABELS[:1], classes=[0, 1])
+    for x, label in zip(X[1:], LABELS[1:].tolist(), strict=True):
+        one.learn_one(x, label)
+    assert one.n_samples_seen_ == N
+    assert len(one.history_.n_samples) == N // B
+    assert one.score(X, LABELS) > 0.7
+
+
+def test_classes_may_appear_later():
+    rows, y = load_digits(return_X_y=True)
+    rows = rows / 16.0
+    order = np.argsort(y >= 5, kind="stable")  # five classes first
+    model = KernelClassifier(kernel=Gaussian(2.0), expansion=RandomFeatures(32))
+    for part in np.array_split(order, 20):
+        model.partial_fit(rows[part], y[part])
+    model.partial_fit(rows[::2], y[::2])
+    assert model.classes_.tolist() == list(range(10))
+    assert model.score(rows, y) > 0.85
+
+
+def test_sparse_rows_are_learned_like_dense_ones():
+    from scipy import sparse
+
+    rows = np.where(np.abs(X) > 0.5, X, 0.0)
+    dense = regressor(RandomFeatures(M), random_state=0).fit(rows, TARGETS)
+    thin = regressor(RandomFeatures(M), random_state=0).fit(sparse.csr_matrix(rows), TARGETS)
+    assert np.array_equal(dense.coefficients_, thin.coefficients_)
+    assert np.array_equal(dense.predict(rows), thin.predict(sparse.csr_matrix(rows)))
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"mode": "fast"}, "mode"),
+        ({"block_size": 0}, "block_size"),
+        ({"growth": "doubling"}, "cyclic"),
+        ({"max_blocks": 5}, "cyclic"),
+        ({"mode": "faithful", "ridge": 0.1}, "faithful"),
+        ({"ridge": -1.0}, "ridge"),
+        ({"ridge": []}, "ridge"),
+        ({"ridge": "best"}, "ridge"),
+        ({"design": "random"}, "design"),
+        ({"seed": -1}, "seed"),
+        ({"precision": "half"}, "precision"),
+        ({"cache_bytes": -1}, "cache_bytes"),
+    ],
+)
+def test_wrong_parameters_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        RandomFeatures(**params)
+
+
+def test_kernels_without_features_are_refused_before_the_first_row():
+    model = regressor(RandomFeatures(M), kernel=lambda A, B: A @ B.T)
+    with pytest.raises(ValueError, match="random features"):
+        model.fit(X, TARGETS)
+    assert not hasattr(model, "learner_")
+
+
+def test_steps_beyond_stability_are_refused_with_the_limit():
+    with pytest.raises(ValueError, match="limit of stability"):
+        regressor(MODES[0], step_size=2.5).fit(X, TARGETS)
+    with pytest.raises(ValueError, match="top eigenvalue"):
+        regressor(MODES[2], step_size=1e3).fit(X, TARGETS)
+
+
+def test_a_model_of_features_has_no_dictionary_and_says_so():
+    model = regressor(RandomFeatures(M)).fit(X, TARGETS)
+    with pytest.raises(AttributeError, match="random_features"):
+        _ = model.dictionary_
+    with pytest.raises(AttributeError, match="dictionary"):
+        regressor("komp").fit(X, TARGETS).random_features(X)
+
+
+def test_the_name_chooses_sizes_from_the_number_of_rows():
+    named = as_expansion("random_features")
+    assert named == RandomFeatures("auto")
+    assert named.plan(32, n_rows=500).block_size == 128
+    assert named.plan(32, n_rows=60_000)[:2] == (256, 512)
+    assert named.plan(32, n_rows=62_000, n_outputs=10)[:2] == (1024, 4096)
+    assert named.plan(32, n_rows=1_000, n_outputs=10)[:2] == (256, 1024)
+    assert named.plan(32, n_rows=10**6) == (1024, 1024, 1)
+    assert named.plan(32, 1, 25_600) == (128, 256, 1)
+    assert named.plan(32, 1, 2_560).n_passes == 10
+    assert kernels.Gaussian  # the module is used by name above

@@ -1,8 +1,11 @@
 """Random features as an expansion: against dense algebra, in any order, and as an estimator."""
 
 import copy
+import pickle
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,11 +14,13 @@ from sklearn.datasets import load_digits, make_moons
 
 import oracles_features
 from mercer import KernelClassifier, KernelRegressor, _threads, kernels, load_model, losses
-from mercer.exceptions import DivergenceError
-from mercer.expansions import RandomFeatures, as_expansion
+from mercer.exceptions import ConditioningWarning, DivergenceError
+from mercer.expansions import FeatureExpansion, RandomFeatures, as_expansion
 from mercer.features import FeatureOptions
 from mercer.kernels import Gaussian
+from mercer.learner import FeatureLearner
 from mercer.losses import Loss
+from mercer.planning import AutomaticStep, FeatureSteps
 
 RNG = np.random.default_rng(0)
 N, D, M, B = 240, 3, 16, 32
@@ -289,6 +294,121 @@ def test_a_call_that_fails_changes_nothing(mode):
     assert model.n_samples_seen_ == twin.n_samples_seen_
 
 
+@pytest.mark.parametrize("mode", [MODES[1], MODES[3]], ids=repr)
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_rows_that_wait_are_the_model_s_own(mode, precision):
+    expansion = double(mode, precision=precision)
+    dtype = np.float32 if precision == "single" else np.float64
+    rows, targets, weights = X[:20].astype(dtype), TARGETS[:20].copy(), np.ones(20)
+    model = regressor(expansion).partial_fit(rows, targets, sample_weight=weights)
+    twin = copy.deepcopy(model)
+    for array in (rows, targets, weights):
+        array[:] = 7.0
+    for each in (model, twin):
+        each.partial_fit(X, TARGETS)
+    assert np.array_equal(model.coefficients_, twin.coefficients_)
+
+
+def test_rows_that_wait_do_not_keep_all_rows_of_their_call_alive():
+    model = regressor(MODES[0]).partial_fit(X[:37], TARGETS[:37])
+    waiting = model.learner_._waiting
+    assert len(waiting.X) == 5
+    assert all(array.base is None for array in waiting)
+
+
+def test_copies_and_pickles_hold_no_random_numbers():
+    wide = np.random.default_rng(0).normal(size=(600, 500))
+    expansion = RandomFeatures(64, min_steps=0, design="iid")
+    model = KernelRegressor(kernel=Gaussian(30.0), expansion=expansion).fit(wide, wide[:, 0])
+    assert model.learner_.function._cached_bytes >= 4 * 32 * 500 * 4
+    data = pickle.dumps(model)
+    assert len(data) < 60_000 + model.model_order_ * 4  # most of it the history
+    assert np.array_equal(pickle.loads(data).predict(wide[:9]), model.predict(wide[:9]))
+    assert copy.deepcopy(model).learner_.function._cached_bytes == 0
+
+
+class StopsAt:
+    """Step sizes that fail at one step, as an interrupt would."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __call__(self, t):
+        if t == self.step:
+            raise KeyboardInterrupt
+        return 0.5
+
+
+@pytest.mark.parametrize("mode", [MODES[1], MODES[3]], ids=repr)
+def test_a_prediction_that_is_interrupted_changes_nothing(mode, monkeypatch):
+    model = regressor(mode).partial_fit(X[:70], TARGETS[:70])
+    twin = copy.deepcopy(model)
+    step = FeatureExpansion.step
+
+    def interrupted(*args, **kwargs):
+        step(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FeatureExpansion, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.predict(X)
+    monkeypatch.undo()
+    for each in (model, twin):
+        each.partial_fit(X, TARGETS)
+    assert np.array_equal(model.coefficients_, twin.coefficients_)
+
+
+def test_an_interrupted_fit_leaves_the_model_as_it_was():
+    expansion = double(MODES[1], min_steps=0)
+    model = regressor(expansion, step_size=StopsAt(30), batch_size=64).fit(X, TARGETS)
+    before = model.predict(X)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(np.tile(X, (40, 1)), np.tile(TARGETS, 40))
+    assert np.array_equal(model.predict(X), before)
+
+
+def test_threads_that_predict_make_one_provisional_step(monkeypatch):
+    model = regressor(RandomFeatures(M), batch_size=512).partial_fit(X, TARGETS)
+    step = FeatureExpansion.step
+
+    def slow(*args, **kwargs):
+        time.sleep(0.05)
+        return step(*args, **kwargs)
+
+    monkeypatch.setattr(FeatureExpansion, "step", slow)
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(model.predict(X))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert model.model_order_ == M
+    assert all(np.array_equal(answer, answers[0]) for answer in answers)
+
+
+@pytest.mark.parametrize("mode", [MODES[1], MODES[3]], ids=repr)
+def test_targets_that_overflow_are_refused_when_they_come(mode):
+    model = regressor(mode).partial_fit(X[:70], TARGETS[:70])
+    twin = copy.deepcopy(model)
+    with pytest.raises(DivergenceError, match="slopes of the last rows"):
+        model.partial_fit(X[:3], np.full(3, 1e39 if mode.precision == "single" else 1e300))
+    for each in (model, twin):
+        each.partial_fit(X, TARGETS)
+    assert np.array_equal(model.coefficients_, twin.coefficients_)
+
+
+# -- workers ---------------------------------------------------------------------------------------
+
+
+def test_workers_share_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    alone = _threads.n_workers()
+    assert alone >= 1
+    for said, expected in [("1", 1), ("1,2", 1), ("100000", alone), ("0", alone), ("no", alone)]:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)  # joblib sets it for its workers
+        assert _threads.n_workers() == expected
+
+
 # -- learning --------------------------------------------------------------------------------------
 
 
@@ -348,6 +468,99 @@ def test_classes_may_appear_later():
     assert model.score(rows, y) > 0.85
 
 
+@pytest.mark.parametrize("mode", [MODES[1], MODES[2], MODES[3]], ids=repr)
+@pytest.mark.parametrize("loss", ["auto", "softmax", "hinge", "multiclass_hinge"])
+def test_classes_may_appear_while_rows_wait(loss, mode):
+    labels = np.digitize(X[:, 0], [-0.4, 0.4])
+    old = np.flatnonzero(labels > 0)[:20]
+    model = KernelClassifier(loss, kernel=KERNEL, expansion=mode).partial_fit(X[old], labels[old])
+    model.predict(X)
+    twin = copy.deepcopy(model)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(np.full((1, D), np.nan), [0])
+    if mode.mode == "newton":  # of the others a single step says little
+        first = np.flatnonzero(labels == 0)[:1]
+        newer = copy.deepcopy(model).partial_fit(X[first], labels[first])
+        among_old = newer.decision_function(X[old])[:, 1:].argmax(axis=1) + 1
+        assert (among_old == labels[old]).mean() > 0.75
+    for each in (model, twin):
+        for _ in range(6):
+            each.partial_fit(X, labels)
+    assert np.array_equal(model.coefficients_, twin.coefficients_)
+    assert model.n_samples_seen_ == 20 + 6 * N
+    assert model.score(X, labels) > 0.88
+
+
+@pytest.mark.parametrize("mode", [MODES[1], MODES[2], MODES[3]], ids=repr)
+@pytest.mark.parametrize("regularization", [1.0, 100.0])
+def test_a_large_regularization_shrinks_and_is_not_refused(mode, regularization):
+    strong, weak = (
+        KernelRegressor(kernel=KERNEL, expansion=mode, regularization=nu, random_state=0)
+        .fit(X, TARGETS)
+        .predict(X)
+        for nu in (regularization, 1e-6)
+    )
+    assert 0.0 < np.abs(strong).max() < 0.8 * np.abs(weak).max()
+    labels = KernelClassifier(kernel=KERNEL, expansion=mode, regularization=regularization)
+    assert labels.fit(X, X[:, 0] > 0.0).score(X, X[:, 0] > 0.0) > 0.8
+
+
+@pytest.mark.parametrize("mode", MODES, ids=repr)
+def test_small_targets_after_large_ones_are_no_divergence(mode):
+    model = regressor(mode, step_size=0.3).partial_fit(X, 1e5 * TARGETS)
+    large = np.abs(model.predict(X)).mean()
+    for _ in range(3):
+        model.partial_fit(X, np.zeros(N))
+    assert np.abs(model.predict(X)).mean() < large
+
+
+def test_heavy_rows_lower_the_automatic_step():
+    steps = FeatureSteps(AutomaticStep(1.0, 1.0, 0.2), 1.0, "faithful", 0.0, 16, 16, True)
+    gram = 0.8 * np.eye(16) + 0.2  # k(x, x) = 1, top eigenvalue about 0.2 * 16
+    for weights in (np.full(16, 50.0), np.where(np.arange(16) == 3, 800.0, 1.0)):
+        root = np.sqrt(weights)
+        top = np.linalg.eigvalsh(root[:, None] * gram * root / 16)[-1]
+        size = steps(1, False, weights)
+        assert 0.2 / top < size <= 1.0 / top * (1.0 + 1e-9)
+    assert steps(1, False, np.full(16, 0.1)) == steps(1)
+
+
+def test_heavy_classes_do_not_diverge():
+    model = KernelClassifier(
+        kernel=KERNEL, expansion=MODES[2], class_weight={0: 1000.0, 1: 1e-4}, random_state=0
+    )
+    assert (model.fit(X, LABELS).predict(X) == 0).mean() > 0.9
+
+
+@pytest.mark.parametrize("n", [60, 180, 240])
+@pytest.mark.parametrize("mode", [MODES[1], MODES[3]], ids=repr)
+def test_few_rows_are_visited_until_there_are_min_steps(mode, n):
+    expansion = clone(mode).set_params(block_size=32, min_steps=100)
+    seen = []
+    model = KernelRegressor(kernel=KERNEL, expansion=expansion, batch_size=64, random_state=0)
+    model.fit(X[:n], TARGETS[:n], callback=seen.append)
+    n_steps = model.learner_.function.n_steps
+    assert 100 <= n_steps < 100 + n // 64 + 1
+    assert seen[-1].n_samples == seen[-1].n_total == model.n_samples_seen_
+
+
+def test_a_fit_that_is_stopped_is_judged_as_it_is(monkeypatch):
+    errors = []
+
+    def judge(learner, held):
+        values = learner.function.current(learner.function.prepare(held.X))
+        errors.append(np.abs(held.values - values).max())
+        judged(learner, held)
+
+    judged = FeatureLearner._judge
+    monkeypatch.setattr(FeatureLearner, "_judge", judge)
+    model = KernelRegressor(kernel=KERNEL, expansion=RandomFeatures(M), n_passes=60)
+    model.fit(X, TARGETS, callback=lambda progress: True)
+    assert model.n_samples_seen_ < 60 * len(X) * 0.8
+    assert len(errors) == 1
+    assert errors[0] < 1e-4
+
+
 def test_sparse_rows_are_learned_like_dense_ones():
     from scipy import sparse
 
@@ -372,6 +585,9 @@ def test_sparse_rows_are_learned_like_dense_ones():
         ({"ridge": -1.0}, "ridge"),
         ({"ridge": []}, "ridge"),
         ({"ridge": "best"}, "ridge"),
+        ({"ridge": None}, "None"),
+        ({"ridge": ["a"]}, "'a'"),
+        ({"ridge": [[1.0], [2.0]]}, "some numbers"),
         ({"design": "random"}, "design"),
         ({"seed": -1}, "seed"),
         ({"precision": "half"}, "precision"),
@@ -381,6 +597,25 @@ def test_sparse_rows_are_learned_like_dense_ones():
 def test_wrong_parameters_are_refused(params, message):
     with pytest.raises(ValueError, match=message):
         RandomFeatures(**params)
+
+
+@pytest.mark.parametrize("mode", [MODES[1], MODES[2]], ids=repr)
+def test_inputs_beyond_single_precision_are_refused(mode):
+    model = regressor(mode).partial_fit(X[:70], TARGETS[:70])
+    for call in (model.predict, model.random_features, lambda rows: model.fit(rows, [1.0])):
+        with pytest.raises(ValueError, match="precision='double'"):
+            call([[1e39, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="too large for float32"):
+        model.predict_one([1e39, 0.0, 0.0])
+    accurate = regressor(double(mode)).partial_fit(X[:70], TARGETS[:70])
+    assert np.isfinite(accurate.predict([[1e39, 0.0, 0.0]])).all()
+
+
+@pytest.mark.parametrize("mode", [MODES[1], MODES[2]], ids=repr)
+def test_answers_that_overflow_are_refused(mode):
+    model = regressor(mode, kernel=kernels.Polynomial(3), step_size="auto").fit(X, TARGETS)
+    with pytest.raises(ValueError, match="not finite at row 1"):
+        model.predict([[0.0, 0.0, 0.0], [1e20, 1e20, 1e20]])
 
 
 def test_kernels_without_features_are_refused_before_the_first_row():
@@ -416,3 +651,10 @@ def test_the_name_chooses_sizes_from_the_number_of_rows():
     assert named.plan(32, 1, 25_600) == (128, 256, 1)
     assert named.plan(32, 1, 2_560).n_passes == 10
     assert kernels.Gaussian  # the module is used by name above
+
+
+def test_rows_far_off_the_origin_are_pointed_out():
+    with pytest.warns(ConditioningWarning, match="Centre the columns"):
+        regressor(RandomFeatures(M)).partial_fit(X + 1e6, TARGETS)
+    regressor(RandomFeatures(M, precision="double")).partial_fit(X + 1e6, TARGETS)
+    regressor(RandomFeatures(M)).partial_fit(X + 1e3, TARGETS)

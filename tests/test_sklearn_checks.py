@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.expansions import KOMP, Budget
+from mercer.expansions import KOMP, Budget, RandomFeatures
 from mercer.kernels import Gaussian, Laplacian
 from mercer.losses import Huber
 from mercer.schedules import PowerDecay
@@ -34,7 +34,15 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [KernelClassifier(), KernelRegressor(), KernelClassifier("hinge")],
+    [
+        KernelClassifier(),
+        KernelRegressor(),
+        KernelClassifier("hinge"),
+        # The checks compare to 1e-7, which single precision does not reach.
+        KernelClassifier(expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double")),
+        KernelClassifier(expansion=RandomFeatures(32, "faithful", precision="double")),
+        KernelRegressor(expansion=RandomFeatures(16, "cyclic", max_blocks=3, precision="double")),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_checks_of_scikit_learn(estimator, check):

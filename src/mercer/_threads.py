@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
+from multiprocessing import current_process
 from threading import Lock, get_ident
 from typing import Any
 
@@ -75,15 +77,23 @@ def one_blas_thread() -> _OneBlasThread:
 
 
 def n_workers() -> int:
-    """Number of threads that mercer uses: the cores this process may run on, 16 at most."""
-    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS) if _HAS_AFFINITY else _all_cores()
+    """Return the number of threads that mercer uses.
+
+    The cores that this process may run on, 16 at most, and no more than the environment variable
+    ``OMP_NUM_THREADS`` says, by which joblib divides the cores among its workers. One in a worker
+    of ``multiprocessing.Pool``, whose siblings have the other cores.
+    """
+    if current_process().daemon:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if _HAS_AFFINITY else os.cpu_count() or 1
+    # A list has a number for each level of nested loops.
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isdecimal() and int(wanted) > 0:
+        cores = min(cores, int(wanted))
+    return min(cores, _MOST_WORKERS)
 
 
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
-
-
-def _all_cores() -> int:
-    return min(os.cpu_count() or 1, _MOST_WORKERS)
 
 
 @cache
@@ -105,13 +115,15 @@ def spread(work: Callable[[int, int], None], n_pieces: int) -> None:
     n_pieces : int
         Number of pieces.
     """
-    threads = min(n_workers(), n_pieces // _FEW)
+    threads = n_pieces // _FEW
+    if threads > 1:
+        threads = min(n_workers(), threads)
     if threads <= 1:
         work(0, n_pieces)
         return
     bounds = [n_pieces * i // threads for i in range(threads + 1)]
     pool = _pool(os.getpid(), threads)
-    futures = [pool.submit(work, a, b) for a, b in zip(bounds[1:-1], bounds[2:], strict=True)]
+    futures = [pool.submit(work, a, b) for a, b in pairwise(bounds[1:])]
     try:
         work(bounds[0], bounds[1])
     finally:

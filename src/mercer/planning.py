@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import ConditioningWarning
+from mercer.expansions import RandomFeatures
 from mercer.kernels import Kernel
 from mercer.objectives import Batch, Objective
 
-__all__ = ["AutomaticStep", "FeatureSteps", "FirstRows", "stable_steps"]
+__all__ = [
+    "AutomaticStep",
+    "FeatureSteps",
+    "FirstRows",
+    "automatic_step",
+    "stable_steps",
+    "warn_if_off_centre",
+]
 
 Array = NDArray[np.float64]
 
 _FIRST_ROWS = 1000
-# Steps after which those of a stream of unknown length have halved.
+_EIGEN_SAMPLE = 500
+# Angles of float32 features have errors of about 1e-8 of themselves: 3e-4 radians for these.
+_FAR_OFF = 3e4
+# Steps after which they have halved.
 _SLOW = 100.0
 # 2 is the limit of stability on the rows of one batch.
 _MARGIN = 1.5
@@ -66,10 +79,11 @@ class FeatureSteps:
     r"""Automatic step sizes on random features, and the limit of stability.
 
     A Newton step on a batch moves the function there by step size times curvature of the way to
-    the batch's optimum: half of it at first, nothing at the end where the number of steps is known.
-    Plain steps take the largest stable one, :math:`\gamma_0 = 1 / (L \lambda_1)`, and then
+    the batch's optimum: half of it at first, a quarter at step 100, and so on like 1 / t. Plain
+    steps take the largest stable one, :math:`\gamma_0 = 1 / (L \lambda_1)`, and then
     :math:`\gamma_t = \gamma_0 / (1 + \nu \gamma_0 t)`, which is the :math:`1 / (\nu t)` of
-    DSG, Theorem 4, from where it is stable.
+    DSG, Theorem 4, from where it is stable. Both stay below :math:`1 / (2 \nu)`, so that no step
+    shrinks the function by more than half. Cyclic steps solve for the ridge and shrink nothing.
 
     Parameters
     ----------
@@ -101,26 +115,41 @@ class FeatureSteps:
         self.curvature = curvature
         self.top_eigenvalue = automatic.top_eigenvalue
         # The features of a block are a sample, just as the rows of a batch are.
-        self._plain = float(automatic.of_batch(min(n_rows, n_features)))
-        self._plain *= automatic.curvature / curvature
+        n = min(n_rows, n_features)
+        self._plain = float(automatic.of_batch(n)) * automatic.curvature / curvature
+        self._own, self._others = automatic.bound, (n - 1) * automatic.top_eigenvalue
 
-    def __call__(self, t: int, n_steps: int | None, whole: bool) -> float:
-        """Size of step ``t`` of ``n_steps`` (None: unknown); ``whole``: it sees all rows."""
+    def __call__(self, t: int, whole: bool = False, weights: Array | None = None) -> float:
+        """Size of a step.
+
+        Parameters
+        ----------
+        t : int
+            Its number, from 1.
+        whole : bool, default=False
+            Whether it sees all rows.
+        weights : ndarray of shape (n,), default=None
+            Weights of its rows; None means 1. Newton's steps allow for them by themselves.
+        """
         if self.mode == "cyclic":
-            return 1.0 if whole else self._fading(0.5, t, n_steps)
+            return 1.0 if whole else 0.5 * _falling(t)
         if self.mode == "newton":
-            return self._fading(0.5 / self.curvature, t, n_steps)
-        size = self._plain / (1.0 + self.regularization * self._plain * t)
+            size = 0.5 / self.curvature * _falling(t)
+        else:
+            first = self._plain / self._heaviness(weights)
+            size = first / (1.0 + self.regularization * first * t)
         return min(size, 0.5 / self.regularization) if self.regularization > 0.0 else size
 
-    def _fading(self, first: float, t: int, n_steps: int | None) -> float:
-        if n_steps is None:
-            return first / (1.0 + t / _SLOW)
-        return first * max(1.0 - t / (n_steps + 1.0), 1.0 / (n_steps + 1.0))
+    def _heaviness(self, weights: Array | None) -> float:
+        """How much steeper the objective is for the weights of the rows; 1 for light ones."""
+        if weights is None:
+            return 1.0
+        steepness = self._own * float(weights.max()) + self._others * float(weights.mean())
+        return max(1.0, steepness / (self._own + self._others))
 
     def largest(self) -> float:
         """Largest step size that is safe."""
-        return self(1, None, False)
+        return self(1)
 
     def _limit(self) -> float:
         if self.mode == "cyclic":
@@ -152,6 +181,62 @@ class FeatureSteps:
                 f"`step_size` {step_size:.3g} is beyond the limit of stability. {self.limit()} Use "
                 f"{self.largest():.3g}, or 'auto'."
             )
+
+
+def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: float) -> AutomaticStep:
+    """Look at a sample of rows for the automatic step size.
+
+    Raises
+    ------
+    ValueError
+        If the kernel overflows on them.
+    """
+    # Not the first rows, which may be sorted, nor every second, which may alternate.
+    few = sample[np.sort(np.random.default_rng(0).permutation(sample.shape[0])[:_EIGEN_SAMPLE])]
+    gram = np.asarray(kernel(few), dtype=np.float64)
+    diagonal = np.asarray(kernel.diag(sample), dtype=np.float64)
+    if not (np.isfinite(gram).all() and np.isfinite(diagonal).all()):
+        raise ValueError(
+            f"{kernel!r} gives values that are not finite on these rows, whose largest input is "
+            f"{float(abs(sample).max()):.3g}: distances or products leave the range of "
+            f"{sample.dtype}, or the kernel is not defined there. Rescale the inputs, for example "
+            "with sklearn.preprocessing.StandardScaler."
+        )
+    largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
+    top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
+    # All rows may be zero for an unbounded kernel; any positive bound will do then.
+    return AutomaticStep(curvature, largest or 1.0, min(max(top, 0.0), largest) or 1.0, boldness)
+
+
+def warn_if_off_centre(kernel: Kernel, sample: Any, expansion: RandomFeatures) -> None:
+    """Warn of rows so far from the origin that float32 features lose accuracy.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    sample : ndarray or CSR matrix of shape (n, n_features)
+        Some rows.
+    expansion : RandomFeatures
+        Says the precision.
+    """
+    length_scale = getattr(kernel, "length_scale", None)
+    if length_scale is None or expansion.precision == "double":
+        return
+    rows = sample if isinstance(sample, np.ndarray) else sample.toarray()
+    distance = float(np.sqrt(np.median(np.sum(np.square(rows, dtype=np.float64), axis=1))))
+    if distance > _FAR_OFF * length_scale:
+        warnings.warn(
+            f"The rows are {distance:.3g} from the origin, {distance / length_scale:.3g} times the "
+            "length scale: features in single precision lose digits there. Centre the columns, for "
+            "example with sklearn.preprocessing.StandardScaler, or use precision='double'.",
+            ConditioningWarning,
+            stacklevel=4,
+        )
+
+
+def _falling(t: int) -> float:
+    return 1.0 / (1.0 + t / _SLOW)
 
 
 def stable_steps(

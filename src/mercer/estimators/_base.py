@@ -15,21 +15,20 @@ from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators._progress import Progress, Reporter
-from mercer.expansions import Expansion, FeatureExpansion, as_expansion
+from mercer.expansions import Expansion, FeatureExpansion, RandomFeatures, as_expansion
 from mercer.history import History
 from mercer.kernels import Kernel, as_kernel
 from mercer.learner import Learner, make_learner
 from mercer.losses import Loss
 from mercer.objectives import Objective, Pointwise
-from mercer.planning import AutomaticStep
+from mercer.planning import AutomaticStep, automatic_step, warn_if_off_centre
 from mercer.schedules import as_schedule
 
-__all__ = ["AVERAGING", "KernelEstimator"]
+__all__ = ["AVERAGING", "KernelEstimator", "check_weights", "resolve_kernel", "sample_of"]
 
 Array = NDArray[np.float64]
 
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
-_EIGEN_SAMPLE = 500
 # Factor of the automatic step for classification losses with bounded slopes; averaging takes the
 # noise of such steps away again (docs/benchmarks.md, defaults).
 _BOLDNESS = 4.0
@@ -114,17 +113,19 @@ class KernelEstimator(BaseEstimator):
         for name in ("_row_names", "_row_targets"):
             self.__dict__.pop(name, None)
         X, y = self._check_targets(X, y, reset=True)
-        sample_weight = _check_weights(sample_weight, X.shape[0])
+        sample_weight = check_weights(sample_weight, X.shape[0])
         if not sample_weight.any():
             raise ValueError("`sample_weight` is zero for all rows, so there is nothing to fit.")
         self._meet_targets(y, reset=True)
         generator = check_random_state(self.random_state)
         n = X.shape[0]
-        self._start(X[_sample_of(n, generator)], generator, n)
+        self._start(X[sample_of(n, generator)], generator, n)
         targets = self._encode(y, self.loss_)
         weights = self._row_weights(y, sample_weight, all_rows=True)
         n_passes = self.learner_.n_passes(self.n_passes, n)
-        report = Reporter(self.learner_, n * n_passes, callback, self.verbose)
+        report = Reporter(
+            self.learner_, self.learner_.n_learned(n, n_passes), callback, self.verbose
+        )
         orders = self._orders(y, n_passes, generator)
         with one_blas_thread():
             self.learner_.learn_passes(X, targets, weights, orders, report)
@@ -144,12 +145,12 @@ class KernelEstimator(BaseEstimator):
         undo = None
         try:
             X, y = self._check_targets(X, y, reset=first)
-            sample_weight = _check_weights(sample_weight, X.shape[0])
+            sample_weight = check_weights(sample_weight, X.shape[0])
             undo = None if first else self._before_targets(y)
             self._meet_targets(y, reset=first)
             if first:
                 generator = check_random_state(self.random_state)
-                self._start(X[_sample_of(X.shape[0], generator)], generator)
+                self._start(X[sample_of(X.shape[0], generator)], generator)
             else:
                 step = self._step(self.learner_.automatic)
                 self.learner_.tune(step, float(self.regularization), self._rows_per_step())
@@ -234,9 +235,11 @@ class KernelEstimator(BaseEstimator):
         """Fill in all numbers from a sample of rows (of how many, if known) and set up f = 0."""
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
-            kernel = _resolve(own_copy(as_kernel(self.kernel)), sample, generator)
+            kernel = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
             automatic = self._automatic(kernel, sample)
         expansion = own_copy(as_expansion(self.expansion)).sized(n_rows, self._n_scores())
+        if isinstance(expansion, RandomFeatures):
+            warn_if_off_centre(kernel, sample, expansion)
         averaging = AVERAGING[self.average] if expansion.averages else None
         self._set_up(kernel, automatic, expansion, averaging, sample.dtype)
 
@@ -320,7 +323,8 @@ class KernelEstimator(BaseEstimator):
                 "kernel_(X, dictionary_) @ coefficients_."
             )
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return function.random_features(X)
+        with one_blas_thread():
+            return function.random_features(X)
 
     @property
     def coefficients_(self) -> Array:
@@ -382,7 +386,7 @@ class KernelEstimator(BaseEstimator):
         return tags
 
 
-def _check_weights(sample_weight: Any, n_rows: int) -> Array:
+def check_weights(sample_weight: Any, n_rows: int) -> Array:
     """Weights of the rows as an array; all 1 for None."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -401,7 +405,8 @@ def _check_weights(sample_weight: Any, n_rows: int) -> Array:
     return weights
 
 
-def _sample_of(n: int, generator: np.random.RandomState) -> Any:
+def sample_of(n: int, generator: np.random.RandomState) -> Any:
+    """Which of ``n`` rows automatic choices look at."""
     if n <= _SAMPLE:
         return slice(None)
     return np.sort(generator.choice(n, _SAMPLE, replace=False))
@@ -411,7 +416,14 @@ def _settings(learner: Learner) -> tuple[Any, float, int]:
     return learner.step_size, learner.regularization, learner.batch_size
 
 
-def _resolve(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> Kernel:
+def resolve_kernel(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> Kernel:
+    """Fill in the kernel's numbers, or say what is wrong with the rows.
+
+    Raises
+    ------
+    ValueError
+        If it cannot take its numbers from these rows.
+    """
     try:
         return kernel.resolve(sample, generator)
     except ValueError as error:
@@ -419,27 +431,3 @@ def _resolve(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> K
             f"{kernel!r} cannot take its numbers from these rows, whose largest input is "
             f"{float(abs(sample).max()):.3g}: {error} {_RESCALE}"
         ) from error
-
-
-def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: float) -> AutomaticStep:
-    """Look at a sample of rows for the automatic step size.
-
-    Raises
-    ------
-    ValueError
-        If the kernel overflows on them.
-    """
-    # Not the first rows, which may be sorted, nor every second, which may alternate.
-    few = sample[np.sort(np.random.default_rng(0).permutation(sample.shape[0])[:_EIGEN_SAMPLE])]
-    gram = np.asarray(kernel(few), dtype=np.float64)
-    diagonal = np.asarray(kernel.diag(sample), dtype=np.float64)
-    if not (np.isfinite(gram).all() and np.isfinite(diagonal).all()):
-        raise ValueError(
-            f"{kernel!r} gives values that are not finite on these rows, whose largest input is "
-            f"{float(abs(sample).max()):.3g}: distances or products leave the range of "
-            f"{sample.dtype}, or the kernel is not defined there. {_RESCALE}"
-        )
-    largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
-    top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
-    # All rows may be zero for an unbounded kernel; any positive bound will do then.
-    return AutomaticStep(curvature, largest or 1.0, min(max(top, 0.0), largest) or 1.0, boldness)

@@ -67,7 +67,10 @@ class _Rows:
             # The square is finite unless a value is not, or it overflows: then look closely.
             finite = math.isfinite(row.dot(row)) or np.isfinite(row).all()
         if not finite:
-            raise ValueError("The row has a value that is NaN or infinite. Impute it, or skip it.")
+            raise ValueError(
+                f"The row has a value that is NaN or infinite, or too large for {row.dtype}. "
+                "Impute it, or skip it."
+            )
         # Compiled code is made for plain arrays that may be written to.
         return row if row.flags.carray else row.copy()
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_integer, check_real
-from mercer.estimators._base import Array, automatic_step
+from mercer.estimators._base import Array
 from mercer.estimators._held_out import MOST_HELD_OUT, HeldOut, rows_of_a_stream
 from mercer.estimators._progress import Progress
 from mercer.estimators._tasks import TaskEstimator
@@ -24,7 +24,7 @@ from mercer.kernels import Kernel
 from mercer.model_file import storable
 from mercer.objectives import KullbackLeibler, Objective
 from mercer.objectives.density_ratio import kl_lower_bound, ratio_of
-from mercer.planning import AutomaticStep
+from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["DensityRatio", "TwoSampleTest"]
 

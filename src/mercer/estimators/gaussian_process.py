@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.estimators._base import _check_weights, _resolve, _sample_of, automatic_step
+from mercer.estimators._base import check_weights, resolve_kernel, sample_of
 from mercer.estimators._gaussian_process_answers import NOISE_WHY, AskedGaussianProcess
 from mercer.estimators._gaussian_process_state import DESIGNS, StoredGaussianProcess
 from mercer.features import FeatureOptions
@@ -28,6 +28,7 @@ from mercer.gaussian_process import (
 )
 from mercer.kernels import Kernel, as_kernel
 from mercer.model_file import storable
+from mercer.planning import automatic_step
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -226,9 +227,9 @@ class GaussianProcessRegressor(
         # First of all: the features must not depend on how many rows there are.
         seeds = generator.randint(2**31, size=2)
         used = X[weights > 0.0]
-        sample = used[_sample_of(used.shape[0], generator)]
+        sample = used[sample_of(used.shape[0], generator)]
         with np.errstate(over="ignore", invalid="ignore"):
-            self.kernel_ = _resolve(own_copy(as_kernel(self.kernel)), sample, generator)
+            self.kernel_ = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
             step = automatic_step(self.kernel_, sample, curvature=1.0, boldness=1.0)
         method = None if self.method == "features" else own_copy(as_method(self.method))
         blocks = FeatureBlocks(
@@ -283,7 +284,7 @@ class GaussianProcessRegressor(
             raise ValueError(
                 f"y has {n_targets} targets, but the model was started with {self._n_targets}."
             )
-        return X, y.reshape(-1, n_targets), _check_weights(sample_weight, X.shape[0])
+        return X, y.reshape(-1, n_targets), check_weights(sample_weight, X.shape[0])
 
     def _go_back(self, before: dict[str, Any]) -> None:
         self.__dict__.clear()

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_real
-from mercer.estimators._base import Array, _check_weights, automatic_step
+from mercer.estimators._base import Array, check_weights
 from mercer.estimators._kept_rows import KeptRows, row_uniforms
 from mercer.estimators._progress import Progress
 from mercer.estimators._rows import _Rows
@@ -22,7 +22,7 @@ from mercer.kernels import Kernel
 from mercer.model_file import storable
 from mercer.objectives import Novelty, Objective
 from mercer.objectives.novelty import lower_quantile
-from mercer.planning import AutomaticStep
+from mercer.planning import AutomaticStep, automatic_step
 from mercer.schedules import InverseTime
 
 __all__ = ["NoveltyDetector"]
@@ -244,7 +244,7 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         super()._fit(X, y, sample_weight, callback)
         X, _ = self._check_targets(X, y, reset=False)
         rows = np.sort(np.argsort(row_uniforms(0, X.shape[0]), kind="stable")[:_MEASURED])
-        weights = _check_weights(sample_weight, X.shape[0])[rows]
+        weights = check_weights(sample_weight, X.shape[0])[rows]
         if weights.any():
             self._offset = self._quantile(X[rows], weights)
 

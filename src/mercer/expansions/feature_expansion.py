@@ -2,16 +2,17 @@ r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of ra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
 
 from mercer.expansions.random_features import RandomFeatures
 from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
-from mercer.features._tiles import add_block, features_of
+from mercer.features._tiles import Part, add_blocks, features_of
 from mercer.kernels import Kernel
+from mercer.numerics.ridge import covariance_of, solve_ridge
 
 __all__ = ["FeatureExpansion", "Update"]
 
@@ -22,6 +23,8 @@ _CHUNK = 8192
 # The common factor is multiplied into the coefficients when it falls below this.
 _SMALL = 1e-6
 _MAX_BLOCKS = 16
+# Blocks evaluated together on every tile of rows.
+_GROUP = 32
 
 
 class Update(NamedTuple):
@@ -116,20 +119,44 @@ class FeatureExpansion:
         coefficients: Floats = self.blocks[block] * self.dtype.type(self.scale)
         return coefficients
 
-    def _result(self, block: int) -> Floats:
-        """Coefficients of a block, (block_size, n_outputs): of the best, averaged if wanted."""
+    def _result(self, block: int) -> tuple[Floats, float]:
+        """Coefficients of a block, (block_size, n_outputs), and their factor.
+
+        Those of the best candidate, averaged if that is wanted.
+        """
         own = slice(self.best * self.n_outputs, (self.best + 1) * self.n_outputs)
         factor = self.scale
         if self.averaging is not None:
             factor = (self.total - self.before[block]) / self.weight
-        return np.ascontiguousarray(self.blocks[block][:, own] * self.dtype.type(factor))
+        return self.blocks[block][:, own], factor
 
     @property
     def coefficients(self) -> Array:
         """Coefficients of all features, shape (size, n_outputs)."""
         if not self.blocks:
             return np.zeros((0, self.n_outputs))
-        return np.vstack([self._result(i) for i in range(len(self.blocks))]).astype(np.float64)
+        results = [self._result(i) for i in range(len(self.blocks))]
+        return np.vstack([part * factor for part, factor in results], dtype=np.float64)
+
+    def rows(self, X: Any) -> Floats:
+        """Finite rows, dense and of the type of the features.
+
+        Raises
+        ------
+        ValueError
+            If a value leaves the range of that type.
+        """
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        with np.errstate(over="ignore"):
+            rows: Floats = np.ascontiguousarray(dense, dtype=self.dtype)
+        if rows.dtype != dense.dtype and not np.isfinite(rows).all():
+            raise ValueError(
+                f"An input of size {float(np.abs(dense).max()):.3g} leaves the range of "
+                f"{self.dtype}, in which precision={self.expansion.precision!r} computes. Rescale "
+                "the inputs, for example with sklearn.preprocessing.StandardScaler, or use "
+                "precision='double'."
+            )
+        return rows
 
     def prepare(self, X: Any) -> Prepared:
         """Rows as the feature map wants them.
@@ -137,10 +164,9 @@ class FeatureExpansion:
         Raises
         ------
         ValueError
-            If a row is outside the kernel's domain.
+            If a value leaves the range of the type, or a row is outside the kernel's domain.
         """
-        rows = X if isinstance(X, np.ndarray) else X.toarray()
-        return self.map.prepare(np.ascontiguousarray(rows, dtype=self.dtype))
+        return self.map.prepare(self.rows(X))
 
     def numbers(self, block: int) -> Numbers:
         """Random numbers of a block, from the cache or drawn again."""
@@ -173,28 +199,54 @@ class FeatureExpansion:
         Returns
         -------
         values : ndarray of shape (n, n_outputs)
+
+        Raises
+        ------
+        ValueError
+            If a row is outside the kernel's domain, or features overflow there.
         """
         values = np.zeros((X.shape[0], self.n_outputs))
         for start in range(0, X.shape[0], _CHUNK):
-            prepared = self.prepare(X[start : start + _CHUNK])
-            part = values[start : start + _CHUNK]
-            for block in range(len(self.blocks)):
-                add_block(self.map, prepared, self.numbers(block), self._result(block), part)
+            rows = slice(start, start + _CHUNK)
+            self._add(self.prepare(X[rows]), self._result, values[rows])
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values).all(axis=1)))
+            raise ValueError(
+                f"f is not finite at row {at}: its random features of {self.kernel!r} overflow in "
+                f"{self.dtype}. Rescale the inputs, for example with "
+                "sklearn.preprocessing.StandardScaler, or use precision='double'."
+            )
         return values
 
     def current(self, prepared: Prepared) -> Array:
         """Values of the iterates of all candidates, (n, n_candidates * n_outputs)."""
         n = prepared[0].shape[0]
         values = np.zeros((n, self.n_candidates * self.n_outputs))
-        for block in range(len(self.blocks)):
-            add_block(self.map, prepared, self.numbers(block), self.coefficients_of(block), values)
+        self._add(prepared, lambda block: (self.blocks[block], self.scale), values)
         return values
+
+    def _add(
+        self,
+        prepared: Prepared,
+        result: Callable[[int], tuple[Floats, float]],
+        values: Array,
+    ) -> None:
+        """Add all blocks, with the coefficients and factors that ``result`` tells."""
+        parts: list[Part] = []
+        last = len(self.blocks) - 1
+        for block in range(last + 1):
+            parts.append(Part(self.numbers(block), *result(block)))
+            # Numbers that the cache does not hold are not held here either.
+            if block == last or len(parts) == _GROUP or block not in self._cache:
+                add_blocks(self.map, prepared, parts, values)
+                parts = []
 
     def apply(self, update: Update, prepared: Prepared, values: Array) -> None:
         """Follow a step: change values known before it into those after it."""
         if update.factor != 1.0:
             values *= update.factor
-        add_block(self.map, prepared, self.numbers(update.block), update.coefficients, values)
+        part = Part(self.numbers(update.block), update.coefficients)
+        add_blocks(self.map, prepared, [part], values)
 
     # -- one step -------------------------------------------------------------------------------
 
@@ -232,10 +284,10 @@ class FeatureExpansion:
         mode = self.expansion.mode
         block, n_blocks = self._next_block()
         Z = features_of(self.map, prepared, self.numbers(block), self.block_size)
-        gradient = Z.T.astype(np.float64) @ slopes
+        gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
         self.n_steps += 1
         if mode == "cyclic":
-            hessian = curvature * _covariance(Z, weights)
+            hessian = curvature * covariance_of(Z, weights)
             change = self._cyclic_step(block, hessian, gradient, n_blocks, regularization)
             update = Update(1.0, block, (step_size * change).astype(self.dtype))
             while len(self.blocks) <= block:
@@ -244,13 +296,7 @@ class FeatureExpansion:
             self.blocks[block] = self.blocks[block] + update.coefficients
         else:
             if mode == "newton":
-                covariance = _covariance(Z, weights)
-                parts = np.split(gradient, self.n_candidates, axis=1)
-                solved = [
-                    _solve(covariance, ridge, part)
-                    for ridge, part in zip(self.ridges, parts, strict=True)
-                ]
-                gradient = np.hstack(solved)
+                gradient = self._newton_direction(covariance_of(Z, weights), gradient)
             factor = 1.0 - step_size * regularization
             update = Update(factor, block, (-step_size * gradient).astype(self.dtype))
             self._shrink(factor)
@@ -262,6 +308,12 @@ class FeatureExpansion:
             self.weight += weight
         return update
 
+    def _newton_direction(self, covariance: Array, gradient: Array) -> Array:
+        """Precondition the gradient by the block's covariance, with the ridge of each candidate."""
+        parts = np.split(gradient, self.n_candidates, axis=1)
+        pairs = zip(self.ridges, parts, strict=True)
+        return np.hstack([solve_ridge(covariance, ridge, part) for ridge, part in pairs])
+
     def _cyclic_step(
         self, block: int, hessian: Array, gradient: Array, n_blocks: int, regularization: float
     ) -> Array:
@@ -272,7 +324,7 @@ class FeatureExpansion:
             own = slice(candidate * n_outputs, (candidate + 1) * n_outputs)
             ridge = n_blocks * (self.ridges[candidate] if self.ridges else regularization)
             downhill = -gradient[:, own] if old is None else -gradient[:, own] - ridge * old[:, own]
-            changes.append(_solve(hessian, ridge, downhill))
+            changes.append(solve_ridge(hessian, ridge, downhill))
         return np.hstack(changes)
 
     def _next_block(self) -> tuple[int, int]:
@@ -325,6 +377,10 @@ class FeatureExpansion:
         self.n_outputs = mixing.shape[1]
 
     # -- state ----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The numbers of blocks are drawn again where they are needed.
+        return {**self.__dict__, "_cache": {}, "_cached_bytes": 0}
 
     def mark(self) -> Mark:
         """Remember the state, cheaply, to go :meth:`back` to it."""
@@ -386,29 +442,3 @@ class FeatureExpansion:
         self.n_outputs, self.ridges, self.best = numbers["n_outputs"], ridges, numbers["best"]
         scalars = tuple(numbers[k] for k in ("scale", "n_steps", "total", "weight"))
         self.back(Mark(tuple(blocks), tuple(before.tolist()), scalars))
-
-
-def _covariance(Z: Floats, weights: Array | None) -> Array:
-    """Return Z' W Z / n in double precision, lower triangle."""
-    scaled = Z.astype(np.float64)
-    if weights is not None:
-        scaled *= np.sqrt(weights)[:, np.newaxis]
-    # Fortran order without a copy: the transpose of a C-ordered array.
-    product: Array = blas.dsyrk(1.0 / len(Z), scaled.T, lower=1)
-    return product
-
-
-def _solve(covariance: Array, ridge: float, right: Array) -> Array:
-    """Solve (covariance + ridge I) x = right, with more ridge if rounding needs it."""
-    diagonal = np.einsum("ii->i", covariance)
-    jitter = np.finfo(np.float64).eps * float(diagonal.sum())
-    while True:
-        matrix = covariance.copy(order="F")
-        np.einsum("ii->i", matrix)[:] += ridge
-        _, solution, info = lapack.dposv(matrix, right, lower=1, overwrite_a=1)
-        if info == 0:
-            result: Array = solution
-            return result
-        ridge = max(10.0 * ridge, jitter)
-        if not np.isfinite(ridge):
-            return np.full_like(right, np.nan)

@@ -77,9 +77,9 @@ class RandomFeatures(Expansion):
     ridge : float, sequence of float or "auto", default="auto"
         In newton mode what is added to the block's covariance, whose eigenvalues add up to 1. With
         several values a model is learned for each on the same features, at a tenth of the cost
-        each, and the best on rows not learned is kept. "auto" races 3e-2, 1e-2, 1e-3, 1e-4
-        and 1e-5. In
-        cyclic mode several values race in the place of ``regularization``.
+        each, and the best on rows not learned is kept: several passes hold some rows out for
+        this. "auto" races 3e-2, 1e-2, 1e-3, 1e-4 and 1e-5. In cyclic mode several values race in
+        the place of ``regularization``.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
         How frequencies are drawn: independently; orthogonal to each other; by fast Hadamard
         transforms (many inputs: up to ten times faster); from a Sobol sequence (few inputs: far
@@ -175,17 +175,16 @@ class RandomFeatures(Expansion):
                 f"`ridge` is for the modes that solve, 'newton' and 'cyclic', got {self.ridge!r} "
                 "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
             )
-        for value in self.ridges():
+        if np.size(self.ridge) == 0 or np.ndim(self.ridge) > 1:
+            raise ValueError(f"`ridge` must be a number or some numbers, got {self.ridge!r}.")
+        for value in np.atleast_1d(np.asarray(self.ridge, dtype=object)).tolist():
             check_real("ridge", value, low=0.0, open_low=True)
 
     def ridges(self) -> tuple[float, ...]:
         """Ridges that are raced; empty where the regularization of the objective is the ridge."""
         if isinstance(self.ridge, str):
             return RIDGES if self.mode == "newton" else ()
-        values = np.atleast_1d(np.asarray(self.ridge, dtype=np.float64))
-        if values.ndim != 1 or values.size == 0:
-            raise ValueError(f"`ridge` must be a number or some numbers, got {self.ridge!r}.")
-        return tuple(values.tolist())
+        return tuple(np.atleast_1d(np.asarray(self.ridge, dtype=np.float64)).tolist())
 
     @property
     def averages(self) -> bool:
@@ -220,7 +219,8 @@ class RandomFeatures(Expansion):
         batch_size, n_passes : int
             Of the estimator.
         n_rows : int or None, default=None
-            Rows of ``fit``; None for a stream.
+            Rows of a pass; None for a stream. ``fit`` makes a pass more where whole batches, or
+            rows held out, need it.
         n_outputs : int, default=1
             Components of f.
         """

@@ -1,13 +1,16 @@
-"""Sums of random features, tile by tile: the features of a tile stay in the cache and are dropped."""
+"""Sums of random features by tiles: the features of a tile stay in the cache and are dropped."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer._threads import spread
 from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
 
-__all__ = ["add_block", "features_of"]
+__all__ = ["Part", "add_blocks", "features_of"]
 
 # Features of a tile: 512 kB of float32, which fits in a core's second-level cache.
 _TILE = 131_072
@@ -17,14 +20,28 @@ def _rows_per_tile(n_features: int) -> int:
     return max(16, _TILE // n_features)
 
 
-def add_block(
-    feature_map: FeatureMap,
-    prepared: Prepared,
-    numbers: Numbers,
-    coefficients: Floats,
-    values: Floats,
+class Part(NamedTuple):
+    """One block's part of a function: Z @ coefficients * factor.
+
+    Attributes
+    ----------
+    numbers : tuple of ndarray
+        Of the block, from ``FeatureMap.draw``.
+    coefficients : ndarray of shape (n_features, n_columns)
+        Of the dtype of the rows.
+    factor : float
+        What multiplies them.
+    """
+
+    numbers: Numbers
+    coefficients: Floats
+    factor: float = 1.0
+
+
+def add_blocks(
+    feature_map: FeatureMap, prepared: Prepared, parts: Sequence[Part], values: Floats
 ) -> None:
-    """Add one block's part of a function, ``values += Z @ coefficients``.
+    """Add the parts of some blocks of a function, ``values += Z @ coefficients * factor`` for each.
 
     Parameters
     ----------
@@ -32,26 +49,30 @@ def add_block(
         Makes Z.
     prepared : tuple of ndarray
         Rows, from ``feature_map.prepare``.
-    numbers : tuple of ndarray
-        Of the block, from ``feature_map.draw``.
-    coefficients : ndarray of shape (n_features, n_columns)
-        Of the block, of the dtype of the rows.
+    parts : sequence of Part
+        Blocks, all of one size.
     values : ndarray of shape (n, n_columns)
-        Changed in place. Does not depend on the number of threads.
+        Changed in place. Does not depend on the number of threads, nor on how blocks are grouped.
     """
-    n, (m, n_columns) = values.shape[0], coefficients.shape
+    n, (m, n_columns) = values.shape[0], parts[0].coefficients.shape
+    dtype = parts[0].coefficients.dtype
     tile = _rows_per_tile(m)
 
     def work(first: int, last: int) -> None:
-        Z = np.empty((min(tile, n), m), coefficients.dtype)
-        product = np.empty((Z.shape[0], n_columns), coefficients.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):  # the learner looks at the values
-            for number in range(first, last):
-                rows = slice(number * tile, min((number + 1) * tile, n))
+        Z = np.empty((min(tile, n), m), dtype)
+        product = np.empty((Z.shape[0], n_columns), dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the values
+            for start in range(first * tile, min(last * tile, n), tile):
+                rows = slice(start, min(start + tile, n))
                 size = rows.stop - rows.start
-                feature_map.transform(tuple(P[rows] for P in prepared), numbers, Z[:size])
-                np.matmul(Z[:size], coefficients, out=product[:size])
-                values[rows] += product[:size]
+                points = tuple(P[rows] for P in prepared)
+                Z_rows, product_rows, sums = Z[:size], product[:size], values[rows]
+                for numbers, coefficients, factor in parts:
+                    feature_map.transform(points, numbers, Z_rows)
+                    np.matmul(Z_rows, coefficients, out=product_rows)
+                    if factor != 1.0:
+                        product_rows *= factor
+                    sums += product_rows
 
     spread(work, -(-n // tile))
 

@@ -145,9 +145,18 @@ class Learner(ABC):
         """Return the function, with all rows learned so far in it."""
         return self.function
 
+    @property
+    def shrinkage(self) -> float:
+        """Part of itself that the function loses in a step of size 1."""
+        return self.regularization
+
     def n_passes(self, n_passes: int, n_rows: int) -> int:
         """Return how often to visit the ``n_rows`` rows of ``fit``, at least ``n_passes`` times."""
         return n_passes
+
+    def n_learned(self, n_rows: int, n_passes: int) -> int:
+        """Return how many rows :meth:`learn_passes` will learn, counting every pass."""
+        return n_rows * n_passes
 
     def compiled(self, dtype: np.dtype[Any]) -> Any:
         """Compiled kernel and loss, or None if a part has no compiled form."""
@@ -187,7 +196,7 @@ class Learner(ABC):
                 f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
                 f"{first + at}. Check the schedule."
             )
-        product = float(step_sizes.max()) * self.regularization
+        product = float(step_sizes.max()) * self.shrinkage
         if product >= 1.0:
             raise ValueError(
                 f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "

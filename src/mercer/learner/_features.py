@@ -11,14 +11,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from threading import RLock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import one_blas_thread
+from mercer._validation import check_real
 from mercer.expansions.feature_expansion import FeatureExpansion, Mark, Update
 from mercer.features._base import Prepared
 from mercer.learner._base import Array, Learner, StepSize
+from mercer.learner._waiting import Waiting
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep, FeatureSteps
 
@@ -32,30 +36,15 @@ _REPORT = 8192  # rows between two reports of progress
 # Rows held out to choose the ridge on, if a twentieth of all is not between these.
 _HELD_OUT = 500, 5000
 _FEW_ROWS = 50
-
-
-class _Waiting(NamedTuple):
-    """Rows too few for a step, with the function's values there."""
-
-    X: NDArray[np.floating]
-    targets: Array
-    weights: Array
-    values: Array
-
-    def join(self, X: Any, targets: Array, weights: Array, values: Array) -> _Waiting:
-        new: Any = zip(self, (X, targets, weights, values), strict=True)
-        return _Waiting(*(np.concatenate(pair) for pair in new))
-
-    def cut(self, first: int, last: int | None = None) -> _Waiting:
-        arrays: Any = (array[first:last] for array in self)
-        return _Waiting(*arrays)
+_PROVISIONAL = RLock()
 
 
 class FeatureLearner(Learner):
     """The loop on random features; see :class:`Learner` for its parameters.
 
     Rows wait until there are enough for a step. Until then they count through a provisional
-    step on them, which is undone when more rows come.
+    step on them, which is undone when more rows come. If the outputs change, this step is final:
+    targets that wait are those of the old outputs.
     """
 
     function: FeatureExpansion
@@ -70,9 +59,10 @@ class FeatureLearner(Learner):
         automatic: AutomaticStep,
     ) -> None:
         super().__init__(objective, function, step_size, regularization, batch_size, automatic)
-        self._waiting: _Waiting | None = None
+        self._waiting: Waiting | None = None
         self._before_provisional: tuple[Mark, list[dict[str, Any]]] | None = None
         self.race = np.zeros(function.n_candidates)
+        self._unit = 1.0  # largest target so far, if that is above 1
 
     # -- one objective for each candidate, because objectives may have scalars of their own --------
 
@@ -109,11 +99,16 @@ class FeatureLearner(Learner):
         """See :class:`Learner`."""
         return self._steps().largest()
 
-    def _step_size(self, n_steps: int | None, n_rows: int, whole: bool) -> float:
-        """Size of the next step; ``n_steps`` in all if that is known, ``whole``: of all rows."""
-        t = self.function.n_steps + 1
+    @property
+    def shrinkage(self) -> float:
+        """See :class:`Learner`: in cyclic mode the ridge is in the equations of the step."""
+        return 0.0 if self.function.expansion.mode == "cyclic" else self.regularization
+
+    def _step_size(self, weights: Array, whole: bool) -> float:
+        """Size of the next step; ``whole``: on all rows."""
+        t, n_rows = self.function.n_steps + 1, len(weights)
         if isinstance(self.step_size, AutomaticStep):
-            size = self._steps(n_rows)(t, n_steps, whole)
+            size = self._steps(n_rows)(t, whole, weights)
         else:
             size = float(self.step_size(t))
         self.check_steps(np.array([size]), t)
@@ -123,8 +118,17 @@ class FeatureLearner(Learner):
 
     def n_passes(self, n_passes: int, n_rows: int) -> int:
         """See :class:`Learner`."""
-        f = self.function
-        return f.expansion.plan(self.batch_size, n_passes, n_rows, f.n_outputs).n_passes
+        expansion, wanted = self.function.expansion, n_passes
+        if expansion.mode == "faithful":
+            return n_passes
+        for _ in range(2):  # the second time without the rows that several passes hold out
+            steps = len(self._cut(n_rows - self._n_held_out(n_rows, wanted))) - 1
+            wanted = max(n_passes, -(-expansion.min_steps // steps))
+        return wanted
+
+    def n_learned(self, n_rows: int, n_passes: int) -> int:
+        """See :class:`Learner`."""
+        return (n_rows - self._n_held_out(n_rows, n_passes)) * n_passes
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -132,11 +136,11 @@ class FeatureLearner(Learner):
         """See :class:`Learner`."""
         if X.shape[0] == 0:
             return
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        rows = self.function.rows(X)
         self._undo_provisional()
         state = self._state()
         try:
-            self._learn(np.asarray(dense, dtype=self.function.dtype), targets, weights)
+            self._learn(rows, targets, weights)
         except BaseException:
             self._go_back(state)
             raise
@@ -147,20 +151,36 @@ class FeatureLearner(Learner):
         self.first.look(self.objective, f.n_outputs, targets, weights)
         prepared = f.prepare(X)
         values = f.current(prepared)
-        waiting = _Waiting(X, targets, weights, values)
+        waiting = Waiting(X, targets, weights, values)
+        joined = self._waiting is not None
         if self._waiting is not None:
             waiting = self._waiting.join(*waiting)
-            prepared = f.prepare(waiting.X)
         n, rows_per_step, done = len(waiting.X), self.rows_per_step, 0
         collect = f.expansion.mode != "faithful"
+        if joined and n >= rows_per_step:
+            prepared = f.prepare(waiting.X)
         while n - done >= (rows_per_step if collect else 1):
             stop = min(done + rows_per_step, n)
             batch = waiting.cut(done, stop)
             share = self._share(stop - done) if done else 1.0
-            update = self._step(batch, _rows(prepared, done, stop), None, share=share)
+            update = self._step(batch, _rows(prepared, done, stop), share=share)
             f.apply(update, _rows(prepared, stop, n), waiting.values[stop:])
             done = stop
         self._waiting = waiting.cut(done) if done < n else None
+        if self._waiting is not None:
+            # A step of a later call could fail for them, and that call would not be to blame.
+            self._check_slopes(self._waiting.cut(-min(len(self._waiting.X), len(X))))
+        if self._waiting is not None and (done or not joined):
+            # The caller's arrays are the caller's, and views would keep all of theirs alive.
+            self._waiting = self._waiting.copied()
+
+    def _check_slopes(self, rows: Waiting) -> None:
+        """Refuse rows whose slopes are so large that sums and solutions may overflow."""
+        values = np.split(rows.values, self.function.n_candidates, axis=1)[self.function.best]
+        with np.errstate(over="ignore", invalid="ignore"):
+            slopes, _ = self.objective.slopes(values, Batch(*rows[:3]))
+        if not np.abs(slopes).max() < np.sqrt(np.finfo(self.function.dtype).max) / len(values):
+            raise self.diverged(self.safe_step(), 0, " The slopes of the last rows overflow.")
 
     def _share(self, n_rows: int) -> float:
         """Part of a step for the last batch of a call: its missing rows count as zeros."""
@@ -170,9 +190,8 @@ class FeatureLearner(Learner):
 
     def _step(
         self,
-        batch: _Waiting,
+        batch: Waiting,
         prepared: Prepared,
-        n_steps: int | None,
         *,
         whole: bool = False,
         fresh: bool = True,
@@ -182,13 +201,13 @@ class FeatureLearner(Learner):
         """Make a step: ``share`` of one and not noted anywhere if it is provisional."""
         f = self.function
         n_rows = len(batch.X)
-        step_size = share * self._step_size(n_steps, n_rows, whole)
+        step_size = share * self._step_size(batch.weights, whole)
         rows = Batch(batch.X, batch.targets, batch.weights)
         parts = np.split(batch.values, f.n_candidates, axis=1)
         # Sums that overflow are found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             results = [o.slopes(v, rows) for o, v in zip(self._objectives, parts, strict=True)]
-            unit = max(1.0, float(np.abs(batch.targets).max(initial=0.0)))
+            unit = max(self._unit, float(np.abs(batch.targets).max(initial=0.0)))
             sizes = np.array([np.sqrt(np.mean(np.square(v))) for v in parts])
             sound = np.array([bool(np.isfinite(slopes).all()) for slopes, _ in results])
             sound &= sizes <= _EXPLODED * unit
@@ -213,6 +232,7 @@ class FeatureLearner(Learner):
         losses[~sound] = np.inf
         if provisional:
             return update
+        self._unit = unit
         if fresh and f.n_candidates > 1:
             means, share = losses / n_rows, 1.0 / _MEMORY if self.race.any() else 1.0
             self.race = (1.0 - share) * self.race + share * means
@@ -238,31 +258,31 @@ class FeatureLearner(Learner):
     ) -> None:
         """See :class:`Learner`."""
         f = self.function
-        dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=f.dtype)
+        dense = f.rows(X)
         self.first.look(self.objective, f.n_outputs, targets, weights)
         orders = list(orders)
         held = self._held_out(len(dense), len(orders))
-        passes = [order[~held[order]] for order in orders]
+        passes = [order[~held[order]] for order in orders] if held.any() else orders
         cuts = [self._cut(order.size) for order in passes]
-        n_steps = sum(len(cut) - 1 for cut in cuts)
         values = np.zeros((len(dense), f.n_candidates * f.n_outputs))
         held_points, held_values = f.prepare(dense[held]), values[held]
         unreported, stopped = 0, False
         for number, (order, cut) in enumerate(zip(passes, cuts, strict=True)):
             last = number == len(passes) - 1
-            points = f.prepare(dense[order])
-            rows = _Waiting(dense[order], targets[order], weights[order], values[order])
+            rows = Waiting(dense[order], targets[order], weights[order], values[order])
+            points = f.prepare(rows.X)
             for start, stop in pairwise(cut):
                 update = self._step(
                     rows.cut(start, stop),
                     _rows(points, start, stop),
-                    n_steps,
                     whole=len(cut) == 2,
                     fresh=number == 0,
                     share=self._share(stop - start) if start else 1.0,
                 )
                 self.n_samples += stop - start
                 unreported += stop - start
+                if held.any():
+                    f.apply(update, held_points, held_values)
                 finished = last and stop == order.size
                 if unreported >= _REPORT or finished:
                     stopped, unreported = report(unreported), 0
@@ -271,21 +291,23 @@ class FeatureLearner(Learner):
                 # Rows already seen are met again in the next pass.
                 first = stop if last else 0
                 f.apply(update, _rows(points, first, order.size), rows.values[first:])
-                f.apply(update, held_points, held_values)
             if stopped:
                 break
             values[order] = rows.values
-        if held.any() and not stopped:
-            self._judge(_Waiting(dense[held], targets[held], weights[held], held_values))
+        if weights[held].any():
+            self._judge(Waiting(dense[held], targets[held], weights[held], held_values))
         self._keep_best()
 
     def _held_out(self, n: int, n_passes: int) -> NDArray[np.bool_]:
         """Rows to choose the ridge on: in one pass every batch is new, so none is needed."""
         held = np.zeros(n, dtype=np.bool_)
-        if self.function.n_candidates > 1 and n_passes > 1 and n >= _FEW_ROWS:
-            size = min(max(_HELD_OUT[0], n // 20), _HELD_OUT[1], n // 5)
-            held[np.random.default_rng(n).permutation(n)[:size]] = True
+        held[np.random.default_rng(n).permutation(n)[: self._n_held_out(n, n_passes)]] = True
         return held
+
+    def _n_held_out(self, n: int, n_passes: int) -> int:
+        if self.function.n_candidates == 1 or n_passes == 1 or n < _FEW_ROWS:
+            return 0
+        return min(max(_HELD_OUT[0], n // 20), _HELD_OUT[1], n // 5)
 
     def _cut(self, n: int) -> list[int]:
         """Where the batches of a pass begin, and its end."""
@@ -296,7 +318,7 @@ class FeatureLearner(Learner):
             starts = [n * i // (len(starts) - 1) for i in range(len(starts) - 1)]
         return [*starts, n]
 
-    def _judge(self, held: _Waiting) -> None:
+    def _judge(self, held: Waiting) -> None:
         """Choose the best candidate on rows held out."""
         parts = np.split(held.values, self.function.n_candidates, axis=1)
         rows = Batch(held.X, held.targets, held.weights)
@@ -329,31 +351,44 @@ class FeatureLearner(Learner):
         waiting = self._waiting
         if waiting is None or self._before_provisional is not None:
             return
-        # Not every row that comes changes the step, or single rows would cost a step each.
-        n = len(waiting.X)
-        grain = max(1, 1 << max(0, n.bit_length() - 4))
-        rows = waiting.cut(0, n - n % grain)
-        n_steps = self.function.n_steps
-        share = max(len(rows.X) / self.rows_per_step, 1.0 / (1.0 + n_steps))
-        before = self.function.mark(), [o.state() for o in self._objectives]
-        self._step(rows, self.function.prepare(rows.X), None, share=share, provisional=True)
-        self._before_provisional = before
+        # Several threads may predict at the same time: to them the model does not change.
+        with _PROVISIONAL, one_blas_thread():
+            if self._before_provisional is not None:
+                return
+            # Not every row that comes changes the step, or single rows would cost a step each.
+            n = len(waiting.X)
+            grain = max(1, 1 << max(0, n.bit_length() - 4))
+            mark, states = self.function.mark(), [o.state() for o in self._objectives]
+            try:
+                self._step_on(waiting.cut(0, n - n % grain), provisional=True)
+            except BaseException:
+                self._put_back(mark, states)
+                raise
+            self._before_provisional = mark, states
+
+    def _step_on(self, rows: Waiting, *, provisional: bool) -> None:
+        """Make a step on rows that are too few for a whole one."""
+        share = max(len(rows.X) / self.rows_per_step, 1.0 / (1.0 + self.function.n_steps))
+        points = self.function.prepare(rows.X)
+        self._step(rows, points, share=share, provisional=provisional)
+
+    def _put_back(self, mark: Mark, states: list[dict[str, Any]]) -> None:
+        self.function.back(mark)
+        for objective, state in zip(self._objectives, states, strict=True):
+            objective.set_state(state)
 
     def _undo_provisional(self) -> None:
         if self._before_provisional is not None:
-            mark, states = self._before_provisional
-            self.function.back(mark)
-            for objective, state in zip(self._objectives, states, strict=True):
-                objective.set_state(state)
+            self._put_back(*self._before_provisional)
             self._before_provisional = None
 
     def map_outputs(self, mixing: Array, objective: Objective) -> None:
         """See :class:`Learner`."""
         self._undo_provisional()
-        super().map_outputs(mixing, objective)
         if self._waiting is not None:
-            whole = np.kron(np.eye(self.function.n_candidates), mixing)
-            self._waiting = self._waiting._replace(values=self._waiting.values @ whole)
+            self._step_on(self._waiting, provisional=False)
+            self._waiting = None
+        super().map_outputs(mixing, objective)
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -363,6 +398,7 @@ class FeatureLearner(Learner):
             self.function.mark(),
             self.function.best,
             self.race,
+            self._unit,
             self._waiting,
             copy.copy(self.first),
             [o.state() for o in self._objectives],
@@ -370,10 +406,9 @@ class FeatureLearner(Learner):
         )
 
     def _go_back(self, state: tuple[Any, ...]) -> None:
-        mark, self.function.best, self.race, self._waiting, self.first, scalars, history = state
-        self.function.back(mark)
-        for objective, numbers in zip(self._objectives, scalars, strict=True):
-            objective.set_state(numbers)
+        mark, self.function.best, self.race, self._unit, self._waiting, *rest = state
+        self.first, scalars, history = rest
+        self._put_back(mark, scalars)
         self.history.restore(history)
 
     def snapshot(self) -> dict[str, Any]:
@@ -383,6 +418,7 @@ class FeatureLearner(Learner):
         return {
             **super().snapshot(),
             "race": self.race.copy(),
+            "unit": self._unit,
             "objectives": {str(i): o.state() for i, o in enumerate(self._objectives)},
             "waiting": waiting,
         }
@@ -396,24 +432,13 @@ class FeatureLearner(Learner):
         if race.shape != (n,) or race.dtype != np.float64 or len(objectives) != n:
             raise ValueError("The candidates of the learner do not fit together.")
         self.race = race.copy()
+        self._unit = check_real("unit", state["unit"], low=1.0)
         self._objectives = [copy.deepcopy(self._objectives[0]) for _ in range(n)]
         for i, objective in enumerate(self._objectives):
             objective.set_state(objectives[str(i)])
         self._waiting = None
         if waiting is not None:
-            rows = _Waiting(**waiting)
-            size = len(rows.X)
-            if (
-                rows.X.shape != (size, f.n_features)
-                or rows.X.dtype != f.dtype
-                or rows.targets.ndim != 2
-                or rows.values.shape != (size, n * f.n_outputs)
-                or rows.weights.shape != (size,)
-                or len(rows.targets) != size
-                or not all(a.dtype == np.float64 for a in rows[1:])
-            ):
-                raise ValueError("The rows that wait for a step do not fit together.")
-            self._waiting = rows
+            self._waiting = Waiting.from_state(waiting, f.n_features, n * f.n_outputs, f.dtype)
 
 
 def _rows(prepared: Prepared, first: int, last: int) -> Prepared:

@@ -9,14 +9,11 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -33,35 +30,11 @@ def least_cpu_seconds(function: Callable[[], Any], repeats: int) -> float:
     return min(cpu_seconds(function)[0] for _ in range(repeats))
 
 
-def processor() -> str:
-    """Name of the processor, as the operating system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def environment() -> dict[str, str]:
     """Versions and machine, to be quoted beside numbers."""
-    import numba
-    import scipy
-    import sklearn
+    from mercer.reproduce._experiment import environment
 
-    import mercer
-
-    return {
-        "processor": processor(),
-        "python": platform.python_version(),
-        "mercer": mercer.__version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "numba": numba.__version__,
-        "BLAS threads": os.environ["OPENBLAS_NUM_THREADS"],
-    }
+    return {**environment(), "BLAS threads": os.environ["OPENBLAS_NUM_THREADS"]}
 
 
 def publish(name: str, rows: list[dict[str, Any]], note: str = "") -> None:

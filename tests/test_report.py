@@ -12,6 +12,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import OneClassSVM
 
+from mercer import GaussianProcessRegressor, KernelClassifier
+from mercer.expansions import RandomFeatures
 from mercer.report import figures_for, write_report
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -311,3 +313,20 @@ def test_held_out_rows_of_one_class_are_no_obstacle():
 def test_unfitted_model_is_refused():
     with pytest.raises(NotFittedError):
         figures_for(LogisticRegression())
+
+
+def test_figures_of_a_gaussian_process():
+    X, _ = rows(1)
+    model = GaussianProcessRegressor(noise=0.01, n_features=64, random_state=0).fit(X, X[:, 0])
+    assert_captions(figures_for(model), [])
+    expected = ["Predicted", "Residuals", "Reliability of the intervals", "The learned"]
+    assert_captions(figures_for(model, X, X[:, 0]), expected)
+
+
+def test_figures_of_random_features_show_no_dictionary():
+    X, y = rows(2)
+    model = KernelClassifier(expansion=RandomFeatures(64)).fit(X, y)
+    captions, figures = zip(*figures_for(model, X, y), strict=True)
+    assert captions[-1] == "The learned function"
+    assert "random features" in figures[1].get_label()
+    assert not any("dictionary" in figure.get_label() for figure in figures)

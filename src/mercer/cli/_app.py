@@ -11,6 +11,7 @@ from mercer import __version__
 from mercer.cli._demo import demo
 from mercer.cli._fit import fit
 from mercer.cli._models import evaluate_command, inspect_command, predict_command
+from mercer.cli._reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -56,6 +57,7 @@ for _name, _command in (
     ("predict", predict_command),
     ("inspect", inspect_command),
     ("demo", demo),
+    ("reproduce", reproduce),
 ):
     # Line ends within a paragraph are the source's, not the reader's.
     _paragraphs = cleandoc(_command.__doc__ or "").split("\n\n")

@@ -34,10 +34,16 @@ _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
 _COMPILING = "compiling, only the first time (about half a minute)"
 
 # Errors of the library name its parameters; these are the options that set them.
-_RENAMED = {"n_passes": "passes", "size": "max-size", "levels": "quantiles"}
+_RENAMED = {
+    "n_passes": "passes",
+    "size": "max-size",
+    "levels": "quantiles",
+    "n_features": "features",
+}
 _SHARED = (
-    "batch_size|checkpoint_every|class_weight|exclude|expansion|kernel|length_scale|loss|max_size|"
-    "parsimony|regularization|scaling|seed|shuffle_buffer|step_size|strategy|target|task|tolerance"
+    "batch_size|block_size|checkpoint_every|class_weight|exclude|expansion|kernel|length_scale|"
+    "loss|max_blocks|max_size|mode|noise|nu|outlier|parsimony|regularization|ridge|scaling|seed|"
+    "shuffle_buffer|step_size|strategy|target|task|tolerance"
 )
 _WORDING = (
     (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
@@ -240,7 +246,7 @@ class ProgressView:
                 total=progress.n_total,
                 completed=progress.n_rows,
                 description="learning" if progress.n_total else f"{progress.n_rows:,} rows",
-                figures=f"loss {progress.loss:.4g}  order {progress.model_order:,}",
+                figures=f"{_loss(progress)}order {progress.model_order:,}",
                 speed=f"{progress.rows_per_second:,.0f} rows/s",
             )
         elif time.monotonic() - self._last_line >= _LINE_SECONDS:
@@ -252,12 +258,16 @@ class ProgressView:
         self._last_line, self._shown = time.monotonic(), progress.n_rows
         done, total, speed = progress.n_rows, progress.n_total, progress.rows_per_second
         parts = [f"{done:,} of {total:,} rows  {done / total:.0%}" if total else f"{done:,} rows"]
-        parts += [f"loss {progress.loss:.4g}", f"model order {progress.model_order:,}"]
+        parts.append(f"{_loss(progress)}model order {progress.model_order:,}")
         parts.append(f"{speed:,.0f} rows/s")
         if total and done < total and self._speed_known:
             seconds = round((total - done) / speed)
             parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
         _say("  ".join(parts))
+
+
+def _loss(progress: TrainingProgress) -> str:
+    return "" if progress.loss is None else f"loss {progress.loss:.4g}  "
 
 
 def _columns(width: int) -> list[Any]:

@@ -53,8 +53,7 @@ def demo(
     accuracy = 100.0 - evaluation.measures["error_percent"]
     typer.echo(
         f"accuracy on the {evaluation.measures['rows']} held-out images: {accuracy:.1f} %\n"
-        f"model order: {model.model_order_} of {training.n_rows_ // _PASSES:,} training images "
-        f"are kept\n"
+        f"{_size(model, training.n_rows_ // _PASSES)}\n"
         f"time: {speed}\n"
         "\n"
         f"Look at {out / 'report.html'} in a browser. Then try\n"
@@ -65,6 +64,12 @@ def demo(
         f"--out {out / 'mine.mercer'} --test {test_file}\n"
         "or `mercer fit YOUR-TABLE.csv --target COLUMN --out MODEL` on data of your own."
     )
+
+
+def _size(model: TableModel, n_images: int) -> str:
+    if hasattr(model.estimator, "dictionary_"):
+        return f"model order: {model.model_order_} of {n_images:,} training images are kept"
+    return f"model order: {model.model_order_:,} random features"
 
 
 def write_digits(folder: Path) -> tuple[Path, Path]:
@@ -89,6 +94,8 @@ def write_pictures(model: TableModel, folder: Path) -> None:
         name = _PICTURES.get(caption.split(":")[0])
         if name is not None:
             figure.savefig(folder / name, dpi=120)
+    if not hasattr(model.estimator, "dictionary_"):
+        return  # random features look like nothing
     # Pixels that are always blank are no inputs of the model.
     places = [_PIXELS.index(name) for name in model.preprocessor.feature_names_out()]
     images = np.zeros((model.model_order_, len(_PIXELS)))

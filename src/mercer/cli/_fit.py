@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,55 +15,24 @@ from mercer._validation import check_integer, check_real
 from mercer.cli._console import ProgressView, Stopped, guarded, note, print_result
 from mercer.cli._evaluation import Evaluation, check_test_data, evaluate
 from mercer.cli._files import check_writable
-from mercer.cli._report import ROWS_FOR_PICTURES, report
-from mercer.expansions import KOMP, Budget, Expansion, Full, as_expansion
-from mercer.kernels import Kernel, as_kernel
-from mercer.losses import Loss, Quantile
+from mercer.cli._parts import (
+    ClassWeight,
+    ExpansionName,
+    Mode,
+    Scaling,
+    Strategy,
+    Task,
+    make_expansion,
+    make_kernel,
+    make_loss,
+    make_ridge,
+)
+from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
 __all__ = ["fit", "train"]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
-
-
-class Task(StrEnum):
-    """Choices of ``--task``."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-
-
-class ExpansionName(StrEnum):
-    """Choices of ``--expansion``."""
-
-    auto = "auto"
-    komp = "komp"
-    full = "full"
-    budget = "budget"
-
-
-class Strategy(StrEnum):
-    """Choices of ``--strategy``."""
-
-    merge = "merge"
-    project = "project"
-    remove = "remove"
-
-
-class ClassWeight(StrEnum):
-    """Choices of ``--class-weight``."""
-
-    balanced = "balanced"
-
-
-class Scaling(StrEnum):
-    """Choices of ``--scaling``."""
-
-    auto = "auto"
-    standardize = "standardize"
-    common = "common"
-    none = "none"
 
 
 def _option(text: str, panel: str, *names: str) -> Any:
@@ -76,8 +44,10 @@ def fit(  # noqa: PLR0913  # one parameter per option
     data: Annotated[
         Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")
     ],
-    target: Annotated[str, _option("Column to predict.", _DATA)],
     out: Annotated[Path, _option("Model file to write.", _RUN)],
+    target: Annotated[
+        str | None, _option("Column to predict; for novelty one of known labels, if any.", _DATA)
+    ] = None,
     task: Annotated[Task, _option("Guessed from loss and target by default.", _LEARNING)] = (
         Task.auto
     ),
@@ -105,6 +75,28 @@ def fit(  # noqa: PLR0913  # one parameter per option
         float | None, _option("Tolerance relative to step size to the 1.5.", _LEARNING)
     ] = None,
     strategy: Annotated[Strategy | None, _option("Of a budget.", _LEARNING)] = None,
+    mode: Annotated[
+        Mode | None, _option("Of random features: newton (default) to predict.", _LEARNING)
+    ] = None,
+    block_size: Annotated[
+        int | None, _option("Random features per step; chosen from the rows.", _LEARNING)
+    ] = None,
+    max_blocks: Annotated[
+        int | None, _option("Most blocks of random features, in mode cyclic.", _LEARNING)
+    ] = None,
+    ridge: Annotated[
+        str | None, _option("Of random features; several, as 0.1,0.01, are raced.", _LEARNING)
+    ] = None,
+    nu: Annotated[
+        float | None, _option("Share of the rows to be called novel (0.1).", _LEARNING)
+    ] = None,
+    noise: Annotated[
+        float | None,
+        _option("Of a Gaussian process: variance, the target's being 1 (0.1).", _LEARNING),
+    ] = None,
+    features: Annotated[
+        int | None, _option("Random features of a Gaussian process (2,048).", _LEARNING)
+    ] = None,
     step_size: Annotated[float | None, _option("Chosen from the data by default.", _LEARNING)] = (
         None
     ),
@@ -125,6 +117,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
     test: Annotated[
         Path | None, _option("Data to evaluate the model on at the end.", _DATA)
     ] = None,
+    outlier: Annotated[
+        str | None, _option("Value of the target that marks novel rows of --test.", _DATA)
+    ] = None,
     report_file: Annotated[Path | None, _option("HTML report to write.", _RUN, "--report")] = None,
     checkpoint_every: Annotated[
         int | None, _option("Rows between checkpoints, OUT.checkpoint.", _RUN)
@@ -136,23 +131,45 @@ def fit(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Train a model on a table in one pass or a few, in bounded memory.
 
+    Tasks: classification and regression of a target; novelty, which needs none and finds rows
+    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors.
+
     The same data, options and seed give the same model file. A run that was killed goes on from
     its last checkpoint with --resume, to the same file, byte for byte.
     """
     check_writable(out, data, test)
     if report_file is not None:
         check_writable(report_file, data, test, endings=(".html", ".htm"))
+    if target is None and task is not Task.novelty:
+        raise ValueError(
+            "`--target` must name the column to predict. Only --task novelty goes without."
+        )
     if step_size is not None:
         check_real("step_size", step_size, low=0.0, open_low=True)
     if checkpoint_every is not None:
         check_integer("checkpoint_every", checkpoint_every, low=1)
+    if task is Task.novelty and expansion is ExpansionName.random_features and mode is None:
+        mode = Mode.faithful  # the others have no meaning there
+    of_expansion = {
+        "max_size": max_size,
+        "tolerance": tolerance,
+        "parsimony": parsimony,
+        "strategy": None if strategy is None else strategy.value,
+        "mode": None if mode is None else mode.value,
+        "block_size": block_size,
+        "max_blocks": max_blocks,
+        "ridge": make_ridge(ridge),
+    }
     options = {
         "kernel": make_kernel(kernel, length_scale),
-        "expansion": make_expansion(expansion, max_size, tolerance, parsimony, strategy),
+        "expansion": make_expansion(expansion, of_expansion, seed),
         "step_size": step_size,
         "regularization": regularization,
         "batch_size": batch_size,
         "class_weight": None if class_weight is None else str(class_weight),
+        "nu": nu,
+        "noise": noise,
+        "n_features": features,
     }
     training = FileTraining(
         data,
@@ -183,15 +200,22 @@ def fit(  # noqa: PLR0913  # one parameter per option
         training.start()
     model = training.model_
     if test is not None:
-        check_test_data(model, test, target=None, ignore_extra=False)
+        check_test_data(model, test, target=None, ignore_extra=False, outlier=outlier)
     guessed = not (resumed or loss or quantiles or task is not Task.auto)
     hint = " (guessed; --task overrides)" if guessed else ""
+    of_what = "" if target is None or not model.has_target else f" of {target!r}"
     note(
-        f"{training.task} of {target!r}{hint}; "
+        f"{training.task}{of_what}{hint}; "
         f"columns: {len(model.preprocessor.feature_names_in_):,}, "
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
+    if training.n_passes_ > passes:
+        note(
+            f"{training.n_passes_:,} passes rather than {passes:,}, for enough steps on so few "
+            "rows",
+            quiet=quiet,
+        )
     speed = train(training, out, checkpoint_every=checkpoint_every, quiet=quiet)
     note(
         f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
@@ -200,14 +224,15 @@ def fit(  # noqa: PLR0913  # one parameter per option
     evaluation: Evaluation | None = None
     if test is not None:
         n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
-        evaluation = evaluate(model, test, n_keep=n_keep)
+        evaluation = evaluate(model, test, outlier=outlier, n_keep=n_keep)
         print_result(evaluation.measures, title=f"{out} on {test}")
     if report_file is not None:
+        passes = training.n_passes_
         settings = {"data": str(data), "test data": str(test or "none"), "passes": passes}
         report(
             report_file,
             model,
-            title=f"{target}: {training.task} by {out.name}",
+            title=title_of(model, f"{training.task} by {out.name}"),
             evaluation=evaluation,
             settings={**settings, "seed": seed},
         )
@@ -266,92 +291,3 @@ def _interruptible() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
-    """Join ``--loss`` and ``--quantiles``.
-
-    Examples
-    --------
-    >>> make_loss(None, "0.1,0.9")
-    Quantile(levels=[0.1, 0.9])
-    """
-    if quantiles is None:
-        return name
-    if name not in (None, "quantile"):
-        raise ValueError(
-            f"`--quantiles` is for the quantile loss, but `--loss {name}` was given. Leave one out."
-        )
-    try:
-        levels = [float(word) for word in quantiles.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"`--quantiles` takes numbers between 0 and 1 with commas, such as 0.1,0.5,0.9, got "
-            f"{quantiles!r}."
-        ) from None
-    if len(set(levels)) < len(levels):
-        raise ValueError(f"`--quantiles` names a level twice: {quantiles!r}.")
-    return Quantile(levels)
-
-
-def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
-    """Join ``--kernel`` and ``--length-scale``.
-
-    Examples
-    --------
-    >>> make_kernel("laplacian", "2")
-    Laplacian(length_scale=2.0)
-    """
-    if length_scale is None:
-        return name
-    kernel = as_kernel(name or "gaussian")
-    if "length_scale" not in kernel.get_params():
-        raise ValueError(f"The kernel {name!r} has no length scale: leave `--length-scale` out.")
-    try:
-        return kernel.set_params(length_scale=float(length_scale))
-    except ValueError as error:
-        if length_scale.replace(".", "").replace("-", "").isdigit():
-            raise error
-    return kernel.set_params(length_scale=length_scale)
-
-
-def make_expansion(
-    name: ExpansionName,
-    max_size: int | None,
-    tolerance: float | None,
-    parsimony: float | None,
-    strategy: Strategy | None,
-) -> Expansion | None:
-    """Join the options of an expansion; None if none was given.
-
-    Examples
-    --------
-    >>> make_expansion(ExpansionName.auto, None, 0.01, None, None)
-    KOMP(max_size=1000, tolerance=0.01)
-    """
-    limits: dict[str, Any] = {"max_size": max_size, "tolerance": tolerance, "parsimony": parsimony}
-    given = {key: value for key, value in limits.items() if value is not None}
-    options = [f"--{key.replace('_', '-')}" for key in given]
-    if name is ExpansionName.auto:
-        if strategy is not None:
-            name = ExpansionName.budget
-        elif not given:
-            return None
-        else:
-            return KOMP(**{**as_expansion("auto").get_params(), **given})
-    if name is ExpansionName.budget:
-        options = [option for option in options if option != "--max-size"]
-        if not options:
-            size = Budget().size if max_size is None else max_size
-            return Budget(size, Budget().strategy if strategy is None else strategy.value)
-    elif strategy is not None:
-        options.append("--strategy")
-    elif name is ExpansionName.komp:
-        return KOMP(**given)
-    elif not options:
-        return Full()
-    raise ValueError(
-        f"The expansion {name.value!r} has no {' and no '.join(options)}: leave it out. komp takes "
-        "--max-size, --tolerance and --parsimony, budget takes --max-size and --strategy, full "
-        "takes none."
-    )

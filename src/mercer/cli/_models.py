@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer.cli._console import guarded, note, print_result
 from mercer.cli._evaluation import encoded_tables, evaluate
 from mercer.cli._files import check_writable, table_writer
-from mercer.cli._report import ROWS_FOR_PICTURES, describe, report
+from mercer.cli._report import ROWS_FOR_PICTURES, describe, report, title_of
 from mercer.data import schema
 from mercer.data._columns import check_names
 from mercer.estimators import TableModel
@@ -54,6 +54,10 @@ def evaluate_command(
     target: Annotated[
         str | None, typer.Option(help="Column of the targets, if named otherwise than in training.")
     ] = None,
+    outlier: Annotated[
+        str | None,
+        typer.Option(help="Value of the target that marks novel rows; else the rarer of two."),
+    ] = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Allow columns that training did not have.")
     ] = False,
@@ -66,19 +70,23 @@ def evaluate_command(
 
     Classification: error, balanced error (mean over the classes), log loss where the model has
     probabilities, AUC for two classes. Regression, in units of the target: MSE, RMSE, MAE, R²; for
-    quantiles pinball loss and coverage.
+    quantiles pinball loss and coverage; for a Gaussian process mean log predictive density and
+    coverage of the 90 % intervals. Novelty: share of the rows found novel and, where labels are
+    known, share of the novel rows found, false alarms and AUC.
     """
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
     loaded = load_table_model(model)
     n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
-    evaluation = evaluate(loaded, data, target=target, ignore_extra=ignore_extra, n_keep=n_keep)
+    evaluation = evaluate(
+        loaded, data, target=target, ignore_extra=ignore_extra, outlier=outlier, n_keep=n_keep
+    )
     print_result(evaluation.measures, title=f"{model} on {data}", as_json=as_json)
     if report_file is not None:
         report(
             report_file,
             loaded,
-            title=f"{loaded.target}: {model.name} on {data.name}",
+            title=title_of(loaded, f"{model.name} on {data.name}"),
             evaluation=evaluation,
             settings={"test data": str(data)},
         )
@@ -98,8 +106,10 @@ def predict_command(
     """Predict for every row of a table, in order.
 
     Writes `prediction` (quantiles: `quantile_<level>`) and, for classes, `probability_<class>` or,
-    where the loss has no probabilities, `score` (more than two classes: `score_<class>`). Further
-    columns of DATA, the target among them, are not looked at.
+    where the loss has no probabilities, `score` (more than two classes: `score_<class>`). For
+    novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
+    Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
+    Further columns of DATA, the target among them, are not looked at.
     """
     check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
     loaded = load_table_model(model)
@@ -129,8 +139,12 @@ def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray
         levels = np.atleast_1d(np.asarray(estimator.loss_.levels, dtype=float))
         return {f"quantile_{t:g}": q for t, q in zip(levels, predicted.T.copy(), strict=True)}
     columns: dict[str, NDArray[Any]] = {"prediction": predicted}
+    if model.task == "gp":
+        return {**columns, "std": model.predict_std(X)}
     if model.task == "regression":
         return columns
+    if model.task == "novelty":
+        return {**columns, "score": estimator.decision_function(X)}
     classes = estimator.classes_.tolist()
     if hasattr(estimator, "predict_proba"):
         values, kind = estimator.predict_proba(X), "probability"

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mercer.cli._evaluation import Evaluation
 from mercer.estimators import TableModel
+from mercer.expansions import FeatureExpansion
 from mercer.report import figures_for, write_report
 
-__all__ = ["ROWS_FOR_PICTURES", "describe", "figures_of", "report"]
+__all__ = ["ROWS_FOR_PICTURES", "describe", "figures_of", "report", "title_of"]
 
 Array = NDArray[np.float64]
 
@@ -34,36 +35,78 @@ def describe(model: Any) -> dict[str, Any]:
     description : dict of str to number, text or list of text
         Names without spaces.
     """
-    estimator = model.estimator if isinstance(model, TableModel) else model
-    learner = estimator.learner_
+    estimator: Any = model.estimator if isinstance(model, TableModel) else model
     values: dict[str, Any] = {"estimator": type(estimator).__name__}
     if isinstance(model, TableModel):
         columns = model.preprocessor.feature_names_in_
         values["target"] = model.target
         values["columns"] = _cut(columns)
         values["n_columns"] = len(columns)
-        if model.task == "regression":
+        if model.predicts_quantities:
             values["target_mean"] = model.target_mean_
             values["target_scale"] = model.target_scale_
     values["n_inputs"] = int(estimator.n_features_in_)
     if hasattr(estimator, "classes_"):
         values["n_classes"] = len(estimator.classes_)
         values["classes"] = _cut(map(str, estimator.classes_.tolist()))
-    history = estimator.history_
-    values |= {
-        "kernel": repr(estimator.kernel_),
-        "loss": repr(estimator.loss_),
-        "expansion": repr(learner.function.expansion),
+    values["kernel"] = repr(estimator.kernel_)
+    learned_in_steps = hasattr(estimator, "learner_")
+    values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(model)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _of_steps(estimator: Any) -> dict[str, Any]:
+    """Describe an estimator that was learned step by step."""
+    history, learner = estimator.history_, estimator.learner_
+    loss, function = getattr(estimator, "loss_", None), learner.current_function()
+    offset = getattr(estimator, "offset_", None)
+    return {
+        "nu": getattr(estimator, "nu", None),
+        "offset": offset,
+        "loss": None if loss is None else repr(loss),
+        "expansion": repr(function.expansion),
+        "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
         "regularization": float(estimator.regularization),
         "batch_size": int(estimator.batch_size),
-        "average": estimator.average or "none",
-        "precision": str(np.dtype(learner.function.dtype)),
+        "average": "none" if function.averaging is None else estimator.average,
+        "precision": str(np.dtype(function.dtype)),
         "model_order": estimator.model_order_,
         "n_rows_learned": estimator.n_samples_seen_,
         "latest_loss": float(history.loss[-1]) if len(history) else None,
     }
-    return {name: value for name, value in values.items() if value is not None}
+
+
+def _blocks(function: Any) -> str | None:
+    """Say how many random features there are, and where they come from."""
+    if not isinstance(function, FeatureExpansion):
+        return None
+    n, m, seed = len(function.blocks), function.block_size, function.expansion.seed
+    return f"{function.size:,} in {n:,} block{'s' * (n != 1)} of {m:,}, seed {seed}"
+
+
+def _of_a_gaussian_process(model: Any) -> dict[str, Any]:
+    """Describe a Gaussian process; its density in units of the target."""
+    estimator: Any = model.estimator if isinstance(model, TableModel) else model
+    posterior = estimator.posterior_
+    values = {
+        "method": str(estimator.method),
+        "noise": float(posterior.noise),
+        "random_features": len(estimator.coefficients_),
+        "design": posterior.blocks.options.design,
+        "batch_size": int(estimator.batch_size),
+        "model_order": len(estimator.coefficients_),
+        "n_rows_learned": estimator.n_samples_seen_,
+    }
+    if estimator.method != "features":
+        return values
+    units = np.log(model.target_scale_) if isinstance(model, TableModel) else 0.0
+    likelihood = estimator.log_marginal_likelihood() - estimator.n_samples_seen_ * units
+    return {
+        **values,
+        "effective_dimension": estimator.effective_dimension_,
+        "log_marginal_likelihood": float(likelihood),
+    }
 
 
 def _cut(names: Any) -> list[str]:
@@ -120,7 +163,7 @@ def report(
         path,
         title=title,
         summary=summary,
-        history=model.history_,
+        history=getattr(model, "history_", None),
         settings=listed,
         evaluation=measures,
         figures=figures_of(model, evaluation),
@@ -132,8 +175,14 @@ def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[
     """Draw the standard figures of a model, with inputs and targets in their own units."""
     if evaluation is None or not len(evaluation.y):
         return figures_for(model.estimator)
-    face = (_Classifier if model.task == "classification" else _Regressor)(model)
-    return figures_for(face, face.to_units(evaluation.X), evaluation.y)
+    face = _FACES[model.task](model)
+    labelled = model.has_target
+    return figures_for(face, face.to_units(evaluation.X), evaluation.y if labelled else None)
+
+
+def title_of(model: TableModel, what: str) -> str:
+    """Heading of a report: what is predicted, and what the report is of."""
+    return f"{model.target}: {what}" if model.has_target else what.capitalize()
 
 
 def _words(name: str) -> str:
@@ -150,12 +199,14 @@ class _Face:
     def __init__(self, model: TableModel) -> None:
         self.model = model
         estimator: Any = model.estimator
-        self.history_ = estimator.history_
-        self.loss = self.loss_ = estimator.loss_
+        if hasattr(estimator, "history_"):
+            self.history_ = estimator.history_
+        self.loss = self.loss_ = getattr(estimator, "loss_", None)
         self.n_features_in_ = int(estimator.n_features_in_)
         self.feature_names_in_ = model.preprocessor.feature_names_out()
         self.center, self.scale = _units(model)
-        self.dictionary_ = self.to_units(estimator.dictionary_)
+        if hasattr(estimator, "dictionary_"):
+            self.dictionary_ = self.to_units(estimator.dictionary_)
 
     def to_units(self, X: NDArray[np.floating]) -> Array:
         return np.asarray(X * self.scale + self.center, dtype=np.float64)
@@ -172,7 +223,28 @@ class _Regressor(_Face):
     """Predicts quantities."""
 
 
-class _Classifier(_Face):
+class _GaussianProcess(_Face):
+    """Predicts quantities and how far they may be off."""
+
+    def __init__(self, model: TableModel) -> None:
+        super().__init__(model)
+        self.log_marginal_likelihood = model.estimator.log_marginal_likelihood
+
+    def predict(self, X: Any, return_std: bool = False, *, include_noise: bool = False) -> Any:
+        mean = super().predict(X)
+        if not return_std:
+            return mean
+        return mean, self.model.predict_std(self.encoded(X), include_noise=include_noise)
+
+
+class _Scored(_Face):
+    """Predicts by scores."""
+
+    def decision_function(self, X: Any) -> Array:
+        return np.asarray(self.model.estimator.decision_function(self.encoded(X)))
+
+
+class _Classifier(_Scored):
     """Predicts labels, scores and, where the loss has them, probabilities."""
 
     def __init__(self, model: TableModel) -> None:
@@ -181,9 +253,13 @@ class _Classifier(_Face):
         if hasattr(model.estimator, "predict_proba"):
             self.predict_proba = lambda X: model.estimator.predict_proba(self.encoded(X))
 
-    def decision_function(self, X: Any) -> Array:
-        estimator: Any = self.model.estimator
-        return np.asarray(estimator.decision_function(self.encoded(X)))
+
+_FACES: dict[str, type[_Face]] = {
+    "classification": _Classifier,
+    "regression": _Regressor,
+    "novelty": _Scored,
+    "gp": _GaussianProcess,
+}
 
 
 def _units(model: TableModel) -> tuple[Array | float, Array | float]:

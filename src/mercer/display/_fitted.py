@@ -13,6 +13,7 @@ __all__ = [
     "check_inputs",
     "final_model",
     "grid_range",
+    "has_run",
     "input_dictionary",
     "like_frame",
     "output_labels",
@@ -23,6 +24,14 @@ def final_model(estimator: Any) -> Any:
     """Return the last step of a Pipeline, and any other estimator itself."""
     steps = getattr(estimator, "steps", None)
     return steps[-1][1] if steps else estimator
+
+
+def has_run(estimator: Any) -> bool:
+    """Whether a model was learned step by step, which leaves a course to draw.
+
+    The posterior of a Gaussian process is an algebraic function of all rows.
+    """
+    return not hasattr(final_model(estimator), "log_marginal_likelihood")
 
 
 def input_dictionary(estimator: Any) -> Array | None:

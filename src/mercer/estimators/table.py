@@ -8,15 +8,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
-from mercer.data._columns import check_names
-from mercer.data._views import Levels, is_table, view_table
-from mercer.estimators.classifier import KernelClassifier
-from mercer.estimators.regressor import KernelRegressor
+from mercer.data._views import is_table, view_table
+from mercer.estimators._table_answers import AskedTableModel
+from mercer.estimators._table_targets import read_targets
+from mercer.estimators._table_tasks import TASKS, task_of
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import storable
@@ -25,13 +24,13 @@ __all__ = ["TableModel"]
 
 Array = NDArray[np.float64]
 
-_ESTIMATORS: dict[str, Any] = {cls.__name__: cls for cls in (KernelClassifier, KernelRegressor)}
+_ESTIMATORS: dict[str, Any] = {t.estimator.__name__: t.estimator for t in TASKS.values()}
 # From this many inputs on the time goes into products of matrices, and float32 halves it.
 _MANY_INPUTS = 64
 
 
 @storable
-class TableModel:
+class TableModel(AskedTableModel):
     r"""A kernel machine that learns from and predicts for tables with named columns.
 
     It joins a :class:`mercer.data.TablePreprocessor`, an estimator and the target's column, so
@@ -42,30 +41,37 @@ class TableModel:
     frozen, because the dictionary holds rows as they were encoded when learned. A regression
     learns the standardised target :math:`(y - \bar y) / s`, with the mean and the standard
     deviation of the warm-up rows, and predictions are mapped back; so ``delta`` of a Huber loss and
-    ``history_`` are in units of s. The Poisson loss learns the target as it is.
+    ``history_`` are in units of s, and the ``noise`` of a Gaussian process in units of s². The
+    Poisson loss learns the target as it is.
 
     Parameters
     ----------
-    estimator : KernelClassifier or KernelRegressor
+    estimator : KernelClassifier, KernelRegressor, NoveltyDetector or GaussianProcessRegressor
         What learns. It is trained in place.
     preprocessor : TablePreprocessor
         How columns become inputs. Its ``exclude`` must hold the target.
-    target : str
-        Column to predict.
+    target : str or None, default=None
+        Column to predict. For a novelty detector it is not learned: a column of labels to compare
+        with, or None.
 
     Attributes
     ----------
-    task : {"classification", "regression"}
+    task : {"classification", "regression", "novelty", "gp"}
         What the estimator does.
+    has_target : bool
+        Whether learning needs the target.
+    predicts_quantities : bool
+        Whether predictions are numbers in units of the target.
     target_mean_, target_scale_ : float
-        Mean and standard deviation of the target in the warm-up; 0 and 1 for classes.
+        Mean and standard deviation of the target in the warm-up; 0 and 1 if it is no quantity.
     classes_ : ndarray of shape (n_classes,)
         Labels seen, sorted (classification only): integers, text or booleans. Whole floats such as
         -1.0 are kept as integers.
     history_ : History
-        Progressive loss, model order and compression error over the stream.
+        Progressive loss, model order and compression error over the stream (not of a Gaussian
+        process, which has no steps).
     model_order_ : int
-        Number of dictionary points.
+        Number of dictionary points, or of random features.
 
     Raises
     ------
@@ -88,20 +94,21 @@ class TableModel:
 
     def __init__(
         self,
-        estimator: KernelClassifier | KernelRegressor,
+        estimator: Any,
         preprocessor: TablePreprocessor,
-        target: str,
+        target: str | None = None,
     ) -> None:
-        if type(estimator).__name__ not in _ESTIMATORS:
-            raise ValueError(
-                f"`estimator` must be one of {', '.join(_ESTIMATORS)}, got "
-                f"`{type(estimator).__name__}`."
-            )
+        self._task = task_of(estimator)
         if not isinstance(preprocessor, TablePreprocessor):
             raise ValueError(
                 f"`preprocessor` must be a TablePreprocessor, got `{type(preprocessor).__name__}`."
             )
-        if target not in preprocessor.exclude:
+        if target is None and self._task.has_target:
+            raise ValueError(
+                f"`target` must name the column to learn, got None: only novelty detection goes "
+                f"without, and this is {self._task.words}."
+            )
+        if target is not None and target not in preprocessor.exclude:
             raise ValueError(
                 f"The target {target!r} must be in the preprocessor's `exclude`, got "
                 f"{tuple(preprocessor.exclude)!r}: else the inputs would give the answer away."
@@ -115,9 +122,10 @@ class TableModel:
         return f"TableModel({self.estimator!r}, {self.preprocessor!r}, {self.target!r})"
 
     @property
-    def task(self) -> Literal["classification", "regression"]:
-        """What the estimator does."""
-        return "classification" if is_classifier(self.estimator) else "regression"
+    def columns_(self) -> list[str]:
+        """Columns that learning reads."""
+        learned = [self.target] if self.has_target and self.target is not None else []
+        return [*self.preprocessor.feature_names_in_, *learned]
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -127,12 +135,15 @@ class TableModel:
     @property
     def history_(self) -> History:
         """Course of the learning so far."""
-        return self.estimator.history_
+        history: History = self.estimator.history_
+        return history
 
     @property
     def model_order_(self) -> int:
-        """Number of dictionary points."""
-        return self.estimator.model_order_
+        """Number of dictionary points, or of random features."""
+        if self.task == "gp":
+            return int(self.estimator.posterior_.blocks.block_size)
+        return int(self.estimator.model_order_)
 
     @property
     def text_columns_(self) -> list[str]:
@@ -168,18 +179,22 @@ class TableModel:
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
         targets = []
         for table in parts:
-            targets.append(self.targets(table))
+            targets.append(self._learned(table))
             if self.preprocessor.partial_fit(table).frozen_:
                 break
         self.preprocessor.freeze()
         if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
             self.preprocessor.set_params(dtype="float32")
-        # Counts have no units to choose: the Poisson loss takes them as they are.
-        if self.task == "regression" and not isinstance(as_loss(self.estimator.loss), Poisson):
+        if self.predicts_quantities and not self._counts():
             y = np.concatenate(targets)[: self.preprocessor.n_samples_seen_]
             self.target_mean_ = float(y.mean())
             self.target_scale_ = float(y.std()) or 1.0
         return self
+
+    def _counts(self) -> bool:
+        """Whether the loss is of counts, which are learned as they are: they have no units."""
+        loss = getattr(self.estimator, "loss", None)
+        return loss is not None and isinstance(as_loss(loss), Poisson)
 
     def inputs(
         self, table: Any, *, extra: Literal["error", "drop"] = "error"
@@ -226,44 +241,49 @@ class TableModel:
             If the column is missing, has rows without a value, or does not fit the task.
         """
         name = self.target if column is None else column
-        view = view_table(table)
-        check_names([name], view.names, "The table")
-        values = view.column(name)
-        missing = values.codes < 0 if isinstance(values, Levels) else np.isnan(values.values)
-        if missing.any():
+        if name is None:
             raise ValueError(
-                f"The target {name!r} has no value in {int(missing.sum()):,} of {view.n_rows:,} "
-                f"rows, first in row {int(np.argmax(missing))} of this table. There is nothing to "
-                "learn from or to compare with in such rows: remove them, or fill in the target."
+                "This model was made without a target, so `column` must say where labels to "
+                "compare with are."
             )
-        if self.task == "classification":
-            return _labels(values, name)
-        if isinstance(values, Levels):
-            if not view.n_rows:
-                return np.empty(0)
-            raise ValueError(
-                f"The target {name!r} holds text or truth values, first {values.first()!r}, but a "
-                "regression predicts numbers. Choose classification, or another target."
-            )
-        y = values.values.astype(np.float64)
-        if not np.isfinite(y).all():
-            row = int(np.argmin(np.isfinite(y)))
-            raise ValueError(
-                f"The target {name!r} holds {y[row]} in row {row} of this table, which no model "
-                "can approach. Remove such rows, or replace the value."
-            )
-        return y
+        return read_targets(table, name, quantity=self.predicts_quantities)
+
+    def _learned(self, table: Any) -> NDArray[Any]:
+        """Targets as :meth:`learn` takes them: of no width where none are learned."""
+        return self.targets(table) if self.has_target else np.empty((view_table(table).n_rows, 0))
+
+    def rows(self, table: Any) -> tuple[NDArray[np.floating], NDArray[Any]]:
+        """Read what :meth:`learn` takes: inputs and targets of a table.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with all columns and the target.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_inputs)
+            From :meth:`inputs`.
+        y : ndarray of shape (n_rows,), or (n_rows, 0) for novelty detection
+            From :meth:`targets`.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`inputs` and :meth:`targets`.
+        """
+        return self.inputs(table), self._learned(table)
 
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: NDArray[np.floating], y: NDArray[Any]) -> Self:
-        """Learn rows that :meth:`inputs` and :meth:`targets` prepared, in order.
+        """Learn rows that :meth:`rows` prepared, in order.
 
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_inputs)
             Encoded inputs.
-        y : ndarray of shape (n_rows,)
+        y : ndarray of shape (n_rows,), or (n_rows, 0) for novelty detection
             Labels, or quantities in their own units.
 
         Returns
@@ -281,7 +301,7 @@ class TableModel:
         """
         if not self.preprocessor.frozen_:
             raise NotFittedError("The columns were not measured yet: call `warm_up` first.")
-        if self.task == "regression":
+        if self.predicts_quantities:
             y = (y - self.target_mean_) / self.target_scale_
         self.estimator.partial_fit(X, y)
         return self
@@ -305,62 +325,7 @@ class TableModel:
         """
         if not self.preprocessor.frozen_:
             self.warm_up(table)
-        return self.learn(self.inputs(table), self.targets(table))
-
-    # -- prediction -----------------------------------------------------------------------------
-
-    def predict(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> NDArray[Any]:
-        """Labels or quantities of the rows of a table.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-            Labels of ``classes_``, or quantities in the target's units; (n_rows, n_levels) for
-            several quantile levels.
-        """
-        return self.predict_inputs(self.inputs(table, extra=extra))
-
-    def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        """Labels or quantities of rows already encoded by :meth:`inputs`."""
-        values = self.estimator.predict(X)
-        if self.task == "classification":
-            return np.asarray(values)
-        return np.asarray(values * self.target_scale_ + self.target_mean_)
-
-    def predict_proba(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
-        """Probabilities of ``classes_``, shape (n_rows, n_classes), if the loss models them.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-
-        Raises
-        ------
-        AttributeError
-            If the estimator has no probabilities.
-        """
-        return np.asarray(self.estimator.predict_proba(self.inputs(table, extra=extra)))
-
-    def decision_function(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
-        """Scores of a classifier: (n_rows,) for two classes, else (n_rows, n_classes).
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-
-        Raises
-        ------
-        AttributeError
-            For a regression.
-        """
-        return np.asarray(self.estimator.decision_function(self.inputs(table, extra=extra)))
+        return self.learn(*self.rows(table))
 
     # -- files ----------------------------------------------------------------------------------
 
@@ -421,23 +386,3 @@ class TableModel:
             raise ValueError("the units of the target are not finite")
         model.target_mean_, model.target_scale_ = mean, scale
         return model
-
-
-def _labels(values: Any, name: str) -> NDArray[Any]:
-    """Class labels of a column without missing values."""
-    if isinstance(values, Levels):
-        if values.boolean:
-            return np.asarray(values.codes == 1)
-        return np.array(values.levels or [""], dtype=np.str_)[values.codes]
-    whole = values.values.astype(np.int64, copy=False) if values.integer else None
-    if whole is None:
-        with np.errstate(invalid="ignore"):
-            whole = values.values.astype(np.int64)
-        if not np.array_equal(whole, values.values):
-            row = int(np.argmax(whole != values.values))
-            raise ValueError(
-                f"The target {name!r} holds {values.values[row]!s} (row {row} of this table), "
-                "which is a quantity rather than a class. Choose regression, or turn the target "
-                "into classes."
-            )
-    return np.asarray(whole)

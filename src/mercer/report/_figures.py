@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from mercer.display._drawing import (
     subsample,
     tidy,
 )
-from mercer.display._fitted import final_model, output_labels
+from mercer.display._fitted import final_model, has_run, input_dictionary, output_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,16 +48,17 @@ def figures_for(
 ) -> list[tuple[str, Figure]]:
     """Draw the standard figures of a fitted estimator.
 
-    Always the learning curve and the model order. With held-out rows ``X, y`` also, for a
-    classifier, the confusion matrix, the ROC curve (two classes) and the reliability of its
-    probabilities (if it has any); for a regressor, predicted against true values and the
-    residuals; for a novelty detector, the scores. Models of one or two inputs show the learned
-    function itself. Figures are free of pyplot: nothing is left open.
+    The learning curve and the model order, unless the model is a Gaussian process, which is not
+    learned in steps. With held-out rows ``X, y`` also, for a classifier, the confusion matrix, the
+    ROC curve (two classes) and the reliability of its probabilities (if it has any); for a
+    regressor, predicted against true values and the residuals, and for a Gaussian process the
+    reliability of its intervals; for a novelty detector, the scores. Models of one or two inputs
+    show the learned function itself. Figures are free of pyplot: nothing is left open.
 
     Parameters
     ----------
     estimator : fitted estimator, or a Pipeline that ends in one
-        Model with ``history_``.
+        Model with ``history_``, or a Gaussian process.
     X : array-like or DataFrame of shape (n_samples, n_features), default=None
         Rows the model has not learned from.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
@@ -89,7 +91,7 @@ def figures_for(
     Model order: size of the model along the stream
     """
     with report_style():
-        figures = _run_figures(estimator)
+        figures = _run_figures(estimator) if has_run(estimator) else []
         if X is None:
             return figures
         if hasattr(estimator, "classes_"):
@@ -102,6 +104,8 @@ def figures_for(
             figures += _regressor_figures(
                 estimator, truth, np.asarray(estimator.predict(X), dtype=float)
             )
+            if "include_noise" in signature(final_model(estimator).predict).parameters:
+                figures.append(_intervals(estimator, X, truth))
         return figures + _function_figures(estimator, X, y)
 
 
@@ -304,6 +308,28 @@ def _residuals(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
     return "Residuals: errors on held-out rows, extremes in the end bars", figure
 
 
+def _intervals(estimator: Any, X: Any, truth: Array) -> Captioned:
+    """Draw how many rows are in central intervals of a Gaussian process, which says how many."""
+    from scipy.special import erf
+
+    mean, std = estimator.predict(X, return_std=True, include_noise=True)
+    distance = np.sort(np.ravel(np.abs(truth - mean) / std))
+    said = erf(distance / np.sqrt(2.0))  # of the smallest interval around the mean with the row in
+    seen = np.arange(1, distance.size + 1) / distance.size
+    rows = np.unique(np.linspace(0, said.size - 1, min(said.size, 400)).round().astype(int))
+    figure, ax = report_axes(height=3.8)
+    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+    ax.plot(said[rows], seen[rows], color=PALETTE[0], linewidth=2.0, label="model")
+    ax.set(aspect="equal", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    ax.set_xlabel("Probability of the central interval")
+    ax.set_ylabel("Held-out rows in it")
+    tidy(ax)
+    draw_legend(ax)
+    share = format_number(100.0 * float(np.mean(said <= 0.9)))
+    figure.set_label(f"Reliability of intervals: {share} % of the rows are in those of 90 %.")
+    return "Reliability of the intervals", figure
+
+
 def _scores(scores: Array) -> Captioned:
     figure, ax = report_axes()
     counts, edges = np.histogram(scores, bins=40)
@@ -321,10 +347,12 @@ def _function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
     n_inputs = np.shape(X)[1]
     classes = getattr(estimator, "classes_", None)
     scored = hasattr(estimator, "decision_function")
+    sparse = input_dictionary(estimator) is not None
+    shown = "data and dictionary points" if sparse else "data"
     if n_inputs == 1 and classes is None and not scored:
         figure, ax = report_axes()
         RegressionCurveDisplay.from_estimator(estimator, X, y, ax=ax, max_points=_MAX_POINTS)
-        figure.set_label("Line chart of the prediction over the input, with data and dictionary.")
+        figure.set_label(f"Line chart of the prediction over the input, with {shown}.")
         return [("The learned function", figure)]
     if n_inputs != 2 or (classes is not None and len(classes) < 2):
         return []
@@ -332,5 +360,5 @@ def _function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
         return []  # One map shows one output.
     figure, ax = report_axes(height=4.0)
     DecisionSurfaceDisplay.from_estimator(estimator, X, y, ax=ax, max_points=_MAX_POINTS)
-    figure.set_label("Map of the decision over the two inputs, with data and dictionary points.")
-    return [("The learned function, its data and its dictionary", figure)]
+    figure.set_label(f"Map of the decision over the two inputs, with {shown}.")
+    return [("The learned function" + (", its data and its dictionary" if sparse else ""), figure)]

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,41 +20,17 @@ from mercer._component import to_config
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data._columns import check_names
-from mercer.estimators import KernelClassifier, KernelRegressor, TableModel
-from mercer.expansions import as_expansion
-from mercer.kernels import as_kernel
+from mercer.estimators import TableModel
+from mercer.estimators._table_tasks import TASKS
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
+from mercer.training._plan import RunPlan, plan_run
+from mercer.training._progress import TrainingProgress, sum_of_losses
 from mercer.training._row_stream import RowStream
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path"]
 
 _MOST_CLASSES = 1000
-
-
-class TrainingProgress(NamedTuple):
-    """What a callback is given after every chunk.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows learned so far, over all passes and including those before a resumed checkpoint.
-    n_total : int or None
-        Rows of all passes; None during the first pass over files that do not tell their length.
-    loss : float
-        Mean loss of the chunk's rows, each before it was learned (regression: of the standardised
-        target).
-    model_order : int
-        Number of dictionary points.
-    rows_per_second : float
-        Since the end of the first chunk, which may include compilation.
-    """
-
-    n_rows: int
-    n_total: int | None
-    loss: float
-    model_order: int
-    rows_per_second: float
 
 
 class FileTraining:
@@ -66,17 +42,21 @@ class FileTraining:
     ----------
     data : path
         A file, a folder or a glob (:func:`mercer.data.read_tables`).
-    target : str
-        Column to predict.
-    task : {"auto", "classification", "regression"}, default="auto"
+    target : str or None, default=None
+        Column to predict. For novelty detection none is needed, and a column of labels that is
+        given is not learned.
+    task : {"auto", "classification", "regression", "novelty", "gp"}, default="auto"
         "auto" asks the loss, if one is given, else the values of the target
-        (:func:`mercer.data.infer_task`).
+        (:func:`mercer.data.infer_task`). "gp" is Gaussian-process regression.
     loss : str or Loss, default=None
-        None is the default of the estimator.
+        None is the default of the estimator. Novelty detection and Gaussian processes have none.
     options : mapping, default=None
-        Further parameters of :class:`mercer.KernelClassifier` or :class:`mercer.KernelRegressor`.
+        Further parameters of :class:`mercer.KernelClassifier`, :class:`mercer.KernelRegressor`,
+        :class:`mercer.NoveltyDetector` or :class:`mercer.GaussianProcessRegressor`.
     n_passes : int, default=1
-        Passes over the data.
+        Passes over the data. Random features that are fitted by solving take more, to make their
+        ``min_steps``, where the number of rows is known: in Parquet and Arrow files, and in
+        others of fewer rows than the warm-up. A Gaussian process takes one.
     exclude : sequence of str, default=()
         Columns that are no inputs; the target is none anyway.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
@@ -95,6 +75,8 @@ class FileTraining:
         The model, after :meth:`start` or :meth:`resume`.
     task : str
         Once started, no longer "auto".
+    n_passes_ : int
+        Passes over the data that are made, at least ``n_passes``.
     n_rows_ : int
         Rows learned so far, over all passes.
     n_total_ : int or None
@@ -103,7 +85,7 @@ class FileTraining:
     Raises
     ------
     ValueError
-        For wrong parameters, and for a loss that is none of the task.
+        For wrong parameters, and for a loss or a target that does not fit the task.
 
     Examples
     --------
@@ -124,9 +106,9 @@ class FileTraining:
     def __init__(
         self,
         data: str | os.PathLike[str],
-        target: str,
+        target: str | None = None,
         *,
-        task: Literal["auto", "classification", "regression"] = "auto",
+        task: Literal["auto", "classification", "regression", "novelty", "gp"] = "auto",
         loss: str | Loss | None = None,
         options: Mapping[str, Any] | None = None,
         n_passes: int = 1,
@@ -136,25 +118,44 @@ class FileTraining:
         shuffle_buffer: int = 65_536,
         warmup_rows: int = 50_000,
     ) -> None:
-        check_choice("task", task, ("auto", "classification", "regression"))
+        check_choice("task", task, ("auto", *TASKS))
+        if target is None and task != "novelty":
+            raise ValueError(
+                "`target` must name the column to predict: only novelty detection (`task` "
+                f"'novelty') goes without, and this is task {task!r}."
+            )
         self.data = Path(data)
         self.target = target
         self.options = dict(options or {})
         self.n_passes = check_integer("n_passes", n_passes, low=1)
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
         self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
-        self.loss = None if loss is None else as_loss(loss, None if task == "auto" else task)
+        if loss is not None and task in ("novelty", "gp"):
+            raise ValueError(
+                f"`loss` cannot be chosen for {TASKS[task].words}, which has an objective of its "
+                "own. Leave it out."
+            )
+        if task == "gp" and self.n_passes > 1:
+            raise ValueError(
+                f"`n_passes` must be 1 for a Gaussian process, got {n_passes}: it would take every "
+                f"row for {n_passes} independent observations. One pass is all it needs."
+            )
+        known: Any = None if task == "auto" else task
+        self.loss = None if loss is None else as_loss(loss, known)
         self.task: str = self.loss.task if self.loss is not None else task
         own = sorted({"loss", "n_passes", "random_state"} & set(self.options))
         if own:
             raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
         self._columns: dict[str, Any] = {
-            "exclude": tuple(dict.fromkeys((target, *exclude))),
+            "exclude": tuple(
+                dict.fromkeys(name for name in (target, *exclude) if name is not None)
+            ),
             "scaling": scaling,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
         }
         TablePreprocessor(**self._columns)  # checks them
         self._settings = self._describe()
+        self.n_passes_ = self.n_passes
         self._rows_per_pass: int | None = None
         self._every: int | None = None
         self.n_rows_ = 0
@@ -166,7 +167,7 @@ class FileTraining:
             "task": self.task,
             "loss": to_config(self.loss),
             "passes": self.n_passes,
-            "exclude": list(self._columns["exclude"][1:]),
+            "exclude": [name for name in self._columns["exclude"] if name != self.target],
             "scaling": self._columns["scaling"],
             "warm-up rows": self._columns["warmup_rows"],
             "seed": self.seed,
@@ -177,7 +178,7 @@ class FileTraining:
     @property
     def n_total_(self) -> int | None:
         """Rows of all passes, if known."""
-        return None if self._rows_per_pass is None else self._rows_per_pass * self.n_passes
+        return None if self._rows_per_pass is None else self._rows_per_pass * self.n_passes_
 
     @property
     def checkpoints(self) -> bool:
@@ -202,15 +203,17 @@ class FileTraining:
         ValueError
             For files, columns or parameters that cannot be used, each with the reason.
         """
-        check_names(self._columns["exclude"], schema(self.data).names, f"{self.data}")
+        names = schema(self.data).names
+        check_names(self._columns["exclude"], names, f"{self.data}")
         warmup_rows = self._columns["warmup_rows"]
-        beginning = read_tables(self.data, columns=[self.target], rows_per_table=warmup_rows)
+        looked_at = names[0] if self.target is None else self.target
+        beginning = read_tables(self.data, columns=[looked_at], rows_per_table=warmup_rows)
         table = next(beginning, None)
         if table is None:
             raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
         if self.task == "auto":
             try:
-                self.task = infer_task(table.column(self.target))
+                self.task = infer_task(table.column(looked_at))
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
         model = TableModel(self._estimator(), TablePreprocessor(**self._columns), self.target)
@@ -218,22 +221,30 @@ class FileTraining:
             self._check_classes(model.targets(table))
         self.model_ = model.warm_up(read_tables(self.data))
         self._rows_per_pass = count_rows(self.data)
+        n_rows = self._rows_per_pass
+        if n_rows is None and model.preprocessor.n_samples_seen_ < warmup_rows:
+            n_rows = model.preprocessor.n_samples_seen_  # all there are
+        self._follow(plan_run(model.estimator, self.n_passes, n_rows))
         self.n_rows_ = 0
         return self
 
-    def _estimator(self) -> KernelClassifier | KernelRegressor:
-        cls: Any = KernelClassifier if self.task == "classification" else KernelRegressor
+    def _follow(self, plan: RunPlan) -> None:
+        self._plan = plan
+        self.n_passes_ = plan.n_passes
+
+    def _estimator(self) -> Any:
+        task = TASKS[self.task]
         chosen = self.options if self.loss is None else {**self.options, "loss": self.loss}
+        accepted = task.estimator().get_params(deep=False)
         for name in chosen:
-            if name not in cls().get_params(deep=False):
-                raise ValueError(f"`{name}` cannot be chosen for a {self.task}.")
-        estimator: KernelClassifier | KernelRegressor = cls(
-            n_passes=self.n_passes, random_state=self.seed, **chosen
+            if name not in accepted:
+                raise ValueError(f"`{name}` cannot be chosen for {task.words}.")
+        run = {"n_passes": self.n_passes, "random_state": self.seed}
+        estimator = task.estimator(
+            **{name: value for name, value in run.items() if name in accepted}, **chosen
         )
         # What is wrong shall be known before hours of reading, not after.
         estimator._check_parameters()
-        as_kernel(estimator.kernel)
-        as_expansion(estimator.expansion)
         return estimator
 
     def _check_classes(self, labels: NDArray[Any]) -> None:
@@ -270,6 +281,9 @@ class FileTraining:
         self.model_, self.task = found.model, found.model.task
         self.n_rows_, self._rows_per_pass = found.n_rows, found.rows_per_pass
         self._every = found.every
+        # The sizes that depend on the number of rows are in the model.
+        made = getattr(found.model.estimator, "n_passes", 1)
+        self._follow(plan_run(found.model.estimator, made, None))
         return self
 
     # -- learning -------------------------------------------------------------------------------
@@ -315,13 +329,14 @@ class FileTraining:
         stream = RowStream(
             self.data,
             self.model_,
-            n_passes=self.n_passes,
+            n_passes=self.n_passes_,
             seed=self.seed,
             shuffle_buffer=self.shuffle_buffer,
             rows_per_pass=self._rows_per_pass,
+            rows_per_step=self._plan.rows_per_step,
+            cuts_matter=self._plan.cuts_matter,
         )
-        history = self.model_.history_ if self.n_rows_ else None
-        losses = 0.0 if history is None else _sum_of_losses(history)
+        losses = sum_of_losses(self.model_) if self.n_rows_ else 0.0
         resumed_at, saved_at = self.n_rows_, self.n_rows_
         first_end, rows_before = time.perf_counter(), self.n_rows_
         for X, y in stream.chunks(self.n_rows_, every=self._every):
@@ -330,11 +345,11 @@ class FileTraining:
             self.n_rows_ += len(y)
             self._rows_per_pass = stream.rows_per_pass
             now = time.perf_counter()
-            total = _sum_of_losses(self.model_.history_)
+            total = sum_of_losses(self.model_)
             progress = TrainingProgress(
                 self.n_rows_,
                 self.n_total_,
-                (total - losses) / len(y),
+                None if total is None or losses is None else (total - losses) / len(y),
                 self.model_.model_order_,
                 (self.n_rows_ - rows_before) / max(now - first_end, 1e-9),
             )
@@ -357,7 +372,3 @@ class FileTraining:
         self.model_.save(out)
         checkpoint_path(out).unlink(missing_ok=True)
         return True
-
-
-def _sum_of_losses(history: Any) -> float:
-    return float(history.loss @ np.diff(history.n_samples, prepend=0))

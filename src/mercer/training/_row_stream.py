@@ -42,6 +42,10 @@ class RowStream:
         Rows shuffled at a time, fewer if they would take more than 64 MiB; below 2 the order stays.
     rows_per_pass : int or None
         Rows of the data, if known.
+    rows_per_step : int
+        Rows that a step learns.
+    cuts_matter : bool
+        Whether what is learned depends, in its last digits, on where the rows are cut into chunks.
 
     Attributes
     ----------
@@ -58,6 +62,8 @@ class RowStream:
         seed: int,
         shuffle_buffer: int,
         rows_per_pass: int | None,
+        rows_per_step: int,
+        cuts_matter: bool = False,
     ) -> None:
         self.data = data
         self.model = model
@@ -65,20 +71,23 @@ class RowStream:
         self.seed = seed
         self.shuffle_buffer = shuffle_buffer
         self.rows_per_pass = rows_per_pass
+        self.rows_per_step = rows_per_step
+        self.cuts_matter = cuts_matter
 
     def chunks(self, start: int, *, every: int | None) -> Iterator[Block]:
-        """Yield the rows from row ``start`` on, in chunks of whole mini-batches.
+        """Yield the rows from row ``start`` on, in chunks of whole steps.
 
         What is learned does not depend on the cuts, but for the first chunk, which the estimator
-        draws its sample from: it always has the same length. A last mini-batch that is short goes
-        with the chunk before it, since its step is scaled there.
+        draws its sample from: it always has the same length. Where cuts matter all chunks have
+        that length. A last mini-batch that is short goes with the chunk before it, since its step
+        is scaled there.
 
         Parameters
         ----------
         start : int
             Rows learned already, over all passes; the end of a chunk.
         every : int or None
-            Chunks must not be much longer than this.
+            Chunks must not be much longer than this, unless cuts matter.
 
         Yields
         ------
@@ -90,9 +99,11 @@ class RowStream:
         ValueError
             For rows that cannot be encoded, and if the files change while they are read.
         """
-        b = self.model.estimator.batch_size
+        b = self.rows_per_step
         full = max(_CHUNK // b, 1) * b
-        later = full if every is None else min(full, -(-every // b) * b)
+        later = full
+        if every is not None and not self.cuts_matter:
+            later = min(full, -(-every // b) * b)
         size = later if start else full
         held: list[Block] = []
         n_held = 0
@@ -127,12 +138,7 @@ class RowStream:
 
     def _one_pass(self, number: int) -> Iterator[Block]:
         model = self.model
-        columns = [*model.preprocessor.feature_names_in_, model.target]
-        blocks = in_place(
-            self.data,
-            read_tables(self.data, columns=columns),
-            lambda table: (model.inputs(table), model.targets(table)),
-        )
+        blocks = in_place(self.data, read_tables(self.data, columns=model.columns_), model.rows)
         if self.shuffle_buffer < 2:
             return blocks
         row_bytes = model.preprocessor.n_features_out_ * np.dtype(model.preprocessor.dtype).itemsize

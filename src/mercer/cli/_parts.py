@@ -1,0 +1,200 @@
+"""Options of ``mercer fit`` that together are one part of the model."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from mercer.expansions import KOMP, Budget, Expansion, Full, RandomFeatures, as_expansion
+from mercer.kernels import Kernel, as_kernel
+from mercer.losses import Loss, Quantile
+
+__all__ = [
+    "ClassWeight",
+    "ExpansionName",
+    "Mode",
+    "Scaling",
+    "Strategy",
+    "Task",
+    "make_expansion",
+    "make_kernel",
+    "make_loss",
+    "make_ridge",
+]
+
+
+class Task(StrEnum):
+    """Choices of ``--task``."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+    novelty = "novelty"
+    gp = "gp"
+
+
+class ExpansionName(StrEnum):
+    """Choices of ``--expansion``."""
+
+    auto = "auto"
+    komp = "komp"
+    full = "full"
+    budget = "budget"
+    random_features = "random_features"
+
+
+class Strategy(StrEnum):
+    """Choices of ``--strategy``."""
+
+    merge = "merge"
+    project = "project"
+    remove = "remove"
+
+
+class Mode(StrEnum):
+    """Choices of ``--mode``."""
+
+    newton = "newton"
+    faithful = "faithful"
+    cyclic = "cyclic"
+
+
+class ClassWeight(StrEnum):
+    """Choices of ``--class-weight``."""
+
+    balanced = "balanced"
+
+
+class Scaling(StrEnum):
+    """Choices of ``--scaling``."""
+
+    auto = "auto"
+    standardize = "standardize"
+    common = "common"
+    none = "none"
+
+
+# Options that each expansion takes, and what it calls them.
+_TAKES: dict[str, dict[str, str]] = {
+    "komp": {"max_size": "max_size", "tolerance": "tolerance", "parsimony": "parsimony"},
+    "budget": {"max_size": "size", "strategy": "strategy"},
+    "full": {},
+    "random_features": {
+        "mode": "mode",
+        "block_size": "block_size",
+        "max_blocks": "max_blocks",
+        "ridge": "ridge",
+    },
+}
+
+
+def make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
+    """Join ``--loss`` and ``--quantiles``.
+
+    Examples
+    --------
+    >>> make_loss(None, "0.1,0.9")
+    Quantile(levels=[0.1, 0.9])
+    """
+    if quantiles is None:
+        return name
+    if name not in (None, "quantile"):
+        raise ValueError(
+            f"`--quantiles` is for the quantile loss, but `--loss {name}` was given. Leave one out."
+        )
+    try:
+        levels = [float(word) for word in quantiles.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"`--quantiles` takes numbers between 0 and 1 with commas, such as 0.1,0.5,0.9, got "
+            f"{quantiles!r}."
+        ) from None
+    if len(set(levels)) < len(levels):
+        raise ValueError(f"`--quantiles` names a level twice: {quantiles!r}.")
+    return Quantile(levels)
+
+
+def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
+    """Join ``--kernel`` and ``--length-scale``.
+
+    Examples
+    --------
+    >>> make_kernel("laplacian", "2")
+    Laplacian(length_scale=2.0)
+    """
+    if length_scale is None:
+        return name
+    kernel = as_kernel(name or "gaussian")
+    if "length_scale" not in kernel.get_params():
+        raise ValueError(f"The kernel {name!r} has no length scale: leave `--length-scale` out.")
+    try:
+        return kernel.set_params(length_scale=float(length_scale))
+    except ValueError as error:
+        if length_scale.replace(".", "").replace("-", "").isdigit():
+            raise error
+    return kernel.set_params(length_scale=length_scale)
+
+
+def make_ridge(ridges: str | None) -> float | list[float] | None:
+    """Read ``--ridge``: a number, or several to choose from.
+
+    Examples
+    --------
+    >>> make_ridge("0.01,0.001")
+    [0.01, 0.001]
+    """
+    if ridges is None:
+        return None
+    try:
+        values = [float(word) for word in ridges.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"`--ridge` takes a number, or several with commas, such as 0.01,0.001, got {ridges!r}."
+        ) from None
+    return values if len(values) > 1 else values[0]
+
+
+def make_expansion(name: ExpansionName, options: dict[str, Any], seed: int = 0) -> Expansion | None:
+    """Join the options of an expansion; None if none was given.
+
+    Parameters
+    ----------
+    name : ExpansionName
+        ``--expansion``; "auto" goes by the options that were given.
+    options : dict of str to object
+        Names of options with underscores; None for those not given.
+    seed : int, default=0
+        Of random features.
+
+    Raises
+    ------
+    ValueError
+        If the expansion has no such option, or for a wrong value.
+
+    Examples
+    --------
+    >>> make_expansion(ExpansionName.auto, {"tolerance": 0.01})
+    KOMP(max_size=1000, tolerance=0.01)
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    chosen = name.value
+    if name is ExpansionName.auto:
+        if not given:
+            return None
+        if given.keys() <= _TAKES["komp"].keys():
+            return KOMP(**{**as_expansion("auto").get_params(), **given})
+        chosen = "budget" if "strategy" in given else "random_features"
+    taken = _TAKES[chosen]
+    refused = [f"--{key.replace('_', '-')}" for key in given if key not in taken]
+    if refused:
+        raise ValueError(
+            f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it out. komp takes "
+            "--max-size, --tolerance and --parsimony, budget takes --max-size and --strategy, "
+            "random_features takes --mode, --block-size, --max-blocks and --ridge, full takes none."
+        )
+    parameters = {taken[key]: value for key, value in given.items()}
+    if chosen == "random_features":
+        return RandomFeatures(**{"block_size": "auto", **parameters, "seed": seed})
+    kinds = {"komp": KOMP, "budget": Budget, "full": Full}
+    expansion: Expansion = kinds[chosen](**parameters)
+    return expansion

@@ -1,0 +1,122 @@
+"""What can be asked of a model of tables that has learned."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.estimators._table_tasks import TableTask
+
+__all__ = ["AskedTableModel"]
+
+Array = NDArray[np.float64]
+
+
+class AskedTableModel:
+    """Predictions and scores of :class:`mercer.estimators.TableModel`."""
+
+    estimator: Any
+    target_mean_: float
+    target_scale_: float
+    inputs: Any
+    _task: TableTask
+
+    @property
+    def task(self) -> str:
+        """What the estimator does."""
+        return self._task.name
+
+    @property
+    def has_target(self) -> bool:
+        """Whether learning needs the target."""
+        return self._task.has_target
+
+    @property
+    def predicts_quantities(self) -> bool:
+        """Whether predictions are numbers in units of the target."""
+        return self._task.is_quantity
+
+    def predict(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> NDArray[Any]:
+        """Labels or quantities of the rows of a table; -1 for a novel row, 1 for any other.
+
+        Parameters
+        ----------
+        table, extra
+            As :meth:`inputs`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Labels of ``classes_``, or quantities in the target's units; (n_rows, n_levels) for
+            several quantile levels.
+        """
+        return self.predict_inputs(self.inputs(table, extra=extra))
+
+    def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
+        """Labels or quantities of rows already encoded by :meth:`inputs`."""
+        values = self.estimator.predict(X)
+        if not self.predicts_quantities:
+            return np.asarray(values)
+        return np.asarray(values * self.target_scale_ + self.target_mean_)
+
+    def predict_std(self, X: NDArray[np.floating], *, include_noise: bool = True) -> Array:
+        """Say how far a Gaussian process's predictions may be off, as standard deviations.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_inputs)
+            Rows encoded by :meth:`inputs`.
+        include_noise : bool, default=True
+            Of a new observation; otherwise of the function without noise.
+
+        Returns
+        -------
+        std : ndarray of shape (n_rows,)
+            In units of the target.
+
+        Raises
+        ------
+        AttributeError
+            If the model is no Gaussian process.
+        """
+        if self.task != "gp":
+            raise AttributeError(
+                f"Only a Gaussian process has standard deviations, but this is {self._task.words}. "
+                "Use a GaussianProcessRegressor, or a quantile loss for intervals."
+            )
+        _, std = self.estimator.predict(X, return_std=True, include_noise=include_noise)
+        return np.asarray(std * self.target_scale_)
+
+    def predict_proba(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
+        """Probabilities of ``classes_``, shape (n_rows, n_classes), if the loss models them.
+
+        Parameters
+        ----------
+        table, extra
+            As :meth:`inputs`.
+
+        Raises
+        ------
+        AttributeError
+            If the estimator has no probabilities.
+        """
+        return np.asarray(self.estimator.predict_proba(self.inputs(table, extra=extra)))
+
+    def decision_function(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
+        """Scores of a classifier, (n_rows,) for two classes, else (n_rows, n_classes).
+
+        Of a novelty detector (n_rows,), below 0 for what is novel.
+
+        Parameters
+        ----------
+        table, extra
+            As :meth:`inputs`.
+
+        Raises
+        ------
+        AttributeError
+            For a regression.
+        """
+        return np.asarray(self.estimator.decision_function(self.inputs(table, extra=extra)))

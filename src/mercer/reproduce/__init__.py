@@ -1,0 +1,63 @@
+"""The papers' experiments, one module each: run them by ``mercer reproduce``.
+
+An experiment is a module with an ``EXPERIMENT`` in it; :func:`experiments` lists them. Solvers that
+exist only to be compared with are in :mod:`mercer.reproduce.baselines`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mercer.reproduce._data_files import DATA_FILES
+from mercer.reproduce._experiment import Context, Drawing, Experiment, Result, Target
+
+__all__ = [
+    "DATA_FILES",
+    "Context",
+    "Drawing",
+    "Experiment",
+    "Result",
+    "Target",
+    "experiments",
+    "get_experiment",
+]
+
+# In the order in which they are listed and written up.
+_MODULES = (
+    "dsg_ridge",
+    "dsg_gp",
+    "dsg_losses",
+    "dsg_adult",
+    "dsg_mnist_8_6",
+    "dsg_covtype",
+    "dsg_mnist",
+    "dsg_cifar10",
+    "dsg_qm7",
+)
+
+
+def experiments() -> tuple[Experiment, ...]:
+    """All experiments, in the order of the papers.
+
+    Examples
+    --------
+    >>> "dsg-adult" in [experiment.name for experiment in experiments()]
+    True
+    """
+    return tuple(import_module(f"mercer.reproduce.{name}").EXPERIMENT for name in _MODULES)
+
+
+def get_experiment(name: str) -> Experiment:
+    """Find an experiment by its name.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name; lists those that exist.
+    """
+    known = {experiment.name: experiment for experiment in experiments()}
+    if name not in known:
+        raise ValueError(
+            f"There is no experiment {name!r}. Those that exist: {', '.join(known)}; or 'all'."
+        )
+    return known[name]

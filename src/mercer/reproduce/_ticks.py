@@ -1,0 +1,20 @@
+"""Logarithmic axes that are read as plain numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plain_log_scale"]
+
+
+def plain_log_scale(ax: Axes) -> None:
+    """Give the vertical axis a logarithmic scale with ticks 1, 2, 3, 5, 10, 20, ..."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter("{x:g}")

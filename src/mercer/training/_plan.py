@@ -1,0 +1,57 @@
+"""Sizes of a training that follow from the estimator and the number of rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mercer.expansions import RandomFeatures, as_expansion
+
+__all__ = ["RunPlan", "plan_run"]
+
+
+class RunPlan(NamedTuple):
+    """Sizes of a training.
+
+    Attributes
+    ----------
+    n_passes : int
+        Passes over the data.
+    rows_per_step : int
+        Rows that a step learns.
+    cuts_matter : bool
+        Whether what is learned depends, in its last digits, on where the rows are cut into chunks:
+        random features evaluate old blocks on a whole chunk at once.
+    """
+
+    n_passes: int
+    rows_per_step: int
+    cuts_matter: bool
+
+
+def plan_run(estimator: Any, n_passes: int, n_rows: int | None) -> RunPlan:
+    """Plan a training; give the estimator the sizes that depend on the number of rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One that has not learned yet, or whose sizes are known.
+    n_passes : int
+        Passes that were asked for.
+    n_rows : int or None
+        Rows of a pass, if known.
+
+    Returns
+    -------
+    plan : RunPlan
+    """
+    batch_size = int(estimator.batch_size)
+    # A Gaussian process has no expansion.
+    chosen = getattr(estimator, "expansion", None)
+    expansion = None if chosen is None else as_expansion(chosen)
+    if not isinstance(expansion, RandomFeatures):
+        return RunPlan(n_passes, batch_size, cuts_matter=False)
+    plan = expansion.plan(batch_size, n_passes, n_rows)
+    made = n_passes if n_rows is None else plan.n_passes
+    if n_rows is not None:
+        estimator.set_params(expansion=expansion.sized(n_rows, 1), n_passes=made)
+    return RunPlan(made, plan.rows_per_step, cuts_matter=True)

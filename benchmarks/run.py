@@ -24,6 +24,7 @@ SCRIPTS = (
     "defaults",
     "threads",
     "random_features",
+    "random_features_defaults",
 )
 #: Tables that a script of another name prints.
 ORIGINS = {
@@ -43,6 +44,7 @@ TITLES = {
     "row_calls": "One row per Python call",
     "start_up": "Starting up",
     "memory": "Memory on an endless stream",
+    "random_features_defaults": "KOMP and random features, untuned",
     "random_features": "Cost of random features",
     "random_feature_errors": "Error of random features",
     "gpu": "Random features on a GPU",

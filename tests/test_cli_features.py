@@ -138,6 +138,7 @@ def test_random_features_predict_and_are_described(files, mercer, measured, tmp_
     assert described["random_features"] == "13,056 in 102 blocks of 128, seed 0"
     assert described["model_order"] == 13_056
     assert described["average"] == "none"
+    assert (described["batch_size"], described["rows_per_step"]) == (32, 256)
     code, _, _ = mercer(
         "predict", files / "features.mercer", files / "classes-test.parquet",
         "--out", tmp_path / "p.csv",
@@ -157,6 +158,7 @@ def test_a_report_of_random_features_speaks_of_no_dictionary(files, mercer, tmp_
     assert re.search(r"\d+ random features", page)
     assert "The learned function" in page
     assert "dictionary" not in page
+    assert "compression error" not in page
 
 
 def test_pictures_of_a_model_without_images_in_it_are_left_out(tmp_path):
@@ -280,7 +282,10 @@ def test_the_marginal_likelihood_is_that_of_the_target_in_its_own_units(files, m
 PICTURES = {
     "features": ("classes", ["Learning curve", "Confusion matrix", "ROC curve"]),
     "labelled": ("machines", ["Learning curve", "Scores of held-out rows", "Novelty by"]),
-    "gp": ("quantities", ["Reliability of the intervals", "y: gp by", "log marginal likelihood"]),
+    "gp": (
+        "quantities",
+        ["Reliability of the intervals", "y: Gaussian process by", "log marginal likelihood"],
+    ),
 }
 
 
@@ -327,6 +332,7 @@ MISTAKES = {
     "fit classes.parquet --target y --out m --features 9": "`--features` cannot be chosen",
     "fit machines.parquet --task novelty --out m --nu 2": "`--nu` must be",
     "fit machines.parquet --task novelty --out m --loss hinge": "`--loss` cannot be chosen",
+    "fit machines.parquet --task novelty --out m --quantiles 0.1": "`--quantiles` cannot be chosen",
     "fit machines.parquet --task novelty --out m --class-weight balanced": "cannot be chosen",
     "fit machines.parquet --task novelty --out m --mode newton": "mode='faithful'",
     "fit machines.parquet --task novelty --out m --target knd": "Did you mean 'kind'?",

@@ -97,6 +97,19 @@ def test_cosines_are_scaled_and_shifted_and_an_odd_column_is_single(dtype):
 # Fast transforms
 
 
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e12), (np.float64, 1e22)])
+def test_angles_beyond_all_digits_have_cosines_still(dtype, size):
+    """No digit of the cosine is known there, but a feature must not be large."""
+    turns = (size ** np.linspace(0.2, 1, 200)).astype(dtype)[:, np.newaxis]
+    phases = np.array([0.3], dtype)
+    Z = np.concatenate([turns, -turns, turns], axis=1)
+    cosines_of_turns(Z, np.repeat(phases, 3), dtype(1))
+    assert (np.abs(Z) <= 1 + 1e-6).all()
+    Z = np.concatenate([turns, turns, turns], axis=1)
+    cosine_pairs_of_turns(Z, phases, dtype(1))
+    assert (np.abs(Z) <= 1 + 1e-6).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("d", "k"), [(3, 9), (16, 16), (20, 5), (33, 64), (33, 200), (128, 131)])
 def test_fast_transforms_are_the_dense_products(d, k, dtype):

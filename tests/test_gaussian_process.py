@@ -1,5 +1,6 @@
 """Gaussian processes: against the closed form, as a stream, through files, and what they refuse."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -613,6 +614,64 @@ def test_noise_below_rounding_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plane_model(noise=1e-4).fit(X, Y).predict(NEW)
+
+
+def test_noise_below_rounding_leaves_the_prior_where_there_are_no_data():
+    """The posterior of the larger noise is more than its mean."""
+    few, y = np.repeat(X[:5], 9, axis=0), np.repeat(Y[:5], 9)
+    tiny, small = (
+        GaussianProcessRegressor(KERNEL, noise=noise, n_features=64, random_state=0).fit(few, y)
+        for noise in (1e-18, 1e-9)
+    )
+    with pytest.warns(ConditioningWarning, match="posterior is that of the larger noise"):
+        variances = tiny.predict(NEW, return_std=True)[1] ** 2
+    expected = small.predict(NEW, return_std=True)[1] ** 2
+    assert expected.max() > 0.3
+    # That noise is one rounding error, which leaves no more digits.
+    assert_allclose(variances, expected, rtol=0.5, atol=1e-6)
+
+
+def test_noise_below_rounding_leaves_cyclic_descent_its_solution():
+    few, y = np.repeat(X[:5], 9, axis=0), np.repeat(Y[:5], 9)
+    for block_size in (4, 64):
+        model = GaussianProcessRegressor(
+            KERNEL, noise=1e-18, method=Cyclic(2, block_size, 20), random_state=0
+        )
+        predicted, std = model.fit(few, y).predict(X[:5], return_std=True)
+        assert_allclose(predicted, Y[:5], atol=1e-3)
+        assert_allclose(std, 0.0, atol=1e-2)
+
+
+def test_marginal_likelihood_of_interpolated_targets():
+    """The squares of the targets less what is explained are no more than their rounding error."""
+    few, y, noise = X[:12], np.full(12, 1e3), 1e-15
+    model = GaussianProcessRegressor(KERNEL, noise=noise, n_features=64, random_state=0)
+    Z = model.fit(few, y).random_features(few)
+    expected = log_marginal_likelihood(Z @ Z.T, y, noise)
+    # What is left after rounding; the difference alone is off by 28 %.
+    assert_allclose(model.log_marginal_likelihood(), expected, rtol=0.15)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        pytest.param({"n_features": 256}, id="features"),
+        pytest.param({"method": Cyclic(2, 256, 1)}, id="cyclic"),
+        pytest.param({"method": Cyclic(2, 16, 1, variance=Operator(8, 32))}, id="operator"),
+    ],
+)
+def test_memory_of_a_prediction_does_not_grow_with_its_rows(parameters):
+    model = GaussianProcessRegressor(KERNEL, random_state=0, **parameters).fit(X, Y)
+    rows = np.random.default_rng(0).uniform(-3.0, 3.0, size=(40_000, 2))
+    # By "columns" they are fits of their own.
+    with_std = getattr(model.method, "variance", None) != "columns"
+    model.predict(rows[:9], return_std=with_std)
+    tracemalloc.start()
+    model.predict(rows, return_std=with_std)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Features of all rows would take 82 MB; rows and predictions themselves take a little.
+    assert peak < 20e6
 
 
 def test_clones_and_seeds():

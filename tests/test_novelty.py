@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import NoveltyDetector, load_model, model_file
+from mercer import DensityRatio, NoveltyDetector, load_model, model_file
 from mercer.estimators._kept_rows import KeptRows, row_uniforms
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian
@@ -412,3 +412,11 @@ def expected_failures(estimator):
 def test_checks_of_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [NoveltyDetector, DensityRatio])
+def test_random_features_by_name_are_the_faithful_ones(estimator):
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    model = estimator(expansion="random_features", random_state=0)
+    model.fit(*[rows] * (2 if estimator is DensityRatio else 1))
+    assert model.learner_.function.expansion == RandomFeatures(128, mode="faithful")

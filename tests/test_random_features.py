@@ -644,11 +644,11 @@ def test_the_name_chooses_sizes_from_the_number_of_rows():
     named = as_expansion("random_features")
     assert named == RandomFeatures("auto")
     assert named.plan(32, n_rows=500).block_size == 128
-    assert named.plan(32, n_rows=60_000)[:2] == (256, 512)
+    assert named.plan(32, n_rows=40_000)[:2] == (512, 1024)
     assert named.plan(32, n_rows=62_000, n_outputs=10)[:2] == (1024, 4096)
     assert named.plan(32, n_rows=1_000, n_outputs=10)[:2] == (256, 1024)
     assert named.plan(32, n_rows=10**6) == (1024, 1024, 1)
-    assert named.plan(32, 1, 25_600) == (128, 256, 1)
+    assert named.plan(32, 1, 25_600) == (512, 1024, 4)
     assert named.plan(32, 1, 2_560).n_passes == 10
     assert kernels.Gaussian  # the module is used by name above
 

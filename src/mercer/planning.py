@@ -224,8 +224,10 @@ def warn_if_off_centre(kernel: Kernel, sample: Any, expansion: RandomFeatures) -
     if length_scale is None or expansion.precision == "double":
         return
     rows = sample if isinstance(sample, np.ndarray) else sample.toarray()
-    distance = float(np.sqrt(np.median(np.sum(np.square(rows, dtype=np.float64), axis=1))))
-    if distance > _FAR_OFF * length_scale:
+    with np.errstate(over="ignore"):
+        distance = float(np.sqrt(np.median(np.sum(np.square(rows, dtype=np.float64), axis=1))))
+    # Beyond single precision the features themselves are refused.
+    if _FAR_OFF * length_scale < distance < float(np.finfo(np.float32).max):
         warnings.warn(
             f"The rows are {distance:.3g} from the origin, {distance / length_scale:.3g} times the "
             "length scale: features in single precision lose digits there. Centre the columns, for "

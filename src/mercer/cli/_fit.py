@@ -28,6 +28,7 @@ from mercer.cli._parts import (
     make_ridge,
 )
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.estimators._table_tasks import TASKS
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
 __all__ = ["fit", "train"]
@@ -101,7 +102,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
         None
     ),
     regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None,
-    batch_size: Annotated[int | None, _option("Rows per step (32).", _LEARNING)] = None,
+    batch_size: Annotated[
+        int | None, _option("Rows per step (32); random features take more.", _LEARNING)
+    ] = None,
     class_weight: Annotated[
         ClassWeight | None, _option("Weigh rare classes up.", _LEARNING)
     ] = None,
@@ -143,6 +146,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
     if target is None and task is not Task.novelty:
         raise ValueError(
             "`--target` must name the column to predict. Only --task novelty goes without."
+        )
+    if quantiles is not None and task in (Task.novelty, Task.gp):
+        raise ValueError(
+            f"`--quantiles` cannot be chosen for {TASKS[task.value].words}, which has an objective "
+            "of its own. Leave it out."
         )
     if step_size is not None:
         check_real("step_size", step_size, low=0.0, open_low=True)
@@ -205,7 +213,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
     hint = " (guessed; --task overrides)" if guessed else ""
     of_what = "" if target is None or not model.has_target else f" of {target!r}"
     note(
-        f"{training.task}{of_what}{hint}; "
+        f"{TASKS[training.task].title}{of_what}{hint}; "
         f"columns: {len(model.preprocessor.feature_names_in_):,}, "
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
@@ -232,7 +240,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         report(
             report_file,
             model,
-            title=title_of(model, f"{training.task} by {out.name}"),
+            title=title_of(model, f"{TASKS[training.task].title} by {out.name}"),
             evaluation=evaluation,
             settings={**settings, "seed": seed},
         )

@@ -69,6 +69,7 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "step_size": float(history.step_size[-1]) if len(history) else None,
         "regularization": float(estimator.regularization),
         "batch_size": int(estimator.batch_size),
+        "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
         "precision": str(np.dtype(function.dtype)),
         "model_order": estimator.model_order_,
@@ -182,7 +183,7 @@ def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[
 
 def title_of(model: TableModel, what: str) -> str:
     """Heading of a report: what is predicted, and what the report is of."""
-    return f"{model.target}: {what}" if model.has_target else what.capitalize()
+    return f"{model.target}: {what}" if model.has_target else what[:1].upper() + what[1:]
 
 
 def _words(name: str) -> str:

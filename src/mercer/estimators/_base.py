@@ -227,7 +227,7 @@ class KernelEstimator(BaseEstimator):
         else:
             check_choice("step_size", self.step_size, ("auto",))
         as_kernel(self.kernel)
-        as_expansion(self.expansion)
+        self._chosen_expansion()
 
     def _start(
         self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
@@ -237,11 +237,14 @@ class KernelEstimator(BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
             automatic = self._automatic(kernel, sample)
-        expansion = own_copy(as_expansion(self.expansion)).sized(n_rows, self._n_scores())
+        expansion = own_copy(self._chosen_expansion()).sized(n_rows, self._n_scores())
         if isinstance(expansion, RandomFeatures):
             warn_if_off_centre(kernel, sample, expansion)
         averaging = AVERAGING[self.average] if expansion.averages else None
         self._set_up(kernel, automatic, expansion, averaging, sample.dtype)
+
+    def _chosen_expansion(self) -> Expansion:
+        return as_expansion(self.expansion)
 
     def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
         """Automatic step for the objective."""

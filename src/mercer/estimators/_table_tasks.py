@@ -19,6 +19,8 @@ class TableTask(NamedTuple):
     ----------
     name : str
         As ``mercer fit --task`` takes it.
+    title : str
+        For headings.
     words : str
         For messages.
     estimator : type
@@ -30,6 +32,7 @@ class TableTask(NamedTuple):
     """
 
     name: str
+    title: str
     words: str
     estimator: Any
     has_target: bool
@@ -39,10 +42,14 @@ class TableTask(NamedTuple):
 TASKS = {
     task.name: task
     for task in (
-        TableTask("classification", "a classification", KernelClassifier, True, False),
-        TableTask("regression", "a regression", KernelRegressor, True, True),
-        TableTask("novelty", "novelty detection", NoveltyDetector, False, False),
-        TableTask("gp", "a Gaussian process", GaussianProcessRegressor, True, True),
+        TableTask(
+            "classification", "classification", "a classification", KernelClassifier, True, False
+        ),
+        TableTask("regression", "regression", "a regression", KernelRegressor, True, True),
+        TableTask("novelty", "novelty", "novelty detection", NoveltyDetector, False, False),
+        TableTask(
+            "gp", "Gaussian process", "a Gaussian process", GaussianProcessRegressor, True, True
+        ),
     )
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mercer.estimators._base import KernelEstimator
 from mercer.estimators._state import StoredEstimator
-from mercer.expansions import as_expansion
+from mercer.expansions import Expansion, RandomFeatures
 
 __all__ = ["TaskEstimator"]
 
@@ -18,7 +18,7 @@ class TaskEstimator(StoredEstimator, KernelEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        mode = getattr(as_expansion(self.expansion), "mode", "faithful")
+        mode = getattr(self._chosen_expansion(), "mode", "faithful")
         if mode != "faithful":
             raise ValueError(
                 f"`expansion` must have mode='faithful' for a {type(self).__name__}, got "
@@ -27,6 +27,12 @@ class TaskEstimator(StoredEstimator, KernelEstimator):
                 "their values would not mean what they should. Use "
                 "`RandomFeatures(mode='faithful')` or `KOMP()`."
             )
+
+    def _chosen_expansion(self) -> Expansion:
+        # By name it is the one that exists here.
+        if self.expansion == "random_features":
+            return RandomFeatures("auto", mode="faithful")
+        return super()._chosen_expansion()
 
     def _check_loss(self, loss: Any) -> None:
         if loss is not None:

@@ -59,7 +59,7 @@ class RandomFeatures(Expansion):
     ----------
     block_size : int or "auto", default=256
         Features of a block. "auto" takes it from the number of rows of ``fit``: 1,024 from
-        102,400 rows on (several outputs: 51,200), less for fewer, but at least 128 (256).
+        51,200 rows on, less for fewer, but at least 128 (256 for several outputs).
     mode : {"newton", "faithful", "cyclic"}, default="newton"
         ``"newton"``: fit the block by regularised least squares to the step's slopes. Learns
         fastest by far and is biased towards another norm: for prediction.
@@ -239,12 +239,7 @@ class RandomFeatures(Expansion):
             return int(self.block_size)
         if n_rows is None:
             return _ROWS_UNKNOWN_BLOCK
-        # Several outputs share the features, so that larger blocks pay sooner.
-        wanted, smallest = (
-            (n_rows / 50.0, 2 * _SMALLEST) if n_outputs > 1 else (n_rows / 200.0, _SMALLEST)
-        )
-        if n_outputs == 1 and n_rows >= 100 * _LARGEST:
-            return _LARGEST
+        wanted, smallest = n_rows / 50.0, _SMALLEST if n_outputs == 1 else 2 * _SMALLEST
         return int(min(max(2 ** int(np.log2(max(wanted, 1.0))), smallest), _LARGEST))
 
     def sized(self, n_rows: int | None, n_outputs: int) -> RandomFeatures:

@@ -52,6 +52,8 @@ class FeatureMap(ABC):
         self.n_inputs = n_inputs
         self.path = path
 
+    #: Whether the place of a column tells something of what it is, such as its degree or its input.
+    in_order: bool = False
     #: Number of arrays that :meth:`prepare` returns.
     n_prepared: int = 1
 

@@ -48,6 +48,7 @@ class AdditiveMap(FeatureMap):
     """
 
     n_prepared = 2
+    in_order = True
 
     def __init__(
         self, n_inputs: int, law: Law, options: FeatureOptions, path: int = 0, *, kernel: str

@@ -94,6 +94,7 @@ class SumMap(_PairMap):
     ) -> None:
         super().__init__(left, right, path)
         self.rotated = rotated
+        self.in_order = True
         self.n_terms = _n_terms(left) + _n_terms(right)
 
     def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
@@ -137,7 +138,10 @@ class ProductMap(_PairMap):
     r"""Features of a product of kernels: :math:`z_i = \sqrt{m}\, z_{1i}\, z_{2i}`.
 
     Column by column, so every column of the parts must have the kernel as its expectation, up to
-    the factor 1/m: cosines with a phase do, cosine and sine halves do not.
+    the factor 1/m: cosines with a phase do, cosine and sine halves do not. If the columns of both
+    parts have an order, those of the right one are shuffled: otherwise column i of one part would
+    always meet the same kind of column of the other, a degree its degree, a term its term, and the
+    error would not fall with the number of features.
 
     Parameters
     ----------
@@ -145,25 +149,34 @@ class ProductMap(_PairMap):
         Maps of the factors, unpaired and drawn on different paths.
     path : int, default=0
         Place in a composite kernel.
+
+    Notes
+    -----
+    Shuffled features are not the first of more.
     """
 
     def __init__(self, left: FeatureMap, right: FeatureMap, path: int = 0) -> None:
         super().__init__(left, right, path)
+        self.in_order = left.in_order or right.in_order
 
     def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
-        """How many numbers are the left part's, then both parts'."""
+        """How many numbers are the left part's, a permutation or nothing, then both parts'."""
         left = self.left.draw(seed, block, n_features, dtype)
         right = self.right.draw(seed, block, n_features, dtype)
-        return (np.array([len(left)]), *left, *right)
+        order = np.arange(0)
+        if self.left.in_order and self.right.in_order:
+            stream = stream_of(self.path, SCALARS)
+            order = philox.words(seed, block, stream, n_features, 1)[0].argsort(kind="stable")
+        return (np.array([len(left)]), order, *left, *right)
 
     def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
         """Features: products of the parts', column by column."""
-        count = int(numbers[0][0])
+        count, order = int(numbers[0][0]), numbers[1]
         left, right = self._parts(prepared)
-        self.left.transform(left, numbers[1 : 1 + count], out)
+        self.left.transform(left, numbers[2 : 2 + count], out)
         Z = np.empty_like(out)
-        self.right.transform(right, numbers[1 + count :], Z)
-        out *= Z
+        self.right.transform(right, numbers[2 + count :], Z)
+        out *= np.take(Z, order, axis=1) if order.size else Z
         out *= math.sqrt(out.shape[1])
 
 
@@ -184,6 +197,7 @@ class ScaledMap(FeatureMap):
         self.factor = factor
         self.n_prepared = inner.n_prepared
         self.n_terms = _n_terms(inner)
+        self.in_order = inner.in_order
 
     def prepare(self, X: Floats) -> Prepared:
         """Arrays of the kernel's map."""
@@ -218,6 +232,7 @@ class MappedMap(FeatureMap):
         self.image = image
         self.n_prepared = inner.n_prepared
         self.n_terms = _n_terms(inner)
+        self.in_order = inner.in_order
 
     def prepare(self, X: Floats) -> Prepared:
         """Arrays of the kernel's map for the mapped rows."""

@@ -75,6 +75,7 @@ class CosineMap(FeatureMap):
         self.law = law
         self.options = options
         self.design = choose_design(law, n_inputs, options.design)
+        self.in_order = self.design == "sobol"
 
     def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
         """Frequencies in turns (or their structured form), and phases in turns.

@@ -50,7 +50,11 @@ class TanLaw(CoordinateLaw):
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
-        super().__init__(lambda u: scale * np.tan(np.pi * (u - 0.5)))
+        super().__init__(self._quantile)
+
+    def _quantile(self, u: Floats) -> Floats:
+        values: Floats = self.scale * np.tan(np.pi * (u - 0.5))
+        return values
 
 
 class LaplaceLaw(CoordinateLaw):
@@ -89,7 +93,12 @@ class SechLaw(CoordinateLaw):
     """
 
     def __init__(self) -> None:
-        super().__init__(lambda u: np.log(np.tan(np.pi / 2 * u)) / np.pi)
+        super().__init__(self._quantile)
+
+    @staticmethod
+    def _quantile(u: Floats) -> Floats:
+        values: Floats = np.log(np.tan(np.pi / 2 * u)) / np.pi
+        return values
 
 
 class NormalLaw(RadialLaw):

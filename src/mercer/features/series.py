@@ -49,6 +49,8 @@ class SeriesMap(FeatureMap):
         The design has to be "iid" or "auto".
     path : int, default=0
         Place in a composite kernel.
+    kernel : str
+        Name of the kernel, for messages.
 
     References
     ----------
@@ -64,12 +66,15 @@ class SeriesMap(FeatureMap):
         base: float,
         options: FeatureOptions,
         path: int = 0,
+        *,
+        kernel: str,
     ) -> None:
         super().__init__(n_inputs, path)
-        require_iid(options, "DotProduct")
+        require_iid(options, kernel)
         a = np.array(coefficients)
         self.scale = scale
         self.degrees = np.flatnonzero(a > 0)
+        self.in_order = self.degrees.size > 1
         gaps = (self.degrees - self.degrees[0]).astype(float)
         probabilities = np.maximum(base**-gaps, _LEAST_PROBABILITY)
         probabilities /= probabilities.sum()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.features import FeatureMap, FeatureOptions
-from mercer.features._tiles import features_of
+from mercer.features._tiles import Part, add_blocks, features_of
 from mercer.kernels import Kernel
 
 __all__ = ["FeatureBlocks"]
@@ -56,11 +56,20 @@ class FeatureBlocks:
 
     def of(self, prepared: tuple[Any, ...], number: int = 0) -> Array:
         """Features of prepared rows in one block, shape (n, block_size)."""
+        return np.asarray(features_of(self.map, prepared, self._numbers(number), self.block_size))
+
+    def add(
+        self, prepared: tuple[Any, ...], number: int, coefficients: Array, values: Array
+    ) -> None:
+        """Add a block's part of a function to ``values``, (n, n_targets), without its features."""
+        add_blocks(self.map, prepared, [Part(self._numbers(number), coefficients)], values)
+
+    def _numbers(self, number: int) -> Any:
         last, numbers = self._last
         if last != number:
             numbers = self.map.draw(self.seed, number, self.block_size, np.float64)
             self._last = (number, numbers)
-        return np.asarray(features_of(self.map, prepared, numbers, self.block_size))
+        return numbers
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": (-1, None)}

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from mercer.exceptions import DivergenceError
 from mercer.gaussian_process._blocks import FeatureBlocks
+from mercer.numerics.ridge import solve_ridge
 
 __all__ = [
     "Batches",
@@ -196,29 +196,22 @@ def cyclic_descent(
     ridge = regularization * n_blocks
     F = np.zeros((n, C))
     beta = np.zeros((n_blocks, blocks.block_size, C))
-    diagonal = np.arange(blocks.block_size)
     for step in range(n_blocks * n_sweeps):
         b = step % n_blocks
         Z = blocks.of(prepared, b)
         WZ = Z * (weights / n)[:, np.newaxis]
-        H = Z.T @ WZ
-        H[diagonal, diagonal] += ridge
-        change = -cho_solve(
-            cho_factor(H, lower=True, overwrite_a=True, check_finite=False),
-            WZ.T @ (F - targets) + ridge * beta[b],
-            check_finite=False,
-        )
+        change = -solve_ridge(Z.T @ WZ, ridge, WZ.T @ (F - targets) + ridge * beta[b])
         beta[b] += change
         F += Z @ change
     return beta
 
 
 def expand(blocks: FeatureBlocks, coefficients: Array, X: Array) -> Array:
-    """Values of Σ_b Z_b(x) coefficients_b at some rows, shape (n, n_targets)."""
+    """Values of Σ_b Z_b(x) coefficients_b at any number of rows, shape (n, n_targets)."""
     prepared = blocks.prepare(X)
     values = np.zeros((X.shape[0], coefficients.shape[2]))
     for b, block in enumerate(coefficients):
-        values += blocks.of(prepared, b) @ block
+        blocks.add(prepared, b, block, values)
     return values
 
 
@@ -226,7 +219,9 @@ def column_variances(blocks: FeatureBlocks, solve: Solver, X: Array, X_test: Arr
     r"""Posterior variances, one square-loss problem per test point (DSG, Section 4, route 2).
 
     The targets of the problem of test point :math:`x_\star` are :math:`k(x_\star, x_j)`; its
-    solution f gives the variance :math:`k(x_\star, x_\star) - f(x_\star)`.
+    solution f gives the variance :math:`k(x_\star, x_\star) - f(x_\star)`. Both k are the kernel
+    itself, not the estimate of it by the features that f is made of: that one would bring the
+    features' error into the prior variance, too, which is most of the variance far from the data.
 
     Parameters
     ----------

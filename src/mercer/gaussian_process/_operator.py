@@ -15,6 +15,7 @@ __all__ = ["operator_descent", "operator_variances"]
 
 Array = NDArray[np.float64]
 
+_ROWS = 512  # test points at a time
 _LARGEST = 1e3  # the exact operator's norm is below 1
 
 
@@ -107,9 +108,11 @@ def operator_variances(blocks: FeatureBlocks, theta: Array, X: Array) -> Array:
     variances : ndarray of shape (n,)
         Variances.
     """
-    prepared = blocks.prepare(X)
     n_blocks = theta.shape[0] // blocks.block_size
-    left = np.hstack([blocks.of(prepared, 2 * t) for t in range(n_blocks)])
-    right = np.hstack([blocks.of(prepared, 2 * t + 1) for t in range(n_blocks)])
-    explained = np.sum((left @ theta) * right, axis=1)
+    explained = np.empty(X.shape[0])
+    for start in range(0, X.shape[0], _ROWS):
+        prepared = blocks.prepare(X[start : start + _ROWS])
+        left = np.hstack([blocks.of(prepared, 2 * t) for t in range(n_blocks)])
+        right = np.hstack([blocks.of(prepared, 2 * t + 1) for t in range(n_blocks)])
+        explained[start : start + _ROWS] = np.einsum("ij,ij->i", left @ theta, right)
     return np.asarray(np.maximum(blocks.kernel.diag(X) - explained, 0.0))

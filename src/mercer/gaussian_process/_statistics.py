@@ -154,7 +154,7 @@ class WeightPosterior:
     factor : ndarray of shape (n_features, n_features)
         Lower Cholesky factor L of Z'WZ + noise I; the covariance is the same for all targets.
     noise : float
-        Variance of the noise.
+        Variance of the noise, and what was added to it where rounding demanded more.
     """
 
     mean: Array
@@ -221,14 +221,15 @@ def weight_posterior(
         Log density of the targets, in their own units, summed over them.
     """
     products, squares = statistics.centred(mean, scale)
-    factor = _factor(statistics.gram, noise, statistics.n_rows)
+    factor, noise = _factor(statistics.gram, noise, statistics.n_rows)
     half = solve_triangular(factor, products, lower=True, check_finite=False)
     weights = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
     # Of ZZ' + noise I in n dimensions, by what is known in M dimensions.
     n, M = statistics.n_rows, factor.shape[0]
     log_det = 2.0 * float(np.log(np.diag(factor)).sum()) + (n - M) * math.log(noise)
-    # Rounding may leave less than nothing of an interpolated target.
-    quadratic = np.maximum(squares - np.sum(half**2, axis=0), 0.0) / noise
+    # It is |weights|² + |residuals|² / noise: of an interpolated target the first term is left,
+    # where the difference is all rounding.
+    quadratic = np.maximum((squares - np.sum(half**2, axis=0)) / noise, np.sum(weights**2, axis=0))
     log_likelihood = -0.5 * float(quadratic.sum()) - scale.size * 0.5 * (
         log_det + n * math.log(2.0 * math.pi) - statistics.log_weight
     )
@@ -236,8 +237,8 @@ def weight_posterior(
     return WeightPosterior(weights, factor, noise), log_likelihood
 
 
-def _factor(gram: Array, noise: float, n_rows: int) -> Array:
-    """Lower Cholesky factor of gram + noise I, with jitter only where rounding demands it."""
+def _factor(gram: Array, noise: float, n_rows: int) -> tuple[Array, float]:
+    """Lower Cholesky factor of gram + noise I, and the noise: more only where rounding needs it."""
     diagonal = np.arange(gram.shape[0])
     rounding = float(np.finfo(np.float64).eps) * float(np.trace(gram))
     for attempt in range(_JITTERS):
@@ -256,7 +257,7 @@ def _factor(gram: Array, noise: float, n_rows: int) -> Array:
                 ConditioningWarning,
                 stacklevel=2,
             )
-        return factor
+        return factor, noise + jitter
     raise ValueError(
         f"The sums over {n_rows} rows are no Gram matrix even with jitter: the features have "
         "values that are not finite or out of all proportion. Rescale the inputs, for example with "

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._validation import check_integer, check_real
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.arc_cosine import ArcCosineMap
+from mercer.features.series import SeriesMap
 from mercer.features.signs import SignMap
 from mercer.features.tensor_sketch import TensorSketchMap
 from mercer.kernels import _compiled
@@ -18,6 +19,9 @@ from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
+
+# Random features of a product of kernels: the power n is drawn with a probability like 2^-n.
+_BASE = 2.0
 
 
 class Linear(Kernel):
@@ -69,6 +73,11 @@ class Polynomial(Kernel):
     ------
     ValueError
         If a parameter is outside its range.
+
+    Notes
+    -----
+    Random features are a TensorSketch; unpaired ones, which products with other kernels take, are
+    those of the binomial series (see :class:`DotProduct`), less accurate.
 
     References
     ----------
@@ -129,7 +138,13 @@ class Polynomial(Kernel):
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         scale, offset, degree = self._numbers()
-        return TensorSketchMap(n_inputs, degree, offset, scale, options, path)
+        if options.paired:
+            return TensorSketchMap(n_inputs, degree, offset, scale, options, path)
+        # A product of features asks for unpaired ones. A sketch of many places leaves most of them
+        # empty, which would void what the other factor has there; powers do not.
+        powers = tuple(math.comb(degree, n) * offset ** (degree - n) for n in range(degree + 1))
+        name = type(self).__name__
+        return SeriesMap(n_inputs, powers, math.sqrt(scale), _BASE, options, path, kernel=name)
 
 
 def _power(base: FloatArray, exponent: int) -> FloatArray:

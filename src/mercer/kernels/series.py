@@ -140,6 +140,7 @@ class DotProduct(Kernel):
         exponential = isinstance(self.coefficients, str)
         given = EXPONENTIAL_COEFFICIENTS if exponential else self.coefficients
         coefficients = tuple(float(a) for a in given)
+        scale, name = math.sqrt(self._scale), type(self).__name__
         return SeriesMap(
-            n_inputs, coefficients, math.sqrt(self._scale), float(self.base), options, path
+            n_inputs, coefficients, scale, float(self.base), options, path, kernel=name
         )

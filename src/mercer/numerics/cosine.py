@@ -24,7 +24,9 @@ __all__ = [
 #: Never all of fastmath: reassociation would delete the rounding by adding and subtracting.
 COSINE_FLAGS = {"contract", "nnan", "ninf", "nsz"}
 
-# Adding 1.5 * 2^23 (2^52) leaves no bits for a fraction, so that subtracting it again rounds.
+# Adding 1.5 * 2^23 (2^52) leaves no bits for a fraction, so that subtracting it again rounds; but
+# not above 2^22 (2^51) turns, where features, whose angles may be of any size, take whole turns off
+# by another instruction first: a polynomial of what was left would be of any size, too.
 _ROUND32 = np.float32(12582912.0)
 _ROUND64 = np.float64(6755399441055744.0)
 # Exact in float32, which keeps float32 arithmetic in float32.
@@ -59,7 +61,7 @@ _B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9 = (
 
 @njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
 def turn_cosine32(v: Any) -> Any:
-    """Cosine of one angle in turns, float32: error below 4e-7; for compiled callers."""
+    """Cosine of one angle below 2^22 turns, float32: error below 4e-7; for compiled callers."""
     r = v - ((v + _ROUND32) - _ROUND32)
     q = r * r
     return _A0 + q * (_A1 + q * (_A2 + q * (_A3 + q * (_A4 + q * (_A5 + q * _A6)))))
@@ -67,7 +69,7 @@ def turn_cosine32(v: Any) -> Any:
 
 @njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
 def turn_cosine64(v: Any) -> Any:
-    """Cosine of one angle in turns, float64: error below 1e-14; for compiled callers."""
+    """Cosine of one angle below 2^51 turns, float64: error below 1e-14; for compiled callers."""
     r = v - ((v + _ROUND64) - _ROUND64)
     q = r * r
     high = _B5 + q * (_B6 + q * (_B7 + q * (_B8 + q * _B9)))
@@ -104,7 +106,8 @@ def cosines_of_turns(V: Any, phases: Any, scale: Any) -> None:
     for i in range(V.shape[0]):
         row = V[i]
         for j in range(row.size):
-            row[j] = scale * turn_cosine(row[j] + phases[j])
+            v = row[j] + phases[j]
+            row[j] = scale * turn_cosine(v - np.rint(v))
 
 
 @njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
@@ -127,9 +130,10 @@ def cosine_pairs_of_turns(Z: Any, phases: Any, scale: Any) -> None:
         last = row[row.size - 1 - k]
         cosines, sines = row[:k], row[k : 2 * k]
         for j in range(k):
-            # Without whole turns first: taking a quarter off a large angle would round it.
+            # Taking a quarter off a large angle would round it.
             r = cosines[j] - np.rint(cosines[j])
             cosines[j] = scale * turn_cosine(r)
             sines[j] = scale * turn_cosine(r - _QUARTER)
         if row.size > 2 * k:
-            row[2 * k] = scale * turn_cosine(last + phases[0])
+            v = last + phases[0]
+            row[2 * k] = scale * turn_cosine(v - np.rint(v))

@@ -202,6 +202,8 @@ def _history(history: HistoryLike) -> str:
         "compression error": history.compression_error,
         "step size": history.step_size,
     }
+    if not np.any(history.compression_error):
+        del columns["compression error"]  # nothing is compressed, as with random features
     rows = [[format_number(column[i]) for column in columns.values()] for i in chosen]
     caption = f"{len(chosen)} of {n_records} records" if len(chosen) < n_records else "All records"
     caption += "; the loss is the mean since the record before, each row predicted before learned."

@@ -29,7 +29,7 @@ __all__ = ["EXPERIMENT"]
 
 Array = NDArray[np.float64]
 
-_N, _BATCH, _STEPS = 400, 64, 4000
+_N, _BATCH, _STEPS, _QUICK_STEPS = 400, 64, 4000, 200
 _RIDGE, _LENGTH_SCALE = 1e-3, 0.5
 _STEP, _HALF_AFTER = 4.0, 500
 
@@ -87,6 +87,7 @@ def _rms(values: Array) -> float:
 
 def _run(context: Context) -> Result:
     toy = _toy(context.seed)
+    n_steps = _QUICK_STEPS if context.quick else _STEPS
     losses = [
         Hinge(),
         SquaredHinge(),
@@ -102,7 +103,7 @@ def _run(context: Context) -> Result:
     for loss in losses:
         context.say(repr(loss))
         exact = _minimiser(toy, loss)
-        model = _learn(toy, loss, 200 if context.quick else _STEPS, context.seed)
+        model = _learn(toy, loss, n_steps, context.seed)
         function = model.learner_.function
         last = function.current(function.prepare(toy.X))[:, 0]
         averaged = function.evaluate(toy.X)[:, 0]
@@ -136,7 +137,7 @@ def _run(context: Context) -> Result:
         ],
         notes=[
             f"{_N} rows in one dimension, {Gaussian(_LENGTH_SCALE)!r}, regularization {_RIDGE:g}; "
-            f"{_STEPS:,} steps of {_BATCH} rows and {_BATCH} features, step size "
+            f"{n_steps:,} steps of {_BATCH} rows and {_BATCH} features, step size "
             f"{_STEP:g} / (1 + t/{_HALF_AFTER}), averages weighted like t³. Minimisers by L-BFGS "
             "(smooth losses) and dual coordinate ascent (the others).",
         ],

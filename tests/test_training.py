@@ -369,10 +369,9 @@ def test_random_features_are_sized_by_the_rows_of_the_file(data, tmp_path):
         return FileTraining(file, "y", options={"expansion": expansion}).start()
 
     run = made(data)
-    # 2 ** floor(log2(20,000 / 100)) rows a step would be 128: too few, so 256, for half as many
-    # features; 100 steps of 256 rows take two passes.
-    assert run.model_.estimator.expansion.block_size == 128
-    assert (run.n_passes_, run.n_total_) == (2, 40_000)
+    # 2 ** floor(log2(20,000 / 50)) features for twice as many rows; 100 steps take three passes.
+    assert run.model_.estimator.expansion.block_size == 256
+    assert (run.n_passes_, run.n_total_) == (3, 60_000)
     assert made(data, min_steps=0).n_passes_ == 1
     pq.write_table(rows(2000), tmp_path / "few.parquet")
     pyarrow_csv.write_csv(rows(2000), tmp_path / "few.csv")

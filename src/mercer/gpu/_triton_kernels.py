@@ -65,6 +65,7 @@ def _philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
 @_jit
 def _cosine(v):  # type: ignore[no-untyped-def]
     """Cosine of angles in turns."""
+    v = v - tl.floor(v)  # the next line rounds nothing above 2^22 turns
     r = v - ((v + _ROUND) - _ROUND)
     q = r * r
     return (((((q * _A6 + _A5) * q + _A4) * q + _A3) * q + _A2) * q + _A1) * q + _A0

@@ -217,14 +217,16 @@ class FileTraining:
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
         model = TableModel(self._estimator(), TablePreprocessor(**self._columns), self.target)
+        n_outputs = 1
         if self.task == "classification":
-            self._check_classes(model.targets(table))
+            n_classes = self._count_classes(model.targets(table))
+            n_outputs = n_classes if n_classes > 2 else 1
         self.model_ = model.warm_up(read_tables(self.data))
         self._rows_per_pass = count_rows(self.data)
         n_rows = self._rows_per_pass
         if n_rows is None and model.preprocessor.n_samples_seen_ < warmup_rows:
             n_rows = model.preprocessor.n_samples_seen_  # all there are
-        self._follow(plan_run(model.estimator, self.n_passes, n_rows))
+        self._follow(plan_run(model.estimator, self.n_passes, n_rows, n_outputs))
         self.n_rows_ = 0
         return self
 
@@ -247,7 +249,7 @@ class FileTraining:
         estimator._check_parameters()
         return estimator
 
-    def _check_classes(self, labels: NDArray[Any]) -> None:
+    def _count_classes(self, labels: NDArray[Any]) -> int:
         classes = np.unique(labels)
         if classes.size > _MOST_CLASSES:
             raise ValueError(
@@ -256,6 +258,7 @@ class FileTraining:
                 f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
                 "or regression if these are quantities."
             )
+        return int(classes.size)
 
     def resume(self, checkpoint: str | os.PathLike[str]) -> Self:
         """Take up a training at its checkpoint.
@@ -283,7 +286,9 @@ class FileTraining:
         self._every = found.every
         # The sizes that depend on the number of rows are in the model.
         made = getattr(found.model.estimator, "n_passes", 1)
-        self._follow(plan_run(found.model.estimator, made, None))
+        learner = getattr(found.model.estimator, "learner_", None)
+        n_outputs = 1 if learner is None else learner.function.n_outputs
+        self._follow(plan_run(found.model.estimator, made, None, n_outputs))
         return self
 
     # -- learning -------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class RunPlan(NamedTuple):
     cuts_matter: bool
 
 
-def plan_run(estimator: Any, n_passes: int, n_rows: int | None) -> RunPlan:
+def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int = 1) -> RunPlan:
     """Plan a training; give the estimator the sizes that depend on the number of rows.
 
     Parameters
@@ -39,6 +39,8 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None) -> RunPlan:
         Passes that were asked for.
     n_rows : int or None
         Rows of a pass, if known.
+    n_outputs : int, default=1
+        Components of the function.
 
     Returns
     -------
@@ -50,8 +52,8 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None) -> RunPlan:
     expansion = None if chosen is None else as_expansion(chosen)
     if not isinstance(expansion, RandomFeatures):
         return RunPlan(n_passes, batch_size, cuts_matter=False)
-    plan = expansion.plan(batch_size, n_passes, n_rows)
+    plan = expansion.plan(batch_size, n_passes, n_rows, n_outputs)
     made = n_passes if n_rows is None else plan.n_passes
     if n_rows is not None:
-        estimator.set_params(expansion=expansion.sized(n_rows, 1), n_passes=made)
+        estimator.set_params(expansion=expansion.sized(n_rows, n_outputs), n_passes=made)
     return RunPlan(made, plan.rows_per_step, cuts_matter=True)

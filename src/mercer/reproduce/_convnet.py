@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ _BATCH = 64
 _AT_ONCE = 500  # images for prediction
 
 
-def require_torch() -> ModuleType:
+def require_torch() -> Any:
     """Import PyTorch.
 
     Raises

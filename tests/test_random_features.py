@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -232,6 +233,7 @@ def test_threads_and_cache_do_not_change_a_bit(mode, monkeypatch):
 
 FRESH = """
 import sys
+import tracemalloc
 import numpy as np
 from mercer import KernelRegressor
 from mercer.expansions import RandomFeatures
@@ -658,3 +660,17 @@ def test_rows_far_off_the_origin_are_pointed_out():
         regressor(RandomFeatures(M)).partial_fit(X + 1e6, TARGETS)
     regressor(RandomFeatures(M, precision="double")).partial_fit(X + 1e6, TARGETS)
     regressor(RandomFeatures(M)).partial_fit(X + 1e3, TARGETS)
+
+
+def test_predictions_take_no_memory_for_features():
+    model = regressor(RandomFeatures(256), batch_size=64).fit(X, TARGETS)
+    rows = np.zeros((100_000, D), np.float32)
+    model.predict(rows[:10])
+    tracemalloc.start()
+    try:
+        model.predict(rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert model.model_order_ >= 1024
+    assert peak < 16e6  # all features at once would be 400 MB and more

@@ -674,3 +674,16 @@ def test_predictions_take_no_memory_for_features():
         tracemalloc.stop()
     assert model.model_order_ >= 1024
     assert peak < 16e6  # all features at once would be 400 MB and more
+
+
+def test_a_race_that_ends_keeps_the_best_and_the_rows_that_wait():
+    model = regressor(MODES[1]).partial_fit(X[:200], TARGETS[:200])
+    before = model.predict(X)
+    model.learner_.end_race()
+    assert model.learner_.function.n_candidates == 1
+    assert np.array_equal(model.predict(X), before)
+    model.partial_fit(X[200:], TARGETS[200:])
+    assert model.n_samples_seen_ == N
+    alone = regressor(clone(MODES[1]).set_params(ridge=model.learner_.function.ridges[0]))
+    alone.partial_fit(X, TARGETS)
+    np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-4, atol=1e-5)

@@ -158,6 +158,9 @@ class Learner(ABC):
         """Return how many rows :meth:`learn_passes` will learn, counting every pass."""
         return n_rows * n_passes
 
+    def end_race(self) -> None:  # noqa: B027
+        """Keep the best of several candidates: no row that comes will be new to them."""
+
     def compiled(self, dtype: np.dtype[Any]) -> Any:
         """Compiled kernel and loss, or None if a part has no compiled form."""
         return None

@@ -329,8 +329,16 @@ class FeatureLearner(Learner):
         self.race = np.array(losses)
         self.function.best = int(np.argmin(losses))
 
+    def end_race(self) -> None:
+        """See :class:`Learner`."""
+        self._undo_provisional()
+        self._keep_best()
+
     def _keep_best(self) -> None:
         best = self.function.best
+        if self._waiting is not None:
+            values = np.split(self._waiting.values, self.function.n_candidates, axis=1)[best]
+            self._waiting = self._waiting._replace(values=values.copy())
         self.function.keep(best)
         self._objectives = self._objectives[best : best + 1]
         self.race = np.zeros(1)

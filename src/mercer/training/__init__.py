@@ -349,6 +349,11 @@ class FileTraining:
             self.model_.learn(X, y)
             self.n_rows_ += len(y)
             self._rows_per_pass = stream.rows_per_pass
+            if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
+                # Later passes meet rows that were learned: they cannot tell candidates apart.
+                learner = getattr(self.model_.estimator, "learner_", None)
+                if learner is not None:
+                    learner.end_race()
             now = time.perf_counter()
             total = sum_of_losses(self.model_)
             progress = TrainingProgress(

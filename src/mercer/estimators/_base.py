@@ -363,26 +363,6 @@ class KernelEstimator(BaseEstimator):
         with one_blas_thread():
             return self.learner_.evaluate(X)
 
-    def save(self, path: Any) -> None:
-        """Write the model to a file: data only, check-summed, atomically replaced.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there
-            bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If a part (a user's function, say) cannot be stored without code.
-        OSError
-            If the file cannot be written.
-        """
-        from mercer.model_file import save_model
-
-        save_model(self, path)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -4,41 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 from mercer._component import from_config, to_config
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.features import FeatureOptions
+from mercer.estimators._state import Stored
+from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import DescentPosterior, FeatureBlocks, FeaturePosterior, as_method
-from mercer.kernels import Kernel
-from mercer.model_file import save_model
 from mercer.planning import AutomaticStep
 
-__all__ = ["DESIGNS", "StoredGaussianProcess"]
-
-#: Ways to draw frequencies.
-DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
+__all__ = ["StoredGaussianProcess"]
 
 
-class StoredGaussianProcess:
-    """``save``, ``to_state`` and ``from_state`` of the Gaussian-process regressor."""
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file: data only, check-summed, atomically replaced.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there.
-
-        Raises
-        ------
-        ValueError
-            If the model is not fitted, or a part cannot be stored without code.
-        OSError
-            If the file cannot be written.
-        """
-        save_model(self, path)
+class StoredGaussianProcess(Stored):
+    """``to_state`` and ``from_state`` of the Gaussian-process regressor."""
 
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
@@ -55,10 +32,6 @@ class StoredGaussianProcess:
         """
         if "posterior_" not in self.__dict__:
             raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
-        params = self.get_params(deep=False)
-        if not isinstance(params["random_state"], int | np.integer | None):
-            params["random_state"] = None  # a generator's state is of no use to a fitted model
-        names = getattr(self, "feature_names_in_", None)
         posterior: FeaturePosterior | DescentPosterior = self.posterior_
         # Of the posterior itself: parameters may have been set anew since.
         settings: dict[str, Any] = {"noise": posterior.noise, "normalize": posterior.normalize}
@@ -70,10 +43,7 @@ class StoredGaussianProcess:
             settings["n_features"] = posterior.blocks.block_size
             settings["chunk"] = posterior.chunk
         return {
-            "params": {name: to_config(value) for name, value in params.items()},
-            "kernel": to_config(self.kernel_),
-            "n_features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
+            **self._common_state(),
             "n_targets": self._n_targets,
             "flat": self._flat,
             "seed": posterior.blocks.seed,
@@ -96,17 +66,8 @@ class StoredGaussianProcess:
         ValueError
             If the parts do not fit together.
         """
-        model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
-        model._check_parameters()
-        kernel = from_config(state["kernel"])
-        if not isinstance(kernel, Kernel) or not kernel.is_resolved:
-            raise ValueError("the kernel is of the wrong kind or lacks numbers")
+        model, kernel = cls._from_common_state(state)
         model.kernel_ = kernel
-        model.n_features_in_ = check_integer("n_features", state["n_features"], low=1)
-        if state["feature_names"] is not None:
-            if len(state["feature_names"]) != model.n_features_in_:
-                raise ValueError("the feature names do not match the number of features")
-            model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
         model._n_targets = check_integer("n_targets", state["n_targets"], low=1)
         model._flat = bool(state["flat"])
         if model._flat and model._n_targets != 1:

@@ -8,17 +8,76 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
-from mercer._validation import check_real
+from mercer._validation import check_integer, check_real
 from mercer.estimators._base import AVERAGING
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Loss
+from mercer.model_file import save_model
 from mercer.planning import AutomaticStep
 
-__all__ = ["StoredEstimator", "labels_from_state", "labels_to_state"]
+__all__ = ["Stored", "StoredEstimator", "labels_from_state", "labels_to_state"]
 
 
-class StoredEstimator:
+class Stored:
+    """What all estimators with a ``to_state`` and a ``from_state`` have in common."""
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file: data only, check-summed, atomically replaced.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there
+            bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the model is not fitted, or a part (a user's function, say) cannot be stored without
+            code.
+        OSError
+            If the file cannot be written.
+        """
+        save_model(self, path)
+
+    def _common_state(self: Any) -> dict[str, Any]:
+        """Parameters, kernel and names of the inputs as plain data."""
+        params = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator's state is of no use to a fitted model
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "params": {name: to_config(value) for name, value in params.items()},
+            "kernel": to_config(self.kernel_),
+            "n_features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+
+    @classmethod
+    def _from_common_state(cls, state: dict[str, Any]) -> tuple[Any, Kernel]:
+        """Return an estimator with parameters and names of inputs, and its kernel.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
+        model._check_parameters()
+        kernel = from_config(state["kernel"])
+        if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+            raise ValueError("the kernel is of the wrong kind or lacks numbers")
+        model.n_features_in_ = check_integer("n_features", state["n_features"], low=1)
+        names = state["feature_names"]
+        if names is not None:
+            if len(names) != model.n_features_in_:
+                raise ValueError("the feature_names do not match the number of features")
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return model, kernel
+
+
+class StoredEstimator(Stored):
     """``to_state`` and ``from_state`` of the kernel estimators."""
 
     def _check_loss(self: Any, loss: Any) -> None:
@@ -41,14 +100,9 @@ class StoredEstimator:
         """
         if "learner_" not in self.__dict__:
             raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
-        params = self.get_params(deep=False)
-        if not isinstance(params["random_state"], int | np.integer | None):
-            params["random_state"] = None  # a generator's state is of no use to a fitted model
-        names = getattr(self, "feature_names_in_", None)
         automatic, function = self.learner_.automatic, self.learner_.function
         return {
-            "params": {name: to_config(value) for name, value in params.items()},
-            "kernel": to_config(self.kernel_),
+            **self._common_state(),
             "loss": to_config(self.loss_),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
@@ -59,8 +113,6 @@ class StoredEstimator:
                 automatic.top_eigenvalue,
                 automatic.boldness,
             ],
-            "n_features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
             "row_names": self.__dict__.get("_row_names"),
             "targets": self._targets_to_state(),
             "learner": self.learner_.snapshot(),
@@ -80,11 +132,8 @@ class StoredEstimator:
         ValueError
             If the parts do not fit together.
         """
-        model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
-        model._check_parameters()
-        kernel, loss = from_config(state["kernel"]), from_config(state["loss"])
-        if not isinstance(kernel, Kernel) or not kernel.is_resolved:
-            raise ValueError("the kernel is of the wrong kind or lacks numbers")
+        model, kernel = cls._from_common_state(state)
+        loss = from_config(state["loss"])
         model._check_loss(loss)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):
@@ -96,13 +145,9 @@ class StoredEstimator:
             averaging is not None and not expansion.averages
         ):
             raise ValueError("the averaging is of the wrong kind")
-        model.n_features_in_ = int(state["n_features"])
-        for name in ("feature_names", "row_names"):
-            if state[name] is not None and len(state[name]) != model.n_features_in_:
-                raise ValueError(f"the {name} do not match the number of features")
-        if state["feature_names"] is not None:
-            model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
         if state["row_names"] is not None:
+            if len(state["row_names"]) != model.n_features_in_:
+                raise ValueError("the row_names do not match the number of features")
             model._row_names = list(state["row_names"])
         model.loss_ = loss
         model._targets_from_state(state["targets"])

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions._base import Expansion
-from mercer.features import FeatureOptions
+from mercer.features import DESIGNS, FeatureOptions
 from mercer.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ __all__ = ["Plan", "RandomFeatures"]
 
 MODES = ("newton", "faithful", "cyclic")
 GROWTHS = ("auto", "block", "doubling", "fixed")
-DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
 #: Ridges that are raced in newton mode: no single one is good on all data.
 RIDGES = (3e-2, 1e-2, 1e-3, 1e-4, 1e-5)
 _MOST_BLOCKS = 2**32

@@ -5,6 +5,7 @@ in any order, by any thread, and nothing but the seed needs to be stored.
 """
 
 from mercer.features._base import FeatureMap, FeatureOptions
+from mercer.features._designs import DESIGNS
 from mercer.features.cosine import CosineMap
 from mercer.features.laws import (
     CoordinateLaw,
@@ -20,6 +21,7 @@ from mercer.features.laws import (
 )
 
 __all__ = [
+    "DESIGNS",
     "CoordinateLaw",
     "CosineMap",
     "FeatureMap",

@@ -49,6 +49,7 @@ def run_step(path, points, weights, n_old, tolerance, max_size=10**6):
         np.ones(capacity),
         np.full((capacity, weights.shape[1]), np.nan),
         inverse,
+        np.zeros(capacity, np.int64),
     )
     state.points[:n_old], state.weights[:n_old] = points[:n_old], weights[:n_old]
     new = Newcomers(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mercer.expansions._previous import Previous
 from mercer.numerics.step import INVERSE, TRIANGULAR
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ def take_snapshot(f: KernelExpansion, packed: bool) -> dict[str, Any]:
     if f.expansion.needs_inverse:
         window = f.arrays.inverse[:n, :n]
         arrays["inverse"] = window[np.tril_indices(n)] if packed else window.copy()
+    if f.past is not None:
+        arrays.update(_past_to_arrays(f.past))
     numbers = {
         "oldest": f.oldest,
         "scale": f.scale,
@@ -36,6 +40,35 @@ def take_snapshot(f: KernelExpansion, packed: bool) -> dict[str, Any]:
         "was_float32": bool(f.was_float32),
     }
     return {"numbers": numbers, "arrays": arrays}
+
+
+def _past_to_arrays(past: Previous) -> dict[str, NDArray[Any]]:
+    arrays = {"past_points": past.points.copy(), "past_coefficients": past.coefficients.copy()}
+    if past.on_slots is not None:
+        arrays["past_on_slots"] = past.on_slots.copy()
+    return arrays
+
+
+def _past_from_arrays(
+    arrays: dict[str, NDArray[Any]], n: int, n_features: int, n_outputs: int
+) -> Previous | None:
+    """Inverse of :func:`_past_to_arrays`; ValueError if they do not fit ``n`` dictionary points."""
+    if "past_points" not in arrays:
+        return None
+    points, coefficients = arrays["past_points"], arrays["past_coefficients"]
+    on_slots = arrays.get("past_on_slots")
+    fits = (
+        points.shape == (len(points), n_features)
+        and points.dtype in _TYPES
+        and coefficients.shape == (len(points), n_outputs)
+        and coefficients.dtype == np.float64
+        # Without it the snapshot was taken in the middle of a step, and all points are here.
+        and (len(points) == n if on_slots is None else on_slots.dtype == np.float64)
+        and (on_slots is None or on_slots.shape in ((0, n_outputs), (n, n_outputs)))
+    )
+    if not fits:
+        raise ValueError("The function before the last step does not fit the kernel expansion.")
+    return Previous(on_slots, points, coefficients)
 
 
 def _possible_kinds(f: KernelExpansion) -> set[int]:
@@ -70,6 +103,7 @@ def put_back(f: KernelExpansion, state: dict[str, Any]) -> None:
     )
     if not fits:
         raise ValueError("The arrays of the kernel expansion do not fit together.")
+    past = _past_from_arrays(arrays, n, f.n_features, numbers["n_outputs"])
     f.n_outputs = numbers["n_outputs"]
     f.size = 0
     f.allocate(n, points.dtype)
@@ -84,3 +118,8 @@ def put_back(f: KernelExpansion, state: dict[str, Any]) -> None:
     f.compressor = f.expansion.compressor(f.kernel)._replace(kind=numbers["kind"])
     f.set_conditioning_limit()
     f.forget()
+    keeps, f.past = f.keeps_previous, past
+    if past is not None and past.on_slots is None:
+        f.past = Previous.begin(f.arrays, past.coefficients)
+    elif keeps:
+        f.keep_previous()  # what was stored may know nothing of it

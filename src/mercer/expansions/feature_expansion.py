@@ -3,18 +3,20 @@ r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of ra
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.expansions._block_order import block_of_step
+from mercer.expansions._feature_state import Mark, Update, put_back_features, take_features
 from mercer.expansions.random_features import RandomFeatures
 from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
 from mercer.features._tiles import Part, add_blocks, features_of
 from mercer.kernels import Kernel
 from mercer.numerics.ridge import covariance_of, solve_ridge
 
-__all__ = ["FeatureExpansion", "Update"]
+__all__ = ["FeatureExpansion", "Mark", "Update"]
 
 Array = NDArray[np.float64]
 
@@ -22,25 +24,8 @@ Array = NDArray[np.float64]
 _CHUNK = 8192
 # The common factor is multiplied into the coefficients when it falls below this.
 _SMALL = 1e-6
-_MAX_BLOCKS = 16
 # Blocks evaluated together on every tile of rows.
 _GROUP = 32
-
-
-class Update(NamedTuple):
-    """What a step did to the function: f became factor * f + z_block @ coefficients."""
-
-    factor: float
-    block: int
-    coefficients: Floats
-
-
-class Mark(NamedTuple):
-    """A state to go back to; arrays are shared, because none is ever changed in place."""
-
-    blocks: tuple[Floats, ...]
-    before: tuple[float, ...]
-    numbers: Any  # scale, n_steps, total, weight
 
 
 class FeatureExpansion:
@@ -66,6 +51,10 @@ class FeatureExpansion:
         Number of candidates.
     ridges : tuple of float
         Ridge of each; empty if the regularization is the ridge.
+    keeps_previous : bool
+        Whether :meth:`previous` may be asked; see :meth:`keep_previous`.
+    last : Update or None
+        What the last step did, if that is kept.
     """
 
     promoted = ""
@@ -94,6 +83,8 @@ class FeatureExpansion:
         self.blocks: list[Floats] = []
         self.before: list[float] = []
         self.scale, self.n_steps, self.total, self.weight = 1.0, 0, 0.0, 0.0
+        self.keeps_previous = False
+        self.last: Update | None = None
         self._cache: dict[int, Numbers] = {}
         self._cached_bytes = 0
 
@@ -245,8 +236,54 @@ class FeatureExpansion:
         """Follow a step: change values known before it into those after it."""
         if update.factor != 1.0:
             values *= update.factor
+        if update.mixing is not None:
+            values[:] = values @ update.mixing
         part = Part(self.numbers(update.block), update.coefficients)
         add_blocks(self.map, prepared, [part], values)
+
+    # -- the function before the last step ------------------------------------------------------
+
+    def keep_previous(self) -> None:
+        """From now on remember what the last step did, for :meth:`previous`.
+
+        Until the next step the current function counts as the one before: :math:`f_{-1} = f_0`.
+        """
+        self.keeps_previous = True
+
+    def previous(self, prepared: Prepared, values: Array) -> Array:
+        """Values of the iterates before the last step, from those after it and one block.
+
+        Parameters
+        ----------
+        prepared : tuple of ndarray
+            The points.
+        values : ndarray of shape (n, n_candidates * n_outputs)
+            Values of the iterates there, from :meth:`current` or followed by :meth:`apply`. Their
+            rounding errors count ``1 / factor`` times, the step having shrunk f by ``factor``.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_candidates * n_outputs)
+            New; the argument stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If the last step is not kept.
+        """
+        if not self.keeps_previous:
+            raise ValueError(
+                "The function before the last step is not there: it is kept only after "
+                "`keep_previous()`. Call it before the steps."
+            )
+        before = values.copy()
+        if self.last is None:
+            return before
+        undone = Part(self.numbers(self.last.block), self.last.coefficients, -1.0)
+        add_blocks(self.map, prepared, [undone], before)
+        if self.last.factor != 1.0:
+            before /= self.last.factor
+        return before
 
     # -- one step -------------------------------------------------------------------------------
 
@@ -258,6 +295,7 @@ class FeatureExpansion:
         regularization: float,
         weights: Array | None = None,
         curvature: float = 1.0,
+        mixing: Array | None = None,
     ) -> Update:
         """Move the function against the slopes of some points.
 
@@ -275,6 +313,9 @@ class FeatureExpansion:
             Weights of the points in the objective; None means 1.
         curvature : float, default=1.0
             Bound of the loss's curvature, for cyclic mode.
+        mixing : ndarray of shape (n_outputs, n_outputs), default=None
+            How the outputs move by themselves; None shrinks them by the regularization. Not for
+            cyclic mode, and nothing is averaged.
 
         Returns
         -------
@@ -282,7 +323,7 @@ class FeatureExpansion:
             For :meth:`apply`.
         """
         mode = self.expansion.mode
-        block, n_blocks = self._next_block()
+        block, n_blocks = block_of_step(self.expansion, self.n_steps, len(self.blocks))
         Z = features_of(self.map, prepared, self.numbers(block), self.block_size)
         gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
         self.n_steps += 1
@@ -297,15 +338,22 @@ class FeatureExpansion:
         else:
             if mode == "newton":
                 gradient = self._newton_direction(covariance_of(Z, weights), gradient)
-            factor = 1.0 - step_size * regularization
-            update = Update(factor, block, (-step_size * gradient).astype(self.dtype))
+            factor = 1.0 - step_size * regularization if mixing is None else 1.0
+            whole: Array | None = None
+            if mixing is not None:
+                whole = np.kron(np.eye(self.n_candidates), mixing).astype(np.float64)
+            update = Update(factor, block, (-step_size * gradient).astype(self.dtype), whole)
             self._shrink(factor)
+            if whole is not None:
+                self.blocks = [old @ whole.astype(self.dtype) for old in self.blocks]
             self.blocks.append(update.coefficients / self.dtype.type(self.scale))
             self.before.append(self.total)
         if self.averaging is not None:
             weight = float(self.n_steps) ** self.averaging
             self.total += weight * self.scale
             self.weight += weight
+        if self.keeps_previous:
+            self.last = update
         return update
 
     def _newton_direction(self, covariance: Array, gradient: Array) -> Array:
@@ -327,25 +375,6 @@ class FeatureExpansion:
             changes.append(solve_ridge(hessian, ridge, downhill))
         return np.hstack(changes)
 
-    def _next_block(self) -> tuple[int, int]:
-        """Block of the next step, and how many blocks share the penalty."""
-        return self._block_of(self.n_steps)
-
-    def _block_of(self, step: int) -> tuple[int, int]:
-        expansion = self.expansion
-        if expansion.mode != "cyclic":
-            return len(self.blocks), 1
-        most = expansion.max_blocks or _MAX_BLOCKS
-        if expansion.growth == "block":
-            return (step, step + 1) if step < most else (step % most, most)
-        n_blocks = most
-        if expansion.growth == "doubling":
-            n_blocks = 1
-            while n_blocks < most and step >= 2 * n_blocks:
-                step -= 2 * n_blocks
-                n_blocks = min(2 * n_blocks, most)
-        return step % n_blocks, n_blocks
-
     def _shrink(self, factor: float) -> None:
         """Multiply the function by ``factor`` in O(1)."""
         self.scale *= factor
@@ -361,6 +390,9 @@ class FeatureExpansion:
         """Drop all candidates but one."""
         own = slice(candidate * self.n_outputs, (candidate + 1) * self.n_outputs)
         self.blocks = [np.ascontiguousarray(block[:, own]) for block in self.blocks]
+        if self.last is not None:
+            own_part = np.ascontiguousarray(self.last.coefficients[:, own])
+            self.last = self.last._replace(coefficients=own_part)
         self.ridges = self.ridges[candidate : candidate + 1]
         self.best = 0
 
@@ -374,6 +406,8 @@ class FeatureExpansion:
         """
         whole = np.kron(np.eye(self.n_candidates), mixing).astype(self.dtype)
         self.blocks = [block @ whole for block in self.blocks]
+        if self.last is not None:
+            self.last = self.last._replace(coefficients=self.last.coefficients @ whole)
         self.n_outputs = mixing.shape[1]
 
     # -- state ----------------------------------------------------------------------------------
@@ -385,29 +419,17 @@ class FeatureExpansion:
     def mark(self) -> Mark:
         """Remember the state, cheaply, to go :meth:`back` to it."""
         numbers = self.scale, self.n_steps, self.total, self.weight
-        return Mark(tuple(self.blocks), tuple(self.before), numbers)
+        return Mark(tuple(self.blocks), tuple(self.before), numbers, self.last)
 
     def back(self, mark: Mark) -> None:
         """Undo all steps since ``mark``."""
         self.blocks, self.before = list(mark.blocks), list(mark.before)
         self.scale, self.n_steps, self.total, self.weight = mark.numbers
+        self.last = mark.last
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that a step changes, copied; for :meth:`restore`."""
-        shape = len(self.blocks), self.block_size, self.n_candidates * self.n_outputs
-        blocks = np.stack(self.blocks) if self.blocks else np.zeros(shape, self.dtype)
-        return {
-            "numbers": {
-                "scale": self.scale,
-                "n_steps": self.n_steps,
-                "total": self.total,
-                "weight": self.weight,
-                "best": self.best,
-                "n_outputs": self.n_outputs,
-                "ridges": list(self.ridges),
-            },
-            "arrays": {"blocks": blocks, "before": np.array(self.before, dtype=np.float64)},
-        }
+        return take_features(self)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit.
@@ -417,28 +439,4 @@ class FeatureExpansion:
         ValueError
             If the arrays do not fit together.
         """
-        arrays, numbers = state["arrays"], state["numbers"]
-        blocks, before, ridges = arrays["blocks"], arrays["before"], tuple(numbers["ridges"])
-        n_candidates = max(1, len(ridges))
-        fits = (
-            type(numbers["n_outputs"]) is int
-            and type(numbers["n_steps"]) is int
-            and type(numbers["best"]) is int
-            and numbers["n_outputs"] >= 1
-            and set(ridges) <= set(self.expansion.ridges())
-            and blocks.ndim == 3
-            and blocks.dtype == self.dtype
-            and blocks.shape[1:] == (self.block_size, n_candidates * numbers["n_outputs"])
-            and before.shape == blocks.shape[:1]
-            and before.dtype == np.float64
-            and 0 <= numbers["best"] < n_candidates
-            and len(blocks) <= numbers["n_steps"]
-            and 0.0 < numbers["scale"] < np.inf
-            and 0.0 <= numbers["weight"] < np.inf
-            and np.isfinite(numbers["total"])
-        )
-        if not fits:
-            raise ValueError("The arrays of the random-feature expansion do not fit together.")
-        self.n_outputs, self.ridges, self.best = numbers["n_outputs"], ridges, numbers["best"]
-        scalars = tuple(numbers[k] for k in ("scale", "n_steps", "total", "weight"))
-        self.back(Mark(tuple(blocks), tuple(before.tolist()), scalars))
+        put_back_features(self, state)

@@ -2,14 +2,14 @@ r"""The function itself: :math:`f(x) = \sum_i w_i k(d_i, x)` with a bounded dict
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.exceptions import ConditioningWarning
 from mercer.expansions._base import Expansion
+from mercer.expansions._previous import Previous
+from mercer.expansions._safer_path import go_safer
 from mercer.expansions._snapshot import put_back, take_snapshot
 from mercer.kernels import Kernel
 from mercer.numerics.blas import blas_addresses
@@ -25,7 +25,6 @@ from mercer.numerics.step import (
     compress,
     worst_conditioning,
 )
-from mercer.numerics.triangular import triangular_step
 
 __all__ = ["KernelExpansion"]
 
@@ -36,8 +35,6 @@ Floats = NDArray[np.floating]
 _CHUNK = 1 << 22
 # Newcomers closer than this to the span of the rest (squared, relative to k(x, x)) are absorbed.
 _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
-# Above this model order the square-root path is slow enough to tell the user.
-_NOTICEABLE = 300
 # A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
 _FLOAT32_CONDITIONING = 3e2
 
@@ -66,6 +63,8 @@ class KernelExpansion:
         Model order.
     promoted : str
         Which safer path took over: ``""``, ``"float64"`` or ``"triangular"``.
+    past : Previous or None
+        The function before the last step, if :meth:`keep_previous` asked for it.
     """
 
     def __init__(
@@ -90,6 +89,7 @@ class KernelExpansion:
         self.allocate(0, np.dtype(dtype))
         self.set_conditioning_limit()
         self._last: tuple[Floats, Floats] | None = None
+        self.past: Previous | None = None
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -113,10 +113,12 @@ class KernelExpansion:
     @property
     def coefficients(self) -> Array:
         """True coefficients, shape (size, n_outputs); the averaged ones if there are any."""
-        weights = self.arrays.weights[: self.size]
         if self.averaging is not None:
-            return weights[:, self.n_outputs :].copy()
-        return self.scale * weights
+            return self.arrays.weights[: self.size, self.n_outputs :].copy()
+        return self._iterate()
+
+    def _iterate(self) -> Array:
+        return self.scale * self.arrays.weights[: self.size, : self.n_outputs]
 
     def evaluate(self, X: Any) -> Array:
         """Values of the function (the averaged one, if there is one).
@@ -153,11 +155,68 @@ class KernelExpansion:
         )
         return values
 
+    # -- the function before the last step ------------------------------------------------------
+
+    @property
+    def keeps_previous(self) -> bool:
+        """Whether every step leaves the function before it behind."""
+        return self.past is not None
+
+    def keep_previous(self) -> None:
+        """From now on let every step leave the function before it behind, for :meth:`previous`.
+
+        It costs a copy of the points per step. Until the next step the current function counts as
+        the one before: :math:`f_{-1} = f_0`. Steps in compiled loops leave nothing behind and end
+        the keeping.
+        """
+        if self.past is None:
+            self.past = Previous.same(self.arrays, self._iterate())
+
+    def previous(self, X: Floats) -> Array:
+        """Values of the iterate before the last step, that is before its shrinking and adding.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            Points. If they are the array last given to :meth:`current`, its kernels are reused
+            and only those with points that went in the last step are evaluated.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_outputs)
+
+        Raises
+        ------
+        ValueError
+            If the previous function is not kept.
+        """
+        if self.past is None:
+            raise ValueError(
+                "The function before the last step is not there: it is kept only after "
+                "`keep_previous()`, and no longer once a compiled loop made steps. Call it before "
+                "the steps, and make them by `shrink` and `add`."
+            )
+        if self._last is None or self._last[0] is not X:
+            self.current(X)
+        assert self._last is not None
+        return self.past.values(X, self._last[1], self.kernel)
+
+    def _begin_step(self) -> None:
+        if self.past is not None and self.past.on_slots is not None:
+            self.past = Previous.begin(self.arrays, self._iterate())
+
     # -- one step -------------------------------------------------------------------------------
 
     def shrink(self, factor: float) -> None:
         """Multiply the function by ``factor`` in O(1)."""
+        self._begin_step()
         self.scale = shrink(self.arrays, self.size, self.n_outputs, self.scale, factor)
+
+    def mix(self, mixing: Array) -> None:
+        """Replace the outputs f by f @ ``mixing``, (n_outputs, n_outputs), as part of a step."""
+        self._begin_step()
+        self.arrays.weights[: self.size, : self.n_outputs] = self._iterate() @ mixing
+        self.scale = 1.0
 
     def add(self, X: Floats, coefficients: Array, tolerance: float) -> float:
         """Add ``sum_i coefficients_i k(x_i, .)`` and compress.
@@ -176,6 +235,7 @@ class KernelExpansion:
         error : float
             RKHS error of the compression.
         """
+        self._begin_step()
         active = np.flatnonzero(coefficients.any(axis=1))
         points = np.ascontiguousarray(X[active], dtype=self.dtype)
         if self._last is not None and self._last[0] is X:
@@ -209,6 +269,8 @@ class KernelExpansion:
         error = float(error) * self.scale
         if status == UNFINISHED:
             error = self.finish(error, tolerance)
+        if self.past is not None:
+            self.past = self.past.end(self.arrays.origin[: self.size])
         self.n_steps += 1
         if self.averaging is not None:
             p = self.averaging
@@ -267,6 +329,8 @@ class KernelExpansion:
 
     def resume(self, progress: Progress) -> None:
         """Take over what compiled code did to the arrays."""
+        if progress.n_steps != self.n_steps:
+            self.past = None
         self.size, self.oldest = progress.size, progress.oldest
         self.scale, self.n_steps = progress.scale, progress.n_steps
         self.forget()
@@ -287,6 +351,7 @@ class KernelExpansion:
             np.zeros(capacity),
             np.zeros((capacity, columns)),
             np.zeros((square, square), dtype),
+            np.zeros(capacity, np.int64),
         )
         if old is None:
             self.was_float32 = dtype == np.float32
@@ -294,8 +359,8 @@ class KernelExpansion:
         n = self.size
         if n == 0:
             return  # the old arrays may have been of other outputs
-        for mine, theirs in zip(self.arrays[:3], old[:3], strict=True):
-            mine[:n] = theirs[:n]
+        for name in ("points", "self_kernel", "weights", "origin"):
+            getattr(self.arrays, name)[:n] = getattr(old, name)[:n]
         if square:
             self.arrays.inverse[:n, :n] = old.inverse[:n, :n]
 
@@ -317,47 +382,8 @@ class KernelExpansion:
 
     def use_safer_path(self) -> None:
         """Go to float64, or from the explicit inverse to its triangular root."""
-        if self.dtype == np.float32:
-            self._to_float64()
-        else:
-            self._to_triangular()
-        self._last = None
-
-    def _to_float64(self) -> None:
-        self._last = None
-        self.compressor = self.expansion.compressor(self.kernel)
-        self.allocate(self.arrays.points.shape[0], np.dtype(np.float64))
-        if self.compressor.kind == INVERSE:
-            # The float32 inverse is only good to 1e-6: rebuild it, as the root and then its square.
-            self._rebuild_root()
-            root = np.tril(self.arrays.inverse[: self.size, : self.size])
-            self.arrays.inverse[: self.size, : self.size] = root.T @ root
-            worst = worst_conditioning(self.arrays, self.size)
-            if worst > self.compressor.conditioning_limit:
-                self._to_triangular()
-
-    def _to_triangular(self) -> None:
-        if self.size > _NOTICEABLE:
-            warnings.warn(
-                f"The Gram matrix of the {self.size} dictionary points became ill-conditioned: "
-                "some are nearly linear combinations of others. A slower path that stays accurate "
-                "took over. A larger `tolerance`, a shorter length scale or a smaller `max_size` "
-                "keeps points apart.",
-                ConditioningWarning,
-                stacklevel=2,
-            )
-        self.compressor = self.compressor._replace(kind=TRIANGULAR)
-        self._rebuild_root()
-
-    def _rebuild_root(self) -> None:
-        """Factorise the Gram matrix afresh; dependent points are absorbed."""
-        n = self.size
-        points = self.arrays.points[:n].copy()
-        new = Newcomers(
-            points, np.zeros((n, 0)), self.kernel(points), self.arrays.weights[:n].copy()
-        )
-        limits = self.limits(-1.0)._replace(max_size=n)
-        self.size, _ = triangular_step(self.arrays, 0, new, limits)
+        go_safer(self)
+        self.forget()
 
     # -- outputs and state ----------------------------------------------------------------------
 
@@ -376,6 +402,8 @@ class KernelExpansion:
         ]
         self.n_outputs = mixing.shape[1]
         self.arrays = self.arrays._replace(weights=np.ascontiguousarray(np.hstack(blocks)))
+        if self.past is not None:
+            self.past = self.past.map_outputs(mixing)
 
     def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
         """Everything that a step changes, copied; for :meth:`restore`.

@@ -34,6 +34,7 @@ def _put(dictionary: Dictionary, slot: int, new: Newcomers, i: int) -> None:
     dictionary.points[slot] = new.points[i]
     dictionary.self_kernel[slot] = new.gram[i, i]
     dictionary.weights[slot] = new.coefficients[i]
+    dictionary.origin[slot] = 0
 
 
 @njit(cache=True)
@@ -75,6 +76,7 @@ def _close_gap(dictionary: Dictionary, slot: int, last: int) -> None:
     dictionary.points[slot] = dictionary.points[last]
     dictionary.self_kernel[slot] = dictionary.self_kernel[last]
     dictionary.weights[slot] = dictionary.weights[last]
+    dictionary.origin[slot] = dictionary.origin[last]
 
 
 @njit(cache=True)
@@ -216,6 +218,7 @@ def merge_smallest(
             weights[partner, c] = to_m * weights[m, c] + to_n * weights[partner, c]
         for j in range(points.shape[1]):
             points[partner, j] = place * points[m, j] + (1.0 - place) * points[partner, j]
+        dictionary.origin[partner] = 0
         size -= 1
         _close_gap(dictionary, m, size)
     return size, error

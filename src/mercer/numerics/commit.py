@@ -147,6 +147,7 @@ def commit_net_change(
         dictionary.points[slot] = new.points[stay[q]]
         dictionary.self_kernel[slot] = new.gram[stay[q], stay[q]]
         weights[slot] = stay_weights[q]
+        dictionary.origin[slot] = 0
         for i in range(size):
             value = -up[q, i]
             if i <= slot:
@@ -170,6 +171,7 @@ def commit_net_change(
         dictionary.points[slot] = dictionary.points[last]
         dictionary.self_kernel[slot] = dictionary.self_kernel[last]
         weights[slot] = weights[last]
+        dictionary.origin[slot] = dictionary.origin[last]
         for i in range(last):
             if i < slot:
                 inverse[slot, i] = inverse[last, i]

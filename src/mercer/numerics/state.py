@@ -20,6 +20,8 @@ class Dictionary(NamedTuple):
     weights: NDArray[np.float64]  # (capacity, n_columns)
     inverse: NDArray[np.floating]  # (capacity, capacity), lower triangle; what it holds is the
     # inverse Gram matrix P, or its triangular root T with P = T'T, as the step function says
+    origin: NDArray[np.int64]  # (capacity,), 1 + the slot of the point when its owner last numbered
+    # the slots; 0 for a point that was not there: a newcomer, or one made by merging
 
 
 class Newcomers(NamedTuple):

@@ -77,6 +77,7 @@ def _remove(j: int, size: int, dictionary: Dictionary) -> None:
         dictionary.points[i] = dictionary.points[i + 1]
         dictionary.self_kernel[i] = dictionary.self_kernel[i + 1]
         dictionary.weights[i] = dictionary.weights[i + 1]
+        dictionary.origin[i] = dictionary.origin[i + 1]
 
 
 @njit(cache=True)
@@ -147,6 +148,7 @@ def triangular_step(
         dictionary.points[size] = new.points[best]
         self_kernel[size] = new.gram[best, best]
         weights[size] = new.coefficients[best]
+        dictionary.origin[size] = 0
         kept[n_kept] = best
         n_kept += 1
         size += 1

@@ -1,0 +1,272 @@
+"""Risks that need no inner expectation: the mean, CVaR and the entropic risk."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mercer._validation import check_real
+from mercer.risks._base import Array, Outer, Risk
+from mercer.risks._formulas import check_smoothing, positive_part
+
+__all__ = ["CVaR", "Entropic", "Mean"]
+
+_STEP = "It is the size of a step, in units of the scale that the scalar has."
+
+
+class Mean(Risk):
+    """The mean loss, which is what a learner without a risk minimises.
+
+    Parameters
+    ----------
+    units : "running" or float, default="running"
+        Without effect, as the mean has no other scale than that of the loss; all risks take it.
+
+    Raises
+    ------
+    ValueError
+        If ``units`` is neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.risks import Mean
+    >>> Mean().outer(np.array([1.0, 3.0]), np.empty(0), np.empty(0), unit=1.0).by_loss
+    array([1., 1.])
+    """
+
+    largest_weight = 1.0
+    monotone = True
+
+    def __init__(self, *, units: float | str = "running") -> None:
+        self.units = units
+        self._check()
+
+    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        """See :class:`Risk`."""
+        n = len(losses)
+        return Outer(
+            value=losses.copy(),
+            by_loss=np.ones(n),
+            by_inner=np.empty((n, 0)),
+            by_scalars=np.empty((n, 0)),
+            clamped=np.zeros(n, dtype=bool),
+        )
+
+    def describe(self) -> str:
+        """One line for reports."""
+        return "mean of the losses"
+
+
+class CVaR(Risk):
+    r"""Conditional value at risk: the mean of the worst losses.
+
+    .. math:: \mathrm{CVaR}_q = \min_v E[\phi], \qquad
+        \phi(l, v) = v + \frac{S}{1-q}\, s\Big(\frac{l - v}{S}\Big)
+
+    with a smoothed positive part :math:`s` and the scale :math:`S` of the loss. At the minimum the
+    scalar :math:`v` is the q-quantile of the losses. Only a share of about :math:`1 - q` of the
+    rows teaches, each with a weight of up to :math:`1 / (1 - q)`.
+
+    Parameters
+    ----------
+    level : float, default=0.9
+        q, in (0, 1): 0.9 for the mean of the worst 10 %.
+    smoothing : float, default=0.1
+        Width :math:`\tau` of the kink of :math:`s(u) = \tau\log(1 + e^{u/\tau})`, in units of S;
+        0 leaves the kink.
+    quantile_step : float, default=0.01
+        Step size of :math:`v`, above 0, in units of S.
+    clip : float or None, default=None
+        Largest multiple of a slope that enters f; None: no limit. See :class:`Risk`.
+    units : "running" or float, default="running"
+        Scale S of the loss; 1.0 for the raw formula. See :class:`Risk`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    Rockafellar and Uryasev (2000), "Optimization of conditional value-at-risk". COLK, Section II,
+    names it beside the semivariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.risks import CVaR
+    >>> risk, losses = CVaR(0.75, smoothing=0.0), np.array([1.0, 2.0, 3.0, 8.0])
+    >>> risk.outer(losses, np.empty(0), np.array([3.0]), unit=1.0).value.mean().item()
+    8.0
+    >>> print(CVaR(0.9).describe())
+    CVaR at level 0.9: the mean of the worst 10 % of the losses
+    """
+
+    n_scalars = 1
+    scalar_names = ("value_at_risk",)
+    monotone = True
+
+    def __init__(
+        self,
+        level: float = 0.9,
+        *,
+        smoothing: float = 0.1,
+        quantile_step: float = 0.01,
+        clip: float | None = None,
+        units: float | str = "running",
+    ) -> None:
+        self.level = level
+        self.smoothing = smoothing
+        self.quantile_step = quantile_step
+        self.clip = clip
+        self.units = units
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        why = "It is the share of the losses that do not count; use Mean() to count them all."
+        check_real("level", self.level, low=0, high=1, open_low=True, open_high=True, why=why)
+        check_smoothing(self.smoothing)
+        check_real("quantile_step", self.quantile_step, low=0, open_low=True, why=_STEP)
+
+    @property
+    def largest_weight(self) -> float:  # type: ignore[override]
+        """1 / (1 - level)."""
+        return 1.0 / (1.0 - float(self.level))
+
+    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        """See :class:`Risk`."""
+        n, v = len(losses), scalars[0]
+        excess, slope = positive_part((losses - v) / unit, self.smoothing)
+        by_loss = slope / (1.0 - self.level)
+        return Outer(
+            value=v + unit * excess / (1.0 - self.level),
+            by_loss=by_loss,
+            by_inner=np.empty((n, 0)),
+            by_scalars=(1.0 - by_loss)[:, None],
+            clamped=np.zeros(n, dtype=bool),
+        )
+
+    def start(self, losses: Array) -> Array:
+        """See :class:`Risk`: the quantile of the first losses."""
+        return np.array([np.quantile(losses, self.level)])
+
+    def scalar_steps(self, unit: float) -> Array:
+        """See :class:`Risk`."""
+        return np.array([self.quantile_step * unit])
+
+    def describe(self) -> str:
+        """One line for reports."""
+        share = 100.0 * (1.0 - self.level)
+        return f"CVaR at level {self.level:g}: the mean of the worst {share:g} % of the losses"
+
+
+class Entropic(Risk):
+    r"""Entropic risk :math:`\rho \log E[e^{l/\rho}]`, the exponential mean of the losses.
+
+    .. math:: \rho \log E[e^{l/\rho}] = \min_v E[\phi], \qquad
+        \phi(l, v) = v + \rho\big(e^{(l - v)/\rho} - 1\big), \qquad \rho = T S
+
+    with the scale :math:`S` of the loss; at the minimum :math:`v` is the risk itself. Written so,
+    one sample a step is enough and nothing has to be tracked. Between the mean
+    (:math:`T \to \infty`) and the largest loss (:math:`T \to 0`).
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+        T, above 0: :math:`\rho` in units of S.
+    quantile_step : float, default=0.01
+        Step size of :math:`v`, above 0, in units of :math:`\rho`: about the weight of the newest
+        loss in :math:`v`.
+    max_weight : float, default=20.0
+        Largest weight of a row, above 1: beyond it the exponential goes on along its tangent, so
+        that a large loss neither overflows nor throws f away. Where it acts, the risk of the
+        losses is lower than the exponential's.
+    clip : float or None, default=None
+        Largest multiple of a slope that enters f; None: no limit. See :class:`Risk`.
+    units : "running" or float, default="running"
+        Scale S of the loss; 1.0 for the raw formula. See :class:`Risk`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    Ben-Tal and Teboulle (2007), "An old-new concept of convex risk measures: the optimized
+    certainty equivalent".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.risks import Entropic
+    >>> losses = np.array([0.0, 1.0])
+    >>> v = np.log(np.exp(losses).mean(keepdims=True))
+    >>> outer = Entropic().outer(losses, np.empty(0), v, unit=1.0)
+    >>> outer.value.mean().round(4) == v[0].round(4), outer.by_loss.round(3)
+    (np.True_, array([0.538, 1.462]))
+    """
+
+    n_scalars = 1
+    scalar_names = ("certainty_equivalent",)
+    monotone = True
+
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        *,
+        quantile_step: float = 0.01,
+        max_weight: float = 20.0,
+        clip: float | None = None,
+        units: float | str = "running",
+    ) -> None:
+        self.temperature = temperature
+        self.quantile_step = quantile_step
+        self.max_weight = max_weight
+        self.clip = clip
+        self.units = units
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        check_real("temperature", self.temperature, low=0, open_low=True, why="It is a scale.")
+        check_real("quantile_step", self.quantile_step, low=0, open_low=True, why=_STEP)
+        why = "The weights of the rows are 1 in the mean."
+        check_real("max_weight", self.max_weight, low=1, open_low=True, why=why)
+
+    @property
+    def largest_weight(self) -> float:  # type: ignore[override]
+        """The parameter ``max_weight``."""
+        return float(self.max_weight)
+
+    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        """See :class:`Risk`."""
+        n, v, rho = len(losses), scalars[0], self.temperature * unit
+        exponent = (losses - v) / rho
+        largest = math.log(self.max_weight)
+        near = np.minimum(exponent, largest)
+        by_loss = np.exp(near)
+        return Outer(
+            value=v + rho * (by_loss * (1.0 + exponent - near) - 1.0),
+            by_loss=by_loss,
+            by_inner=np.empty((n, 0)),
+            by_scalars=(1.0 - by_loss)[:, None],
+            clamped=exponent > largest,
+        )
+
+    def start(self, losses: Array) -> Array:
+        """See :class:`Risk`: the mean of the first losses, which the risk is never below."""
+        return np.array([np.mean(losses)])
+
+    def scalar_steps(self, unit: float) -> Array:
+        """See :class:`Risk`."""
+        return np.array([self.quantile_step * self.temperature * unit])
+
+    def describe(self) -> str:
+        """One line for reports."""
+        return (
+            f"entropic risk at temperature {self.temperature:g}: the exponential mean of the losses"
+        )

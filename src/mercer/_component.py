@@ -6,7 +6,6 @@ A component stores its constructor arguments unchanged (scikit-learn's conventio
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -76,8 +75,10 @@ def own_copy(value: _Value) -> _Value:
         return value
     params = value.get_params(deep=False)
     for name, param in params.items():
-        shared = isinstance(param, list | np.ndarray)
-        params[name] = copy.copy(param) if shared else own_copy(param)
+        if isinstance(param, list | tuple):
+            params[name] = type(param)(own_copy(item) for item in param)
+        else:
+            params[name] = param.copy() if isinstance(param, np.ndarray) else own_copy(param)
     return type(value)(**params)
 
 

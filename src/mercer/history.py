@@ -12,6 +12,7 @@ __all__ = ["History"]
 Array = NDArray[np.float64]
 
 _CAPACITY = 1024
+_COLUMNS = 5
 
 
 class History:
@@ -33,14 +34,26 @@ class History:
         averages are refitted alike. For ``Budget`` and ``Full(max_size)`` an upper bound of it.
     step_size : ndarray
         Step size at the end of the window.
+    monitors : dict of str to ndarray
+        Mean over the window's rows of what the objective watches besides: for a risk the share of
+        rows that a safeguard touched (``"clipped_fraction"``, ``"clamped_fraction"``), the tracked
+        inner value, the value at risk. Empty for plain losses.
+
+    Parameters
+    ----------
+    monitors : tuple of str, default=()
+        Names of the numbers that every step brings besides.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monitors: tuple[str, ...] = ()) -> None:
         self.steps_per_record = 1
-        # Columns: rows in the window, sum of losses, model order, largest error, step size.
-        self._records = np.zeros((_CAPACITY, 5))
+        self._names = tuple(monitors)
+        self._width = _COLUMNS + len(self._names)
+        # Columns: rows in the window, sum of losses, model order, largest error, step size, and
+        # the sum over rows of each monitor.
+        self._records = np.zeros((_CAPACITY, self._width))
         self._n_records = 0
-        self._open = np.zeros(5)
+        self._open = np.zeros(self._width)
         self._open_steps = 0
 
     def __len__(self) -> int:
@@ -61,6 +74,7 @@ class History:
         model_orders: NDArray[np.int64],
         errors: Array,
         step_sizes: Array,
+        monitors: Array | None = None,
     ) -> None:
         """Record steps.
 
@@ -72,16 +86,22 @@ class History:
             Sum of the losses of each step's rows.
         model_orders, errors, step_sizes : ndarray of shape (n_steps,)
             After each step.
+        monitors : ndarray of shape (n_steps, n_monitors), default=None
+            What the objective watches, a mean over the rows of each step.
         """
         start, n_steps = 0, rows.size
+        watched = np.zeros((n_steps, 0)) if monitors is None else monitors * rows[:, np.newaxis]
         while start < n_steps:
             room = self.steps_per_record - self._open_steps
             if room > n_steps - start or self._open_steps:
                 stop = min(start + room, n_steps)
                 window = slice(start, stop)
                 self._open[0] += rows[window].sum()
-                for loss in losses[window].tolist():  # in order, however the stream is cut
+                # Sums are taken in order, however the stream is cut.
+                for loss in losses[window].tolist():
                     self._open[1] += loss
+                for values in watched[window] if watched.size else ():
+                    self._open[_COLUMNS:] += values
                 self._open[2] = model_orders[stop - 1]
                 self._open[3] = max(self._open[3], errors[window].max())
                 self._open[4] = step_sizes[stop - 1]
@@ -89,19 +109,21 @@ class History:
                 start = stop
                 if self._open_steps == self.steps_per_record:
                     self._close(self._open[np.newaxis])
-                    self._open = np.zeros(5)
+                    self._open = np.zeros(self._width)
                     self._open_steps = 0
                 continue
             # Whole windows at once, as many as fit before neighbours must be merged.
             n = self.steps_per_record
             count = min((n_steps - start) // n, _CAPACITY - self._n_records)
             window = slice(start, start + count * n)
-            block = np.empty((count, 5))
+            block = np.empty((count, self._width))
             block[:, 0] = rows[window].reshape(count, n).sum(axis=1)
             block[:, 1] = np.cumsum(losses[window].reshape(count, n), axis=1)[:, -1]
             block[:, 2] = model_orders[window].reshape(count, n)[:, -1]
             block[:, 3] = errors[window].reshape(count, n).max(axis=1)
             block[:, 4] = step_sizes[window].reshape(count, n)[:, -1]
+            watching = watched[window].reshape(count, n, self._width - _COLUMNS)
+            block[:, _COLUMNS:] = np.cumsum(watching, axis=1)[:, -1]
             start += count * n
             self._close(block)
 
@@ -117,7 +139,7 @@ class History:
         self._open_steps += 1
         if self._open_steps == self.steps_per_record:
             self._close(window[np.newaxis])
-            self._open = np.zeros(5)
+            self._open = np.zeros(self._width)
             self._open_steps = 0
 
     def _close(self, block: Array) -> None:
@@ -126,10 +148,11 @@ class History:
         self._n_records = n + len(block)
         if self._n_records < _CAPACITY:
             return
-        pairs = self._records.reshape(_CAPACITY // 2, 2, 5)
+        pairs = self._records.reshape(_CAPACITY // 2, 2, self._width)
         merged = pairs[:, 1].copy()
         merged[:, :2] = pairs[:, :, :2].sum(axis=1)
         merged[:, 3] = pairs[:, :, 3].max(axis=1)
+        merged[:, _COLUMNS:] = pairs[:, :, _COLUMNS:].sum(axis=1)
         self._records[: _CAPACITY // 2] = merged
         self._n_records = _CAPACITY // 2
         self.steps_per_record *= 2
@@ -167,6 +190,13 @@ class History:
         """Step size at the end of each window."""
         return self._used[:, 4].copy()
 
+    @property
+    def monitors(self) -> dict[str, Array]:
+        """What the objective watches, by name: its mean over the rows of each window."""
+        used = self._used
+        means = used[:, _COLUMNS:] / np.maximum(used[:, :1], 1.0)
+        return {name: means[:, i].copy() for i, name in enumerate(self._names)}
+
     def snapshot(self) -> dict[str, Any]:
         """Everything, copied; for :meth:`restore`."""
         return {
@@ -192,9 +222,9 @@ class History:
         steps, open_steps = (state["numbers"][name] for name in ("steps_per_record", "open_steps"))
         fits = (
             records.ndim == 2
-            and records.shape[1] == 5
+            and records.shape[1] == self._width
             and len(records) < _CAPACITY
-            and window.shape == (5,)
+            and window.shape == (self._width,)
             and records.dtype == window.dtype == np.float64
             and isinstance(steps, int)
             and isinstance(open_steps, int)

@@ -297,8 +297,10 @@ class FirstRows:
         n = weights.size
         batch = Batch(np.empty((0, 0)), targets, weights)
         slopes, losses = objective.slopes(np.zeros((n, n_outputs)), batch)
-        squares = np.sum((slopes * n) ** 2, axis=1)
-        squares = squares[squares > 0.0][: _FIRST_ROWS - self.n_rows]
+        # What overflows is found, and said, by the loop.
+        with np.errstate(over="ignore"):
+            squares = np.sum((slopes * n) ** 2, axis=1)
+        squares = squares[(squares > 0.0) & np.isfinite(squares)][: _FIRST_ROWS - self.n_rows]
         self.n_rows += squares.size
         self.squares += float(squares.sum())
         self.loss = max(self.loss, float(np.abs(losses).mean()))

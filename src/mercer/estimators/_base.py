@@ -58,6 +58,10 @@ class KernelEstimator(BaseEstimator):
     def _n_scores(self) -> int:
         raise NotImplementedError
 
+    def _n_columns(self) -> int:
+        """Return the number of outputs of the function; the first ones are the scores."""
+        return self._n_scores()
+
     def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
         return sample_weight
 
@@ -157,6 +161,7 @@ class KernelEstimator(BaseEstimator):
                 self._tuned = self.step_size, self.regularization, self.batch_size
             targets = self._encode(y, self.loss_)
             weights = self._row_weights(y, sample_weight, all_rows=False)
+            X, targets, weights = self._joined(X, targets, weights)
             with one_blas_thread():
                 self.learner_.learn(X, targets, weights)
         except BaseException:
@@ -166,6 +171,10 @@ class KernelEstimator(BaseEstimator):
             self._undo_targets(undo)
             raise
         return self
+
+    def _joined(self, X: Any, targets: Array, weights: Array) -> tuple[Any, Array, Array]:
+        """Rows as the learner gets them."""
+        return X, targets, weights
 
     def _go_back(self, before: dict[str, Any]) -> None:
         """Undo a call that failed: all attributes as they were."""
@@ -248,9 +257,9 @@ class KernelEstimator(BaseEstimator):
 
     def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
         """Automatic step for the objective."""
-        loss = self.loss_
-        bold = loss.task == "classification" and loss.lipschitz is not None
-        curvature = 1.0 if loss.curvature is None else loss.curvature
+        objective = self._objective()
+        bold = self.loss_.task == "classification" and objective.lipschitz is not None
+        curvature = 1.0 if objective.curvature is None else objective.curvature
         return automatic_step(kernel, sample, curvature, _BOLDNESS if bold else 1.0)
 
     def _objective(self) -> Objective:
@@ -268,7 +277,7 @@ class KernelEstimator(BaseEstimator):
         dtype: Any,
     ) -> None:
         """Set up f = 0; the parts must be this model's own."""
-        function = expansion.start(kernel, self.n_features_in_, self._n_scores(), dtype, averaging)
+        function = expansion.start(kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
         step = self._step(automatic)
         self._tuned = self.step_size, self.regularization, self.batch_size
         self.kernel_ = kernel
@@ -285,6 +294,13 @@ class KernelEstimator(BaseEstimator):
         if isinstance(self.step_size, str):
             return automatic
         return own_copy(as_schedule(self.step_size))
+
+    def _risk_to_state(self) -> dict[str, Any]:
+        """Return what a risk of the loss needs besides, for estimators that have one."""
+        return {}
+
+    def _risk_from_state(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`_risk_to_state` gave."""
 
     # -- fitted attributes ----------------------------------------------------------------------
 
@@ -333,7 +349,7 @@ class KernelEstimator(BaseEstimator):
     def coefficients_(self) -> Array:
         """Coefficients of f(x) = sum_i coefficients_[i] k(d_i, x), (model_order_, n_outputs)."""
         coefficients: Array = self._fitted().current_function().coefficients
-        return coefficients
+        return coefficients[:, : self._n_scores()]
 
     @property
     def model_order_(self) -> int:
@@ -361,7 +377,7 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self, "learner_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_blas_thread():
-            return self.learner_.evaluate(X)
+            return self.learner_.evaluate(X)[:, : self._n_scores()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -51,6 +51,7 @@ class _Rows:
     n_features_in_: int
     partial_fit: Callable[..., Any]
     _is_tuned: Callable[[], bool]
+    _n_scores: Callable[[], int]
     _row_names: list[Any]
 
     def _vector(self, x: Any) -> Array:
@@ -155,7 +156,7 @@ class _Rows:
         functions = learner.compiled(f.dtype)
         if functions is None:
             with one_blas_thread():
-                return np.asarray(learner.evaluate(row[np.newaxis])[0])
+                return np.asarray(learner.evaluate(row[np.newaxis])[0, : self._n_scores()])
         scores = np.empty(f.n_outputs)
         if f.averaging is None:
             score_row(functions, f.arrays, f.size, 0, f.scale, row, scores)

@@ -104,6 +104,7 @@ class StoredEstimator(Stored):
         return {
             **self._common_state(),
             "loss": to_config(self.loss_),
+            **self._risk_to_state(),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -150,6 +151,7 @@ class StoredEstimator(Stored):
                 raise ValueError("the row_names do not match the number of features")
             model._row_names = list(state["row_names"])
         model.loss_ = loss
+        model._risk_from_state(state)
         model._targets_from_state(state["targets"])
         points = state["learner"]["function"]["arrays"].get("points")
         if points is not None and (points.ndim != 2 or points.shape[1] != model.n_features_in_):
@@ -160,7 +162,7 @@ class StoredEstimator(Stored):
             kernel, automatic, expansion, averaging, None if points is None else points.dtype
         )
         model.learner_.restore(state["learner"])
-        if model.learner_.function.n_outputs != model._n_scores():
+        if model.learner_.function.n_outputs != model._n_columns():
             raise ValueError("the number of outputs does not match the targets")
         return model  # type: ignore[no-any-return]
 

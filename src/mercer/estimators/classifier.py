@@ -14,21 +14,22 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from mercer._component import own_copy
 from mercer._validation import check_real
-from mercer.estimators._base import Array, KernelEstimator
+from mercer.estimators._base import Array
 from mercer.estimators._labels import check_same_type, class_mixing, count_so_far
+from mercer.estimators._risk import RiskEstimator
 from mercer.estimators._rows import ClassifierRows, has_probabilities
 from mercer.estimators._state import StoredEstimator, labels_from_state, labels_to_state
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
-from mercer.objectives import Pointwise
+from mercer.risks import Risk
 
 __all__ = ["KernelClassifier"]
 
 
 @storable
-class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelEstimator):
+class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -42,6 +43,11 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         ``"logistic"`` for two classes and ``"softmax"`` for more; or ``"hinge"``,
         ``"multiclass_hinge"``, ``"squared_hinge"``, ... (:mod:`mercer.losses`). Two-class losses
         are used one-versus-rest for more classes.
+    risk : Risk, str or None, default=None
+        What is minimised of the loss (:mod:`mercer.risks`): None for its mean, ``"cvar:0.9"`` or
+        ``CVaR(0.9)`` for the mean of its worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
+        ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
+        outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
     kernel : str, Kernel or callable, default="gaussian"
         Kernel (:mod:`mercer.kernels`).
     expansion : str or Expansion, default="auto"
@@ -86,6 +92,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         The kernel with its numbers resolved.
     loss_ : Loss
         The loss in use.
+    risk_ : Risk or None
+        The risk in use.
+    value_at_risk_ : float
+        With a CVaR only: the quantile of the loss that it has settled on.
     n_samples_seen_ : int
         Rows learned, counting every pass.
     history_ : History
@@ -112,6 +122,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         self,
         loss: str | Loss = "auto",
         *,
+        risk: str | Risk | None = None,
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
@@ -125,6 +136,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         verbose: int = 0,
     ) -> None:
         self.loss = loss
+        self.risk = risk
         self.kernel = kernel
         self.expansion = expansion
         self.step_size = step_size
@@ -244,7 +256,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, KernelE
         counts = np.zeros(classes.size)
         counts[places] = self.class_counts_
         self.classes_, self.loss_, self.class_counts_ = classes, new_loss, counts
-        self.learner_.map_outputs(mixing, Pointwise(new_loss))
+        mixing = np.kron(np.eye(self._copies()), mixing)
+        self.learner_.map_outputs(mixing, self._objective())
+        self.__dict__.pop("_reservoir", None)  # its targets are those of the old classes
 
     def _before_targets(self, y: Any) -> Any:
         announced = self.__dict__.get("_announced")

@@ -11,19 +11,21 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from mercer._component import own_copy
-from mercer.estimators._base import Array, KernelEstimator
+from mercer.estimators._base import Array
+from mercer.estimators._risk import RiskEstimator
 from mercer.estimators._rows import RegressorRows
 from mercer.estimators._state import StoredEstimator
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Loss, as_loss
 from mercer.model_file import storable
+from mercer.risks import Risk
 
 __all__ = ["KernelRegressor"]
 
 
 @storable
-class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEstimator):
+class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -37,6 +39,11 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
         ``"squared"``, ``"absolute_error"``, ``"huber"``, ``"epsilon_insensitive"``,
         ``"quantile"``, ``"poisson"``, ... (:mod:`mercer.losses`). ``Quantile([0.1, 0.5, 0.9])``
         predicts several levels at once.
+    risk : Risk, str or None, default=None
+        What is minimised of the loss (:mod:`mercer.risks`): None for its mean, ``"cvar:0.9"`` or
+        ``CVaR(0.9)`` for the mean of its worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
+        ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
+        outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
     kernel : str, Kernel or callable, default="gaussian"
         Kernel (:mod:`mercer.kernels`).
     expansion : str or Expansion, default="auto"
@@ -76,6 +83,10 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
         The kernel with its numbers resolved.
     loss_ : Loss
         The loss in use.
+    risk_ : Risk or None
+        The risk in use.
+    value_at_risk_ : float
+        With a CVaR only: the quantile of the loss that it has settled on.
     n_samples_seen_ : int
         Rows learned, counting every pass.
     history_ : History
@@ -102,6 +113,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
         self,
         loss: str | Loss = "squared",
         *,
+        risk: str | Risk | None = None,
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
@@ -114,6 +126,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, KernelEsti
         verbose: int = 0,
     ) -> None:
         self.loss = loss
+        self.risk = risk
         self.kernel = kernel
         self.expansion = expansion
         self.step_size = step_size

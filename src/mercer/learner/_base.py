@@ -60,7 +60,9 @@ class Learner(ABC):
         self.regularization = regularization
         self.batch_size = batch_size
         self.automatic = automatic
-        self.history = History()
+        self.history = History(objective.monitors)
+        if objective.needs_previous:
+            function.keep_previous()
         self.n_samples = 0
         self.first = FirstRows()
         self._warned = False
@@ -179,8 +181,13 @@ class Learner(ABC):
             For the new outputs.
         """
         self.function.map_outputs(mixing)
-        self.objective = objective
+        self._replace_objective(objective)
         self.forget_compiled()
+
+    def _replace_objective(self, objective: Objective) -> None:
+        """Go on with another objective, which takes over the scalars of the last."""
+        objective.set_state(self.objective.state())
+        self.objective = objective
 
     # -- things that must not pass in silence ---------------------------------------------------
 
@@ -227,7 +234,7 @@ class Learner(ABC):
             f"predictions are no longer finite or the loss exploded.{why} Try a step size of about "
             f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much; "
             "standardise the columns (and the target of a regression), or use a loss with bounded "
-            "slopes such as 'huber'."
+            f"slopes such as 'huber'.{self.objective.remedy()}"
         )
 
     def largest_loss(self, X: Any, targets: Array, weights: Array) -> float:
@@ -236,7 +243,8 @@ class Learner(ABC):
         batch = Batch(X[:0], targets, weights)
         _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
         largest = max(abs(self.first.loss), float(np.abs(losses).max()))
-        return DIVERGED * largest if largest > 0.0 else np.finfo(np.float64).max
+        most = float(np.finfo(np.float64).max)
+        return min(DIVERGED * largest, most) if largest > 0.0 else most
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from mercer._validation import check_real
 from mercer.expansions.feature_expansion import FeatureExpansion, Mark, Update
 from mercer.features._base import Prepared
 from mercer.learner._base import Array, Learner, StepSize
+from mercer.learner._passes import cut_pass, held_out, n_held_out
 from mercer.learner._waiting import Waiting
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep, FeatureSteps
@@ -33,9 +34,6 @@ _EXPLODED = 1e3
 # Steps over which the losses of the candidates are averaged.
 _MEMORY = 50.0
 _REPORT = 8192  # rows between two reports of progress
-# Rows held out to choose the ridge on, if a twentieth of all is not between these.
-_HELD_OUT = 500, 5000
-_FEW_ROWS = 50
 _PROVISIONAL = RLock()
 
 
@@ -202,11 +200,13 @@ class FeatureLearner(Learner):
         f = self.function
         n_rows = len(batch.X)
         step_size = share * self._step_size(batch.weights, whole)
-        rows = Batch(batch.X, batch.targets, batch.weights)
         parts = np.split(batch.values, f.n_candidates, axis=1)
+        rows = self._batches(batch, prepared)
         # Sums that overflow are found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
-            results = [o.slopes(v, rows) for o, v in zip(self._objectives, parts, strict=True)]
+            results = [
+                o.slopes(v, r) for o, v, r in zip(self._objectives, parts, rows, strict=True)
+            ]
             unit = max(self._unit, float(np.abs(batch.targets).max(initial=0.0)))
             sizes = np.array([np.sqrt(np.mean(np.square(v))) for v in parts])
             sound = np.array([bool(np.isfinite(slopes).all()) for slopes, _ in results])
@@ -214,8 +214,8 @@ class FeatureLearner(Learner):
             slopes = np.hstack(
                 [np.where(ok, r[0], 0.0) for r, ok in zip(results, sound, strict=True)]
             )
-            for o, v in zip(self._objectives, parts, strict=True):
-                o.update(v, rows, step_size)
+            for o, v, r in zip(self._objectives, parts, rows, strict=True):
+                o.update(v, r, step_size)
             update = f.step(
                 prepared,
                 slopes,
@@ -223,6 +223,7 @@ class FeatureLearner(Learner):
                 self.regularization,
                 batch.weights,
                 self.curvature(),
+                self.objective.mixing(step_size, self.regularization, f.n_outputs),
             )
         if not (sound.any() and np.isfinite(update.coefficients).all()):
             why = f" The root mean square of f is {sizes.min():.3g}. {self._steps().limit()}"
@@ -243,8 +244,18 @@ class FeatureLearner(Learner):
             np.array([f.size]),
             np.zeros(1),
             np.array([step_size]),
+            np.array([self.objective.measured()]),
         )
         return update
+
+    def _batches(self, rows: Waiting, prepared: Prepared) -> list[Batch]:
+        """Rows as the objective of each candidate sees them."""
+        n = self.function.n_candidates
+        plain = Batch(rows.X, rows.targets, rows.weights)
+        if not self.objective.needs_previous:
+            return [plain] * n
+        previous = self.function.previous(prepared, rows.values)
+        return [plain._replace(previous=part) for part in np.split(previous, n, axis=1)]
 
     # -- rows that can be visited again -----------------------------------------------------------
 
@@ -261,7 +272,7 @@ class FeatureLearner(Learner):
         dense = f.rows(X)
         self.first.look(self.objective, f.n_outputs, targets, weights)
         orders = list(orders)
-        held = self._held_out(len(dense), len(orders))
+        held = held_out(len(dense), self._n_held_out(len(dense), len(orders)))
         passes = [order[~held[order]] for order in orders] if held.any() else orders
         cuts = [self._cut(order.size) for order in passes]
         values = np.zeros((len(dense), f.n_candidates * f.n_outputs))
@@ -298,25 +309,12 @@ class FeatureLearner(Learner):
             self._judge(Waiting(dense[held], targets[held], weights[held], held_values))
         self._keep_best()
 
-    def _held_out(self, n: int, n_passes: int) -> NDArray[np.bool_]:
-        """Rows to choose the ridge on: in one pass every batch is new, so none is needed."""
-        held = np.zeros(n, dtype=np.bool_)
-        held[np.random.default_rng(n).permutation(n)[: self._n_held_out(n, n_passes)]] = True
-        return held
-
     def _n_held_out(self, n: int, n_passes: int) -> int:
-        if self.function.n_candidates == 1 or n_passes == 1 or n < _FEW_ROWS:
-            return 0
-        return min(max(_HELD_OUT[0], n // 20), _HELD_OUT[1], n // 5)
+        return n_held_out(n, n_passes, self.function.n_candidates)
 
     def _cut(self, n: int) -> list[int]:
-        """Where the batches of a pass begin, and its end."""
-        size = self.rows_per_step
-        starts = list(range(0, n, size))
-        if self.function.expansion.mode != "faithful" and len(starts) > 1 and n - starts[-1] < size:
-            # A block fitted to few rows is worse than a batch that is somewhat larger.
-            starts = [n * i // (len(starts) - 1) for i in range(len(starts) - 1)]
-        return [*starts, n]
+        exact = self.function.expansion.mode == "faithful"
+        return cut_pass(n, self.rows_per_step, exact=exact)
 
     def _judge(self, held: Waiting) -> None:
         """Choose the best candidate on rows held out."""
@@ -397,6 +395,12 @@ class FeatureLearner(Learner):
             self._step_on(self._waiting, provisional=False)
             self._waiting = None
         super().map_outputs(mixing, objective)
+
+    def _replace_objective(self, objective: Objective) -> None:
+        states = [o.state() for o in self._objectives]
+        self.objective = objective
+        for mine, state in zip(self._objectives, states, strict=True):
+            mine.set_state(state)
 
     # -- state ------------------------------------------------------------------------------------
 

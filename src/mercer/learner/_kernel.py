@@ -88,7 +88,20 @@ class KernelLearner(Learner):
             diagonal = np.asarray(self.function.kernel.diag(X), dtype=np.float64)
             bound = np.maximum.reduceat(diagonal, np.cumsum(rows_per_step) - rows_per_step)
         norms = self.first.slope * np.sqrt(bound) / rows_per_step
-        return step_sizes, self.function.expansion.tolerances(step_sizes, first, norms)
+        tolerances = self.function.expansion.tolerances(step_sizes, first, norms)
+        if self.objective.clip is not None:
+            self._check_tolerances(tolerances, step_sizes * self.objective.clip * np.sqrt(bound))
+        return step_sizes, tolerances
+
+    def _check_tolerances(self, tolerances: Array, largest: Array) -> None:
+        """Refuse tolerances that cover every step, whose slopes have a bound."""
+        if (tolerances >= largest).all():
+            raise ValueError(
+                f"The compression tolerance ({tolerances[0]:.3g}) is not below the largest change "
+                f"of a step ({largest[0]:.3g}): the step size times the clip of the slopes, "
+                f"{self.objective.clip:.3g}. Every step would be undone. Lower `tolerance` or "
+                "`parsimony`, or raise `step_size` or `clip`."
+            )
 
     def _slopes_are_bounded(self) -> bool:
         return self.objective.lipschitz is not None
@@ -147,10 +160,11 @@ class KernelLearner(Learner):
             np.zeros(n_steps),
             np.zeros(n_steps, np.int64),
         )
+        watched = np.zeros((n_steps, len(self.objective.monitors)))
         undo = self.function.snapshot(packed=False) if protect and n_steps > 1 else None
         scalars = self.objective.state()
         try:
-            self._run(X, targets, weights, steps)
+            self._run(X, targets, weights, steps, watched)
         except BaseException:
             self.first = first
             self.objective.set_state(scalars)
@@ -159,10 +173,10 @@ class KernelLearner(Learner):
             raise
         self.n_samples += n
         sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
-        self.history.add(rows_per_step, sums, steps.model_orders, steps.errors, step_sizes)
+        self.history.add(rows_per_step, sums, steps.model_orders, steps.errors, step_sizes, watched)
         self._warn_if_nothing_learned(tolerances)
 
-    def _run(self, X: Any, targets: Array, weights: Array, steps: Steps) -> None:
+    def _run(self, X: Any, targets: Array, weights: Array, steps: Steps, watched: Array) -> None:
         f = self.function
         n, b = X.shape[0], self.batch_size
         sparse = not isinstance(X, np.ndarray)
@@ -207,6 +221,7 @@ class KernelLearner(Learner):
                 np.ascontiguousarray(block, dtype=f.dtype), targets[row:stop], weights[row:stop]
             )
             self._step(batch, row, steps, largest_loss)
+            watched[row // b] = self.objective.measured()
             row = stop
 
     def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
@@ -215,11 +230,17 @@ class KernelLearner(Learner):
         eta = steps.step_sizes[step]
         points = self.objective.points(batch)
         values = f.current(points)
+        if self.objective.needs_previous:
+            batch = batch._replace(previous=f.previous(points))
         slopes, losses = self.objective.slopes(values, batch)
         if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
             raise self.diverged(eta, row)
         self.objective.update(values, batch, eta)
-        f.shrink(1.0 - eta * self.regularization)
+        mixing = self.objective.mixing(eta, self.regularization, f.n_outputs)
+        if mixing is None:
+            f.shrink(1.0 - eta * self.regularization)
+        else:
+            f.mix(mixing)
         steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step])
         steps.losses[row : row + losses.size] = losses
         steps.model_orders[step] = f.size

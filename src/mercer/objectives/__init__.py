@@ -4,5 +4,14 @@ from mercer.objectives._base import Batch, Objective
 from mercer.objectives.density_ratio import KullbackLeibler
 from mercer.objectives.novelty import Novelty
 from mercer.objectives.pointwise import Pointwise
+from mercer.objectives.risk import Compositional, make_objective
 
-__all__ = ["Batch", "KullbackLeibler", "Novelty", "Objective", "Pointwise"]
+__all__ = [
+    "Batch",
+    "Compositional",
+    "KullbackLeibler",
+    "Novelty",
+    "Objective",
+    "Pointwise",
+    "make_objective",
+]

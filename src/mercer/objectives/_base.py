@@ -18,6 +18,9 @@ class Batch(NamedTuple):
     X: NDArray[np.floating]  # (n, n_features)
     targets: Array  # (n, target_width), encoded by the loss
     weights: Array  # (n,), sample weight times class weight
+    #: The function before the last step at the objective's points, (n_points, n_outputs), for
+    #: objectives that need it.
+    previous: Array | None = None
 
 
 class Objective:
@@ -33,10 +36,19 @@ class Objective:
         Upper bound of the second derivative in the values; None if there is none.
     lipschitz : float or None
         Upper bound of the norm of the derivative at one row of weight 1; None if there is none.
+    clip : float or None
+        Length to which slopes are cut, if the user wants that.
+    needs_previous : bool
+        Whether :meth:`slopes` wants ``Batch.previous``.
+    monitors : tuple of str
+        Names of numbers to note in the history, from :meth:`measured`.
     """
 
     curvature: float | None = None
     lipschitz: float | None = None
+    clip: float | None = None
+    needs_previous: bool = False
+    monitors: tuple[str, ...] = ()
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """Points at which the objective needs the function, (n_points, n_features)."""
@@ -73,6 +85,31 @@ class Objective:
         step_size : float
             Step size of this step.
         """
+
+    def mixing(self, step_size: float, regularization: float, n_outputs: int) -> Array | None:
+        """How the outputs move by themselves in a step, before the slopes are added.
+
+        Parameters
+        ----------
+        step_size, regularization : float
+            Of the step.
+        n_outputs : int
+            Of the function.
+
+        Returns
+        -------
+        mixing : ndarray of shape (n_outputs, n_outputs) or None
+            f becomes f @ mixing; None for the usual shrinking by 1 - step_size * regularization.
+        """
+        return None
+
+    def measured(self) -> tuple[float, ...]:
+        """Return the :attr:`monitors` of the last step, means over its rows."""
+        return ()
+
+    def remedy(self) -> str:
+        """Advice, a sentence, for somebody whose run diverged; "" for the usual one."""
+        return ""
 
     def state(self) -> dict[str, Any]:
         """Numbers and arrays that :meth:`update` changes, copied."""

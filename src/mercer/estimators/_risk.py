@@ -1,0 +1,187 @@
+"""What the classifier and the regressor share: the risk of the loss that they minimise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._component import from_config, own_copy, to_config
+from mercer._validation import check_integer
+from mercer.estimators._base import Array, KernelEstimator
+from mercer.estimators._kept_rows import KeptRows, row_uniforms
+from mercer.expansions import Expansion, RandomFeatures
+from mercer.kernels import Kernel
+from mercer.objectives import Compositional, Objective, make_objective
+from mercer.planning import AutomaticStep
+from mercer.risks import Risk, Tracker, as_risk, as_tracker
+
+__all__ = ["RiskEstimator"]
+
+_RESERVOIR = 1000
+
+
+class RiskEstimator(KernelEstimator):
+    """Base of estimators with a loss and, possibly, a risk of it; not for direct use.
+
+    Pairs of independent rows reach the objective as neighbours in a batch; this class puts them
+    there.
+    """
+
+    risk: Any
+    risk_: Risk | None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        risk = as_risk(self.risk)
+        mode = getattr(self._chosen_expansion(), "mode", "")
+        if mode == "cyclic" and risk is not None and risk.n_inner and _tracker(risk).rule == "nasa":
+            raise ValueError(
+                "Tracker('nasa') moves all coefficients along an averaged direction, which "
+                "RandomFeatures(mode='cyclic') cannot: it solves for one block at a time. Use mode "
+                "'newton' or 'faithful', or Tracker('momentum')."
+            )
+        if _pairs(risk) == "stream":
+            size = check_integer("batch_size", self.batch_size, low=2)
+            if size % 2:
+                raise ValueError(
+                    f"`batch_size` must be even for Tracker(pairs='stream'), whose rows come in "
+                    f"pairs, got {size}. Use {size + 1}, or pairs='tracked'."
+                )
+
+    def _start(
+        self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
+    ) -> None:
+        self.risk_ = own_copy(as_risk(self.risk))
+        self.__dict__.pop("_reservoir", None)
+        super()._start(sample, generator, n_rows)
+
+    def _objective(self) -> Objective:
+        return make_objective(self.loss_, self.risk_)
+
+    # -- copies of the outputs ------------------------------------------------------------------
+
+    def _copies(self) -> int:
+        """How often the function has each score: "nasa" keeps a direction beside it."""
+        risk = self.__dict__.get("risk_")
+        return 2 if risk is not None and risk.n_inner and _tracker(risk).rule == "nasa" else 1
+
+    def _n_columns(self) -> int:
+        return self._copies() * super()._n_columns()
+
+    def _set_up(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> None:
+        if self._copies() > 1 and isinstance(expansion, RandomFeatures):
+            averaging = None  # a block's coefficients go on moving, so there is no mean of them
+        super()._set_up(kernel, automatic, expansion, averaging, dtype)
+
+    # -- pairs ----------------------------------------------------------------------------------
+
+    def _rows_per_step(self) -> int:
+        return super()._rows_per_step() * self._rows_per_sample()
+
+    def _rows_per_sample(self) -> int:
+        """Rows that the learner gets for each one that comes."""
+        return 2 if _pairs(self.__dict__.get("risk_")) == "reservoir" else 1
+
+    def _orders(
+        self, y: Any, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        pairs = _pairs(self.risk_)
+        for order in super()._orders(y, n_passes, generator):
+            if pairs == "tracked":
+                yield order
+                continue
+            n = order.size
+            if pairs == "stream":
+                partners = generator.permutation(n)
+            else:  # one of the rows visited before
+                earlier = np.maximum(np.arange(n), 1)
+                partners = order[(generator.uniform(size=n) * earlier).astype(np.int64)]
+            yield np.column_stack([order, partners]).ravel()
+
+    def _joined(self, X: Any, targets: Array, weights: Array) -> tuple[Any, Array, Array]:
+        """Rows as the learner gets them: from a reservoir each has a partner after it."""
+        if self._rows_per_sample() == 1 or X.shape[0] == 0:
+            return X, targets, weights
+        n, d = X.shape
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        rows = np.hstack([dense, targets])
+        kept: KeptRows | None = self.__dict__.get("_reservoir")
+        if kept is None or kept.rows.shape[1] != rows.shape[1]:
+            # Targets of other classes, if there are any, are no longer of use.
+            kept = KeptRows.none(rows.shape[1])
+        if kept.keys.size:
+            # Numbers that belong to the rows, so that it does not matter how a stream is cut.
+            at = (row_uniforms(kept.n_seen, n) * kept.keys.size).astype(np.int64)
+            partners, theirs = kept.rows[at], kept.weights[at]
+        else:
+            partners, theirs = np.roll(rows, 1, axis=0), np.roll(weights, 1)
+        self._reservoir = kept.extended(rows, weights, _RESERVOIR)
+        both = np.stack([rows, partners], axis=1).reshape(2 * n, -1)
+        joined = np.ascontiguousarray(both[:, :d], dtype=dense.dtype)
+        return joined, both[:, d:].copy(), np.column_stack([weights, theirs]).ravel()
+
+    def _is_tuned(self) -> bool:
+        # Rows that need a partner take the long way.
+        return self._rows_per_sample() == 1 and super()._is_tuned()
+
+    # -- fitted attributes ----------------------------------------------------------------------
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned so far, counting every pass."""
+        return super().n_samples_seen_ // self._rows_per_sample()
+
+    @property
+    def value_at_risk_(self) -> float:
+        """Quantile of the loss that a CVaR has settled on, in units of the loss.
+
+        Raises
+        ------
+        AttributeError
+            If the risk has none.
+        """
+        objective = self._fitted().objective
+        if isinstance(objective, Compositional) and objective.scalars is not None:
+            named = dict(zip(objective.risk.scalar_names, objective.scalars, strict=True))
+            if "value_at_risk" in named:
+                return float(named["value_at_risk"])
+        raise AttributeError(
+            f"There is a value at risk for risk=CVaR(...) only, not for {self.risk!r}."
+        )
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def _risk_to_state(self) -> dict[str, Any]:
+        kept: KeptRows | None = self.__dict__.get("_reservoir")
+        return {
+            "risk": to_config(self.risk_),
+            "reservoir": None if kept is None else kept.to_state(),
+        }
+
+    def _risk_from_state(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`_risk_to_state` gave; files of old have nothing."""
+        risk = from_config(state.get("risk"))
+        if risk is not None and not isinstance(risk, Risk):
+            raise ValueError("the risk is of the wrong kind")
+        self.risk_ = risk
+        kept = state.get("reservoir")
+        if kept is not None:
+            self._reservoir = KeptRows.from_state(kept, kept["rows"].shape[1], _RESERVOIR)
+
+
+def _tracker(risk: Risk) -> Tracker:
+    return as_tracker(risk.tracker)
+
+
+def _pairs(risk: Risk | None) -> str:
+    return "tracked" if risk is None or not risk.n_inner else _tracker(risk).pairs

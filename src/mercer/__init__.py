@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         KernelClassifier,
         KernelRegressor,
         NoveltyDetector,
+        ValueFunction,
     )
     from mercer.model_file import load_model
 
@@ -24,6 +25,7 @@ __all__ = [
     "KernelClassifier",
     "KernelRegressor",
     "NoveltyDetector",
+    "ValueFunction",
     "load_model",
 ]
 

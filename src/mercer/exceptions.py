@@ -1,6 +1,11 @@
 """Warnings and errors of mercer: each names one thing that went wrong."""
 
-__all__ = ["ConditioningWarning", "DivergenceError", "NothingLearnedWarning"]
+__all__ = [
+    "ConditioningWarning",
+    "DivergenceError",
+    "NothingLearnedWarning",
+    "TrajectoryWarning",
+]
 
 
 class NothingLearnedWarning(UserWarning):
@@ -9,6 +14,10 @@ class NothingLearnedWarning(UserWarning):
 
 class ConditioningWarning(UserWarning):
     """The Gram matrix became ill-conditioned; a slower, more careful path took over."""
+
+
+class TrajectoryWarning(UserWarning):
+    """A method that needs transitions in the order in which they happened does not get them."""
 
 
 class DivergenceError(ArithmeticError):

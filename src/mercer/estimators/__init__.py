@@ -6,6 +6,7 @@ from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.regressor import KernelRegressor
 from mercer.estimators.table import TableModel
+from mercer.estimators.value_function import ValueFunction
 
 __all__ = [
     "DensityRatio",
@@ -14,4 +15,5 @@ __all__ = [
     "KernelRegressor",
     "NoveltyDetector",
     "TableModel",
+    "ValueFunction",
 ]

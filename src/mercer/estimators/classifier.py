@@ -256,8 +256,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         counts = np.zeros(classes.size)
         counts[places] = self.class_counts_
         self.classes_, self.loss_, self.class_counts_ = classes, new_loss, counts
-        mixing = np.kron(np.eye(self._copies()), mixing)
-        self.learner_.map_outputs(mixing, self._objective())
+        whole = np.kron(np.eye(self._copies()), mixing)
+        self.learner_.map_outputs(np.asarray(whole, dtype=np.float64), self._objective())
         self.__dict__.pop("_reservoir", None)  # its targets are those of the old classes
 
     def _before_targets(self, y: Any) -> Any:

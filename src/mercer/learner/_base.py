@@ -14,6 +14,11 @@ from mercer.history import History
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep, FirstRows
 
+_REMEDY = (
+    "; standardise the columns (and the target of a regression), or use a loss with bounded slopes "
+    "such as 'huber'."
+)
+
 __all__ = ["Array", "Learner", "StepSize"]
 
 Array = NDArray[np.float64]
@@ -232,9 +237,8 @@ class Learner(ABC):
         return DivergenceError(
             f"Learning diverged after {self.n_samples + row} rows with step size {step_size:.3g}: "
             f"predictions are no longer finite or the loss exploded.{why} Try a step size of about "
-            f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much; "
-            "standardise the columns (and the target of a regression), or use a loss with bounded "
-            f"slopes such as 'huber'.{self.objective.remedy()}"
+            f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much"
+            f"{self.objective.remedy() or _REMEDY}"
         )
 
     def largest_loss(self, X: Any, targets: Array, weights: Array) -> float:

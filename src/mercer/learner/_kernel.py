@@ -87,7 +87,7 @@ class KernelLearner(Learner):
             # Then every batch has its own largest k(x, x).
             diagonal = np.asarray(self.function.kernel.diag(X), dtype=np.float64)
             bound = np.maximum.reduceat(diagonal, np.cumsum(rows_per_step) - rows_per_step)
-        norms = self.first.slope * np.sqrt(bound) / rows_per_step
+        norms = self.first.slope * np.sqrt(bound) / rows_per_step * self.objective.tolerance_scale
         tolerances = self.function.expansion.tolerances(step_sizes, first, norms)
         if self.objective.clip is not None:
             self._check_tolerances(tolerances, step_sizes * self.objective.clip * np.sqrt(bound))

@@ -1,6 +1,7 @@
 """What is minimised."""
 
 from mercer.objectives._base import Batch, Objective
+from mercer.objectives.bellman import Bellman
 from mercer.objectives.density_ratio import KullbackLeibler
 from mercer.objectives.novelty import Novelty
 from mercer.objectives.pointwise import Pointwise
@@ -8,6 +9,7 @@ from mercer.objectives.risk import Compositional, make_objective
 
 __all__ = [
     "Batch",
+    "Bellman",
     "Compositional",
     "KullbackLeibler",
     "Novelty",

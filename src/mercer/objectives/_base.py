@@ -38,6 +38,8 @@ class Objective:
         Upper bound of the norm of the derivative at one row of weight 1; None if there is none.
     clip : float or None
         Length to which slopes are cut, if the user wants that.
+    tolerance_scale : float
+        Factor of automatic compression tolerances.
     needs_previous : bool
         Whether :meth:`slopes` wants ``Batch.previous``.
     monitors : tuple of str
@@ -47,6 +49,7 @@ class Objective:
     curvature: float | None = None
     lipschitz: float | None = None
     clip: float | None = None
+    tolerance_scale: float = 1.0
     needs_previous: bool = False
     monitors: tuple[str, ...] = ()
 
@@ -108,7 +111,7 @@ class Objective:
         return ()
 
     def remedy(self) -> str:
-        """Advice, a sentence, for somebody whose run diverged; "" for the usual one."""
+        """End of the error that a run diverged: what to do; "" for the usual advice."""
         return ""
 
     def state(self) -> dict[str, Any]:

@@ -275,8 +275,8 @@ class Compositional(Objective):
         """See :class:`Objective`."""
         risk = " ".join(repr(self.risk).split())
         return (
-            f" The objective is {risk} of {self.loss!r}: lower its weight, bound it by `clip` or "
-            "`max_deviation`, leave `clamp` on, or standardise the target."
+            f". The objective is {risk} of {self.loss!r}: lower its weight, bound it by `clip` or "
+            "`max_deviation`, leave `clamp` on, or standardise the columns and the target."
         )
 
     # -- state ----------------------------------------------------------------------------------

@@ -1,0 +1,298 @@
+"""Transitions of a Markov chain: checked arrays, their order, and rows for the loop."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from mercer.estimators._progress import Progress
+from mercer.exceptions import TrajectoryWarning
+from mercer.objectives.bellman import transition_targets
+
+__all__ = [
+    "Trail",
+    "Transitions",
+    "check_second",
+    "check_transitions",
+    "counting_transitions",
+    "interleaved",
+]
+
+Array = NDArray[np.float64]
+
+# More breaks than this share of the transitions, and they are no trajectories.
+_MOST_BREAKS = 0.1
+_FEW = 10
+
+
+class Transitions(NamedTuple):
+    """Steps of a Markov chain, in the order in which they are to be learned."""
+
+    states: NDArray[np.floating]  # (n, n_features)
+    rewards: Array  # (n,)
+    next_states: NDArray[np.floating]  # (n, n_features)
+    terminals: NDArray[np.bool_]  # (n,), nothing comes after next_states
+    #: Where a trajectory is known to begin, (n,); None if the states must tell.
+    begins: NDArray[np.bool_] | None = None
+    #: An independent second outcome: rewards, next states, terminals.
+    second: tuple[Array, NDArray[np.floating], NDArray[np.bool_]] | None = None
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def check_transitions(model: Any, raw: Transitions, *, reset: bool) -> Transitions:
+    """Check what a user gave.
+
+    Parameters
+    ----------
+    model : estimator
+        Its number of features is set or compared with.
+    raw : Transitions
+        Array-likes; ``terminals`` may be None.
+    reset : bool
+        Whether the number of features is set.
+
+    Raises
+    ------
+    ValueError
+        For arrays of wrong shapes, NaN and terminals that are not boolean.
+    """
+    states = _states(model, "states", raw.states, reset=reset)
+    n = len(states)
+    rewards, next_states, terminals = _outcome(
+        model, (raw.rewards, raw.next_states, raw.terminals), n, ""
+    )
+    second = None
+    if raw.second is not None:
+        if not isinstance(raw.second, tuple | list) or len(raw.second) not in (2, 3):
+            raise ValueError(
+                "`second` must be a tuple (rewards, next_states, terminals) of outcomes drawn from "
+                f"the same states a second time, got {type(raw.second).__name__}."
+            )
+        second = _outcome(model, (*raw.second, None)[:3], n, "second ")
+    dtype = np.result_type(states, next_states, *([] if second is None else [second[1]]))
+    if second is not None:
+        second = second[0], second[1].astype(dtype, copy=False), second[2]
+    return Transitions(
+        states.astype(dtype, copy=False),
+        rewards,
+        next_states.astype(dtype, copy=False),
+        terminals,
+        raw.begins,
+        second,
+    )
+
+
+def _outcome(
+    model: Any, outcome: tuple[Any, Any, Any], n: int, which: str
+) -> tuple[Array, NDArray[np.floating], NDArray[np.bool_]]:
+    rewards, next_states, terminals = outcome
+    next_states = _states(model, f"{which}next_states", next_states, reset=False)
+    if len(next_states) != n:
+        raise ValueError(
+            f"`{which}next_states` has {len(next_states)} rows and `states` {n}. Each transition "
+            "is a row of both: of a trajectory pass states[:-1] and states[1:]."
+        )
+    rewards = _rewards(f"{which}rewards", rewards, n)
+    return rewards, next_states, _terminals(f"{which}terminals", terminals, n)
+
+
+def _states(model: Any, name: str, states: Any, *, reset: bool) -> NDArray[np.floating]:
+    if states is None:
+        raise ValueError(f"`{name}` is None. A transition is a state, a reward and a next state.")
+    try:
+        checked: NDArray[np.floating] = validate_data(
+            model, states, dtype=[np.float64, np.float32], reset=reset
+        )
+    except ValueError as error:
+        hint = ""
+        if "NaN" in str(error) and "next" in name:
+            hint = " Where an episode is over the next state does not count; give any, say zeros."
+        raise ValueError(f"`{name}`: {error}{hint}") from error
+    return checked
+
+
+def _rewards(name: str, rewards: Any, n: int) -> Array:
+    try:
+        array = np.asarray(rewards, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be numbers: {error}.") from error
+    if array.shape != (n,):
+        raise ValueError(
+            f"`{name}` must have shape ({n},), one number for each transition, got {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        at = int(np.argmin(np.isfinite(array)))
+        raise ValueError(
+            f"`{name}` must be finite, got {array[at]} at place {at}: every value would become so."
+        )
+    return array
+
+
+def _terminals(name: str, terminals: Any, n: int) -> NDArray[np.bool_]:
+    if terminals is None:
+        return np.zeros(n, dtype=np.bool_)
+    array = np.asarray(terminals)
+    if array.dtype != np.bool_:
+        raise ValueError(
+            f"`{name}` must be boolean, got dtype {array.dtype}. It says for each transition "
+            "whether the episode ended for good, so that nothing follows; write "
+            f"`{name.split()[-1]} == 1` for zeros and ones. An episode that was only cut off, by a "
+            "time limit say, is not terminal."
+        )
+    if array.shape != (n,):
+        raise ValueError(
+            f"`{name}` must have shape ({n},), one truth value for each transition, got "
+            f"{array.shape}."
+        )
+    return array
+
+
+def check_second(method: str, wanted: bool, given: bool) -> None:
+    """Raise ``ValueError`` unless a second outcome is given just where one is wanted."""
+    if given and not wanted:
+        raise ValueError(
+            f"`second` is for method='double_sampling', got it with method={method!r}, which looks "
+            "at one outcome of each transition. Leave it out, or learn both as transitions."
+        )
+    if wanted and not given:
+        raise ValueError(
+            f"method={method!r} needs a second outcome of each transition, drawn independently "
+            "from the same state: pass `second=(rewards, next_states, terminals)`. Where states "
+            "cannot be visited again, as on trajectories and in environments, use method='td' or "
+            "'gtd2'."
+        )
+
+
+# -- rows for the loop -----------------------------------------------------------------------------
+
+
+def interleaved(
+    transitions: Transitions, discount: float, begins: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.floating], Array]:
+    """Rows x, x+ (or x, x+1, x+2) of each transition in turns, and their targets.
+
+    Parameters
+    ----------
+    transitions : Transitions
+        Checked.
+    discount : float
+        gamma.
+    begins : ndarray of shape (n,) or None
+        Where trajectories begin; None if that does not matter.
+    """
+    points = [transitions.states, transitions.next_states]
+    outcomes = [(transitions.rewards, transitions.terminals)]
+    if transitions.second is not None:
+        rewards, next_states, terminals = transitions.second
+        points.append(next_states)
+        outcomes.append((rewards, terminals))
+    rows = np.stack(points, axis=1).reshape(-1, points[0].shape[1])
+    return rows, transition_targets(discount, outcomes, begins)
+
+
+def counting_transitions(
+    callback: Callable[[Progress], object], n_rows: int
+) -> Callable[[Progress], object]:
+    """Return the callback of a fit, told transitions of ``n_rows`` rows instead of rows."""
+
+    def call(progress: Progress) -> object:
+        counted = progress._replace(
+            n_samples=progress.n_samples // n_rows,
+            n_total=progress.n_total // n_rows,
+            rows_per_second=progress.rows_per_second / n_rows,
+        )
+        return callback(counted)
+
+    return call
+
+
+class Trail(NamedTuple):
+    """Whether transitions have come in the order in which they happened.
+
+    Attributes
+    ----------
+    last : ndarray of shape (n_features,) or None
+        State in which the stream stands; None at the beginning and between episodes.
+    n_seen : int
+        Transitions so far.
+    n_breaks : int
+        How often the next one began elsewhere, the episode not being over.
+    warned : bool
+        Whether the user was told.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0], [1.0], [5.0]])
+    >>> steps = Transitions(x, np.zeros(3), x + 1.0, np.zeros(3, np.bool_))
+    >>> begins, trail = Trail().follow(steps)
+    >>> begins, trail.n_breaks, trail.last
+    (array([ True, False,  True]), 1, array([6.]))
+    """
+
+    last: NDArray[np.floating] | None = None
+    n_seen: int = 0
+    n_breaks: int = 0
+    warned: bool = False
+
+    def follow(self, transitions: Transitions) -> tuple[NDArray[np.bool_], Trail]:
+        """Where trajectories begin among the next transitions, and where the stream then stands."""
+        states, next_states, over = transitions[0], transitions[2], transitions[3]
+        n = len(states)
+        expected = np.ones(n, dtype=np.bool_)
+        expected[1:] = over[:-1]
+        expected[0] = self.last is None
+        if transitions.begins is not None:
+            expected |= transitions.begins
+        moved = np.empty(n, dtype=np.bool_)
+        moved[1:] = (states[1:] != next_states[:-1]).any(axis=1)
+        moved[0] = self.last is None or bool((states[0] != self.last).any())
+        n_breaks = self.n_breaks + int(np.sum(moved & ~expected))
+        cut = over[-1] or transitions.begins is not None
+        last = None if cut else next_states[-1].copy()
+        return expected | moved, Trail(last, self.n_seen + n, n_breaks, self.warned)
+
+    def checked(self, method: str) -> Trail:
+        """Return the trail, having warned once of transitions that are no trajectories."""
+        if self.warned or self.n_seen < _FEW or self.n_breaks <= _MOST_BREAKS * self.n_seen:
+            return self
+        warnings.warn(
+            f"{self.n_breaks} of {self.n_seen} transitions begin elsewhere than the one before "
+            f"them ended, though its episode was not over: they are shuffled, replayed or no "
+            f"trajectories. The method {method!r} averages temporal differences along a "
+            "trajectory; without one it minimises the mean squared temporal difference, which is "
+            "biased. Keep the order, or use method='td' or 'gtd2', which need none.",
+            TrajectoryWarning,
+            stacklevel=4,
+        )
+        return self._replace(warned=True)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Trail:
+        """Inverse of ``_asdict``.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        trail = cls(**state)
+        last = trail.last
+        numbers = trail.n_seen, trail.n_breaks
+        if not (
+            all(type(number) is int for number in numbers)
+            and 0 <= trail.n_breaks <= trail.n_seen
+            and type(trail.warned) is bool
+            and (
+                last is None
+                or (last.shape == (n_features,) and last.dtype in (np.float32, np.float64))
+            )
+        ):
+            raise ValueError("the trail of the trajectory does not fit together")
+        return trail

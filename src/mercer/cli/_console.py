@@ -42,12 +42,13 @@ _RENAMED = {
 }
 _SHARED = (
     "batch_size|block_size|checkpoint_every|class_weight|exclude|expansion|kernel|length_scale|"
-    "loss|max_blocks|max_size|mode|noise|nu|outlier|parsimony|regularization|ridge|scaling|seed|"
+    "loss|max_blocks|max_size|mode|noise|nu|outlier|parsimony|regularization|ridge|risk|scaling|seed|"
     "shuffle_buffer|step_size|strategy|target|task|tolerance"
 )
 _WORDING = (
     (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
     (re.compile(r'pass `extra="drop"`'), "pass `--ignore-extra`"),
+    (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
     (
         re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),
         "convert it to Parquet with the types that you want",
@@ -189,10 +190,14 @@ class ProgressView:
         Rows learned already, and those of the whole training.
     quiet : bool
         Show nothing.
+    measure : str, default="loss"
+        What the losses of the progress are called.
     """
 
-    def __init__(self, n_rows: int, n_total: int | None, *, quiet: bool) -> None:
-        self._quiet = quiet
+    def __init__(
+        self, n_rows: int, n_total: int | None, *, quiet: bool, measure: str = "loss"
+    ) -> None:
+        self._quiet, self._measure = quiet, measure
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._last_line = time.monotonic()
@@ -246,7 +251,7 @@ class ProgressView:
                 total=progress.n_total,
                 completed=progress.n_rows,
                 description="learning" if progress.n_total else f"{progress.n_rows:,} rows",
-                figures=f"{_loss(progress)}order {progress.model_order:,}",
+                figures=f"{self._loss(progress)}order {progress.model_order:,}",
                 speed=f"{progress.rows_per_second:,.0f} rows/s",
             )
         elif time.monotonic() - self._last_line >= _LINE_SECONDS:
@@ -258,16 +263,15 @@ class ProgressView:
         self._last_line, self._shown = time.monotonic(), progress.n_rows
         done, total, speed = progress.n_rows, progress.n_total, progress.rows_per_second
         parts = [f"{done:,} of {total:,} rows  {done / total:.0%}" if total else f"{done:,} rows"]
-        parts.append(f"{_loss(progress)}model order {progress.model_order:,}")
+        parts.append(f"{self._loss(progress)}model order {progress.model_order:,}")
         parts.append(f"{speed:,.0f} rows/s")
         if total and done < total and self._speed_known:
             seconds = round((total - done) / speed)
             parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
         _say("  ".join(parts))
 
-
-def _loss(progress: TrainingProgress) -> str:
-    return "" if progress.loss is None else f"loss {progress.loss:.4g}  "
+    def _loss(self, progress: TrainingProgress) -> str:
+        return "" if progress.loss is None else f"{self._measure} {progress.loss:.4g}  "
 
 
 def _columns(width: int) -> list[Any]:

@@ -34,12 +34,16 @@ class Evaluation(NamedTuple):
     X, y : ndarray
         At most as many rows as were asked for, drawn at random: encoded inputs and targets, the
         latter of shape (n_rows, 0) where there are none.
+    losses : ndarray of shape (n_rows,) or None
+        The model's own loss on every row (:func:`mercer.cli._risk.loss_units`); None if it has
+        none, or has classes and minimises their mean.
     """
 
     measures: dict[str, Any]
     by_class: dict[str, dict[str, Any]]
     X: NDArray[np.floating]
     y: NDArray[Any]
+    losses: Array | None = None
 
 
 def check_test_data(
@@ -147,6 +151,10 @@ def evaluate(
         the model has probabilities, ``auc`` for two classes, exact. Regression: ``mse``, ``rmse``,
         ``mae``, ``r2``; for quantiles ``pinball_<level>`` and ``coverage_<level>`` (the share of
         targets not above the prediction), and the other measures for the median if it is there.
+        Also ``mean_loss``, ``value_at_risk_<percent>`` and ``cvar_<percent>`` (mean of the worst
+        losses) of the model's own loss at 90, 95 and 99 % and at the level of its risk, in the
+        units of the target; of a classification only if it minimises a risk, and of rows with
+        a class that was learned (``rows_without_loss`` counts the others).
         Gaussian process: those of a regression, ``log_density`` (mean logarithm of the predictive
         density) and ``coverage_90_percent`` (share of targets in central 90 % intervals). Novelty:
         ``novel_percent``; with labels ``labelled_novel_percent``, ``found_percent`` (of the novel
@@ -167,7 +175,13 @@ def evaluate(
         kept.add(X, y)
     if not scores.n_rows:
         raise ValueError(f"{data} holds no rows, so there is nothing to evaluate on.")
-    return Evaluation({"rows": scores.n_rows, **scores.measures()}, scores.by_class(), *kept.rows)
+    losses = None if scores.tail is None else scores.tail.losses
+    return Evaluation(
+        {"rows": scores.n_rows, **scores.measures()},
+        scores.by_class(),
+        *kept.rows,
+        losses=None if losses is None or not losses.size else losses,
+    )
 
 
 class _Sample:

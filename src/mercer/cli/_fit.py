@@ -26,6 +26,7 @@ from mercer.cli._parts import (
     make_kernel,
     make_loss,
     make_ridge,
+    make_risk,
 )
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.estimators._table_tasks import TASKS
@@ -55,6 +56,10 @@ def fit(  # noqa: PLR0913  # one parameter per option
     loss: Annotated[
         str | None,
         _option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
+    ] = None,
+    risk: Annotated[
+        str | None,
+        _option("Of the loss, not its mean: cvar:0.9, semideviation, ...", _LEARNING),
     ] = None,
     quantiles: Annotated[
         str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
@@ -147,11 +152,12 @@ def fit(  # noqa: PLR0913  # one parameter per option
         raise ValueError(
             "`--target` must name the column to predict. Only --task novelty goes without."
         )
-    if quantiles is not None and task in (Task.novelty, Task.gp):
-        raise ValueError(
-            f"`--quantiles` cannot be chosen for {TASKS[task.value].words}, which has an objective "
-            "of its own. Leave it out."
-        )
+    for name, given in (("quantiles", quantiles), ("risk", risk)):
+        if given is not None and task in (Task.novelty, Task.gp):
+            raise ValueError(
+                f"`--{name}` cannot be chosen for {TASKS[task.value].words}, which has an "
+                "objective of its own. Leave it out."
+            )
     if step_size is not None:
         check_real("step_size", step_size, low=0.0, open_low=True)
     if checkpoint_every is not None:
@@ -169,6 +175,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "ridge": make_ridge(ridge),
     }
     options = {
+        "risk": make_risk(risk),
         "kernel": make_kernel(kernel, length_scale),
         "expansion": make_expansion(expansion, of_expansion, seed),
         "step_size": step_size,
@@ -218,6 +225,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
+    minimised = getattr(model.estimator, "risk", None)
+    if minimised is not None:
+        note(f"minimised: {minimised.describe()}", quiet=quiet)
     if training.n_passes_ > passes:
         note(
             f"{training.n_passes_:,} passes rather than {passes:,}, for enough steps on so few "
@@ -255,10 +265,12 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
     Stopped
         If the user pressed Ctrl-C.
     """
+    at_risk = getattr(training.model_.estimator, "risk", None) is not None
+    measure = "objective" if at_risk else "loss"
     began, rows_before = time.perf_counter(), training.n_rows_
     with (
         _interruptible() as pressed,
-        ProgressView(training.n_rows_, training.n_total_, quiet=quiet) as view,
+        ProgressView(training.n_rows_, training.n_total_, quiet=quiet, measure=measure) as view,
     ):
 
         def after_chunk(progress: TrainingProgress) -> bool:

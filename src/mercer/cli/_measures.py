@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from mercer.cli._risk import LossTail
 from mercer.estimators import TableModel
 
 __all__ = ["Scores", "scores_for"]
@@ -40,6 +41,7 @@ class Scores(Protocol):
     """Sums over held-out rows that measures are made of."""
 
     n_rows: int
+    tail: LossTail | None
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None: ...
 
@@ -59,6 +61,7 @@ class Classes:
         self.log_loss = 0.0
         self.scores: list[Array] = []
         self.positive: list[NDArray[np.bool_]] = []
+        self.tail = None if self.estimator.risk_ is None else LossTail(model)
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None:
         classes = self.estimator.classes_
@@ -81,6 +84,10 @@ class Classes:
         if classes.size == 2:
             self.scores.append(self.estimator.decision_function(X))
             self.positive.append(y == classes[1])
+        if self.tail is not None:
+            known = np.isin(y, classes)  # rows of other classes have no loss
+            if known.any():
+                self.tail.add(y[known], self.estimator._scores(X[known]))
         self.n_rows += len(y)
 
     def measures(self) -> dict[str, float]:
@@ -95,6 +102,10 @@ class Classes:
             positive = np.concatenate(self.positive)
             if 0 < positive.sum() < positive.size:
                 result["auc"] = float(roc_auc_score(positive, np.concatenate(self.scores)))
+        if self.tail is not None:
+            without = self.n_rows - self.tail.losses.size
+            result |= {"rows_without_loss": without} if without else {}
+            result |= self.tail.measures()
         return result
 
     def by_class(self) -> dict[str, dict[str, Any]]:
@@ -109,6 +120,7 @@ class Quantities:
 
     def __init__(self, model: TableModel) -> None:
         self.model = model
+        self.tail = LossTail(model) if hasattr(model.estimator, "loss_") else None
         levels = getattr(getattr(model.estimator, "loss_", None), "levels", None)
         self.levels = None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
         self.n_rows = 0
@@ -118,7 +130,7 @@ class Quantities:
         self.covered: Array = self.pinball.copy()
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None:
-        predicted = self.model.predict_inputs(X).reshape(len(y), -1)
+        predicted = self._predicted(X, y).reshape(len(y), -1)
         middle = predicted[:, 0]
         if self.levels is not None:
             residual = y[:, None] - predicted
@@ -130,7 +142,20 @@ class Quantities:
         self.sums += [centred.sum(), centred @ centred, error @ error, np.abs(error).sum()]
         self.n_rows += len(y)
 
+    def _predicted(self, X: NDArray[np.floating], y: NDArray[Any]) -> Array:
+        """Predict; the losses are made of the same scores, which are what takes time."""
+        model, estimator = self.model, self.model.estimator
+        if self.tail is None:
+            return model.predict_inputs(X)
+        scores = estimator._scores(X)
+        self.tail.add((y - model.target_mean_) / model.target_scale_, scores)
+        predicted = estimator._targets(scores) * model.target_scale_ + model.target_mean_
+        return np.asarray(predicted)
+
     def measures(self) -> dict[str, float]:
+        return self._usual() | ({} if self.tail is None else self.tail.measures())
+
+    def _usual(self) -> dict[str, float]:
         n = self.n_rows
         result = {}
         if self.levels is not None:
@@ -183,6 +208,7 @@ class Novelties:
     def __init__(self, model: TableModel, outlier: str | None) -> None:
         self.estimator: Any = model.estimator
         self.outlier = outlier
+        self.tail: LossTail | None = None
         self.n_rows = 0
         self.scores: list[Array] = []
         self.labels: list[NDArray[Any]] = []

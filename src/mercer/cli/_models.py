@@ -71,8 +71,10 @@ def evaluate_command(
     Classification: error, balanced error (mean over the classes), log loss where the model has
     probabilities, AUC for two classes. Regression, in units of the target: MSE, RMSE, MAE, R²; for
     quantiles pinball loss and coverage; for a Gaussian process mean log predictive density and
-    coverage of the 90 % intervals. Novelty: share of the rows found novel and, where labels are
-    known, share of the novel rows found, false alarms and AUC.
+    coverage of the 90 % intervals. Regression, and classification with a risk: mean, value at risk
+    and CVaR (mean of the worst) of the model's own loss; squared is half the squared error.
+    Novelty: share of the rows found novel and, where labels are known, share of the novel rows
+    found, false alarms and AUC.
     """
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))

@@ -8,6 +8,7 @@ from typing import Any
 from mercer.expansions import KOMP, Budget, Expansion, Full, RandomFeatures, as_expansion
 from mercer.kernels import Kernel, as_kernel
 from mercer.losses import Loss, Quantile
+from mercer.risks import Risk, as_risk
 
 __all__ = [
     "ClassWeight",
@@ -20,6 +21,7 @@ __all__ = [
     "make_kernel",
     "make_loss",
     "make_ridge",
+    "make_risk",
 ]
 
 
@@ -133,6 +135,24 @@ def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | No
         if length_scale.replace(".", "").replace("-", "").isdigit():
             raise error
     return kernel.set_params(length_scale=length_scale)
+
+
+def make_risk(text: str | None) -> Risk | None:
+    """Read ``--risk``: the name of a risk, possibly with a number.
+
+    Examples
+    --------
+    >>> make_risk("cvar:0.95")
+    CVaR(level=0.95)
+    """
+    try:
+        return as_risk(text)
+    except ValueError as error:
+        message = str(error)
+        if message.startswith("`risk` "):
+            raise
+        # What is wrong is a parameter, whose name nobody wrote.
+        raise ValueError(f"`--risk {text}` cannot be used. {message}") from None
 
 
 def make_ridge(ridges: str | None) -> float | list[float] | None:

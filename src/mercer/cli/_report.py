@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._evaluation import Evaluation
+from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.estimators import TableModel
 from mercer.expansions import FeatureExpansion
-from mercer.report import figures_for, write_report
+from mercer.report import figures_for, risk_section, write_report
 
 __all__ = ["ROWS_FOR_PICTURES", "describe", "figures_of", "report", "title_of"]
 
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 
 ROWS_FOR_PICTURES = 20_000
 _MOST_NAMED = 30
+_TAIL = {"value_at_risk": "begin at (value at risk)", "cvar": "mean (CVaR)"}
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -52,6 +54,10 @@ def describe(model: Any) -> dict[str, Any]:
     values["kernel"] = repr(estimator.kernel_)
     learned_in_steps = hasattr(estimator, "learner_")
     values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(model)
+    at_risk = describe_risk(model)
+    if at_risk:
+        del values["latest_loss"]  # the history holds the objective instead
+    values |= at_risk
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -145,28 +151,38 @@ def report(
     summary = {"model order": description["model_order"], "rows": description["n_rows_learned"]}
     measures: dict[str, Any] = {}
     if evaluation is not None:
-        measures = {_words(name): value for name, value in evaluation.measures.items()}
+        measures, worst = _split(evaluation.measures)
         shown = [name for name in measures if name != "rows"]
-        summary = {name: measures[name] for name in shown[:4]} | {
-            "model order": summary["model order"],
-            "rows learned": summary["rows"],
-        }
+        summary = (
+            {name: measures[name] for name in shown[:4]}
+            | _at_risk(model, worst)
+            | {
+                "model order": summary["model order"],
+                "rows learned": summary["rows"],
+            }
+        )
         if len(evaluation.y) < evaluation.measures["rows"]:
             drawn = f"{len(evaluation.y):,} held-out rows, drawn at random, are in the figures"
             notes = [*notes, f"{drawn}; the measures are of all {measures['rows']:,}."]
+        if worst:
+            unit = loss_units(model).name
+            measures["Worst losses" + (f", in {unit}" if unit else "")] = worst
         if 0 < len(evaluation.by_class) <= _MOST_NAMED:
             measures["By class"] = evaluation.by_class
     listed = {
         _words(name): ", ".join(value) if isinstance(value, list) else value
         for name, value in ((settings or {}) | description).items()
     }
+    face = _FACES[model.task](model)
+    at_risk = risk_section(face, None if evaluation is None else evaluation.losses)
     write_report(
         path,
         title=title,
         summary=summary,
-        history=getattr(model, "history_", None),
+        history=getattr(face, "history_", None),
         settings=listed,
         evaluation=measures,
+        sections=[] if at_risk is None else [at_risk],
         figures=figures_of(model, evaluation),
         notes=notes,
     )
@@ -174,16 +190,38 @@ def report(
 
 def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[tuple[str, Any]]:
     """Draw the standard figures of a model, with inputs and targets in their own units."""
-    if evaluation is None or not len(evaluation.y):
-        return figures_for(model.estimator)
     face = _FACES[model.task](model)
-    labelled = model.has_target
-    return figures_for(face, face.to_units(evaluation.X), evaluation.y if labelled else None)
+    if evaluation is None or not len(evaluation.y):
+        return figures_for(face)
+    return figures_for(
+        face, face.to_units(evaluation.X), evaluation.y if model.has_target else None
+    )
 
 
 def title_of(model: TableModel, what: str) -> str:
     """Heading of a report: what is predicted, and what the report is of."""
     return f"{model.target}: {what}" if model.has_target else what[:1].upper() + what[1:]
+
+
+def _split(measures: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Tell measures from those of the worst losses, which become a table of a row per level."""
+    worst: dict[str, dict[str, Any]] = {}
+    usual: dict[str, Any] = {}
+    for name, value in measures.items():
+        kind, _, percent = name.rpartition("_")
+        if kind in _TAIL:
+            row = worst.setdefault(f"worst {100.0 - float(percent):.4g}\u00a0%", {})
+            row[_TAIL[kind]] = value
+        else:
+            usual[_words(name)] = value
+    return usual, worst
+
+
+def _at_risk(model: TableModel, worst: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Mean of the worst losses, at the level of the model's risk, if that is what it minimises."""
+    level = getattr(getattr(model.estimator, "risk_", None), "level", None)
+    row = f"worst {100.0 - 100.0 * level:.4g}\u00a0%" if level is not None else ""
+    return {f"CVaR, {row}": worst[row][_TAIL["cvar"]]} if row in worst else {}
 
 
 def _words(name: str) -> str:
@@ -201,8 +239,10 @@ class _Face:
         self.model = model
         estimator: Any = model.estimator
         if hasattr(estimator, "history_"):
-            self.history_ = estimator.history_
+            self.history_ = history_in_units(model)
         self.loss = self.loss_ = getattr(estimator, "loss_", None)
+        self.loss_unit = loss_units(model).name
+        self.risk_ = getattr(estimator, "risk_", None)
         self.n_features_in_ = int(estimator.n_features_in_)
         self.feature_names_in_ = model.preprocessor.feature_names_out()
         self.center, self.scale = _units(model)

@@ -1,11 +1,15 @@
 """Pictures of a fitted model, in the manner of scikit-learn's ``Display`` objects.
 
 Each class holds the numbers of one picture and draws them with ``plot``; the class methods
-``from_estimator`` and ``from_history`` compute the numbers. A scikit-learn ``Pipeline`` that ends
-in a mercer estimator is accepted wherever an estimator is. Only drawing needs matplotlib.
+``from_estimator``, ``from_history`` and ``from_predictions`` compute the numbers. A scikit-learn
+``Pipeline`` that ends in a mercer estimator is accepted wherever an estimator is. Only drawing
+needs matplotlib.
 """
 
 from mercer.display._curve import RegressionCurveDisplay
+from mercer.display._losses import LossDistributionDisplay
+from mercer.display._monitors import MonitorDisplay
+from mercer.display._row_losses import Tail, row_losses, tail_of
 from mercer.display._runs import HistoryLike, LearningCurveDisplay, ModelOrderDisplay
 from mercer.display._surface import DecisionSurfaceDisplay
 
@@ -13,6 +17,11 @@ __all__ = [
     "DecisionSurfaceDisplay",
     "HistoryLike",
     "LearningCurveDisplay",
+    "LossDistributionDisplay",
     "ModelOrderDisplay",
+    "MonitorDisplay",
     "RegressionCurveDisplay",
+    "Tail",
+    "row_losses",
+    "tail_of",
 ]

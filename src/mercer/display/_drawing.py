@@ -6,6 +6,7 @@ Only functions import matplotlib, which is an optional dependency.
 from __future__ import annotations
 
 import numbers
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -32,8 +34,10 @@ __all__ = [
     "report_axes",
     "report_style",
     "require_matplotlib",
+    "short_ticks",
     "subsample",
     "tidy",
+    "wrapped_text",
 ]
 
 # Okabe and Ito's colours without black and with yellow last: it is faint on white.
@@ -129,6 +133,39 @@ def literal_text(value: Any, max_length: int = 24) -> str:
     if len(text) > max_length:
         text = text[: max_length - 1].rstrip() + "…"
     return text.replace("$", r"\$")
+
+
+def wrapped_text(value: Any, max_length: int = 100, width: int = 40) -> str:
+    r"""Text of :func:`literal_text` in lines that fit beside a small picture.
+
+    Examples
+    --------
+    >>> print(wrapped_text("a label that is too long for the height of a picture"))
+    a label that is too long for the height
+    of a picture
+    """
+    return "\n".join(textwrap.wrap(literal_text(value, max_length), width))
+
+
+def short_ticks(axis: Axis) -> None:
+    """Write large and small numbers of an axis out at its ticks, not as a factor above them."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "linear" and not 1e-3 < max(abs(low), abs(high)) < 1e5:
+        from matplotlib.ticker import FuncFormatter
+
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def _short(value: float) -> str:
+    """Write a number in few letters, for a tick.
+
+    Examples
+    --------
+    >>> _short(2.5e9), _short(0.0), _short(2e-5)
+    ('2.5e9', '0', '2e-5')
+    """
+    mantissa, e, exponent = f"{value:.3g}".partition("e")
+    return mantissa + (f"e{int(exponent)}" if e else "")
 
 
 def format_number(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,13 @@ __all__ = [
     "has_run",
     "input_dictionary",
     "like_frame",
+    "loss_words",
+    "name_of_loss",
+    "objective_name",
     "output_labels",
+    "risk_of",
+    "short_name",
+    "unit_of_loss",
 ]
 
 
@@ -32,6 +39,73 @@ def has_run(estimator: Any) -> bool:
     The posterior of a Gaussian process is an algebraic function of all rows.
     """
     return not hasattr(final_model(estimator), "log_marginal_likelihood")
+
+
+def name_of_loss(estimator: Any) -> str:
+    """Readable name of an estimator's loss, "loss" where there is none: SquaredHinge, "auto".
+
+    Examples
+    --------
+    >>> from mercer import KernelClassifier
+    >>> name_of_loss(KernelClassifier(loss="squared_hinge"))
+    'squared hinge loss'
+    """
+    model = final_model(estimator)
+    loss = getattr(model, "loss_", getattr(model, "loss", None))
+    return "loss" if loss is None or loss == "auto" else loss_words(loss)
+
+
+def loss_words(loss: Any) -> str:
+    """Readable name of a loss, or of one given by name."""
+    words = _words(loss if isinstance(loss, str) else type(loss).__name__)
+    return words if words.endswith("loss") else f"{words} loss"
+
+
+def risk_of(estimator: Any) -> Any:
+    """Return the risk that a fitted estimator minimises, None for the mean loss."""
+    return getattr(final_model(estimator), "risk_", None)
+
+
+def unit_of_loss(estimator: Any) -> str:
+    """Return what losses are measured in, "" where nothing is known of it, as with arrays."""
+    return str(getattr(final_model(estimator), "loss_unit", ""))
+
+
+def short_name(risk: Any) -> str:
+    """Name of a risk for a legend: with its parameters, unless these are long.
+
+    Examples
+    --------
+    >>> from mercer.risks import CVaR, Mean
+    >>> short_name(CVaR(0.8)), short_name(0.5 * CVaR() + 0.5 * Mean())
+    ('CVaR(level=0.8)', 'Mixture')
+    """
+    text = repr(risk)
+    return text if len(text) <= 36 else type(risk).__name__
+
+
+def objective_name(estimator: Any) -> str:
+    """Readable name of what the history of an estimator records: its loss, or a risk of it.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from mercer.losses import Squared
+    >>> from mercer.risks import CVaR
+    >>> objective_name(SimpleNamespace(loss_=Squared(), risk_=CVaR(0.9)))
+    'objective (CVaR of the squared loss)'
+    """
+    risk = risk_of(estimator)
+    if risk is None:
+        return name_of_loss(estimator)
+    return f"objective ({_words(type(risk).__name__)} of the {name_of_loss(estimator)})"
+
+
+def _words(name: str) -> str:
+    """Turn the name of a class or of a choice into words; abbreviations stay as they are."""
+    if re.search("[A-Z]{2}", name):
+        return name
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
 
 
 def input_dictionary(estimator: Any) -> Array | None:

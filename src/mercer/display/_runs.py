@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -15,9 +14,11 @@ from mercer.display._drawing import (
     format_number,
     literal_text,
     new_axes,
+    short_ticks,
     tidy,
+    wrapped_text,
 )
-from mercer.display._fitted import final_model
+from mercer.display._fitted import final_model, objective_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,9 @@ __all__ = [
     "HistoryLike",
     "LearningCurveDisplay",
     "ModelOrderDisplay",
+    "history_columns",
+    "history_of",
+    "label_rows",
 ]
 
 
@@ -40,7 +44,7 @@ class HistoryLike(Protocol):
 
     @property
     def loss(self) -> NDArray[Any]:
-        """Mean test-then-train loss of the rows since the previous record."""
+        """Mean test-then-train loss of the rows since the previous record; of a risk its value."""
 
     @property
     def model_order(self) -> NDArray[Any]:
@@ -55,7 +59,7 @@ class HistoryLike(Protocol):
         """Step size of the last step."""
 
 
-def _columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
+def history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
     """Check that the columns of a history are one-dimensional, of equal length and not empty."""
     arrays = {name: np.asarray(column, dtype=float) for name, column in columns.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -72,7 +76,7 @@ def _columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
     return list(arrays.values())
 
 
-def _history_of(estimator: Any) -> HistoryLike:
+def history_of(estimator: Any) -> HistoryLike:
     model = final_model(estimator)
     if not hasattr(model, "history_"):
         raise NotFittedError(
@@ -83,18 +87,7 @@ def _history_of(estimator: Any) -> HistoryLike:
     return history
 
 
-def _loss_name(estimator: Any) -> str:
-    """Readable name of an estimator's loss, "loss" where there is none: SquaredHinge, "auto"."""
-    model = final_model(estimator)
-    loss = getattr(model, "loss_", getattr(model, "loss", None))
-    if loss is None or loss == "auto":
-        return "loss"
-    name = loss if isinstance(loss, str) else type(loss).__name__
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
-    return words if words.endswith("loss") else f"{words} loss"
-
-
-def _label_rows(ax: Axes) -> None:
+def label_rows(ax: Axes) -> None:
     """Label the horizontal axis of a picture over the stream: 10k, 2M rows."""
     from matplotlib.ticker import EngFormatter
 
@@ -154,7 +147,7 @@ class LearningCurveDisplay:
     running_line_: Line2D
 
     def __init__(self, *, n_samples: ArrayLike, loss: ArrayLike, loss_name: str = "loss") -> None:
-        self.n_samples, self.loss = _columns(n_samples=n_samples, loss=loss)
+        self.n_samples, self.loss = history_columns(n_samples=n_samples, loss=loss)
         self.loss_name = loss_name
         finite = np.isfinite(self.loss)
         if not finite.any():
@@ -202,8 +195,9 @@ class LearningCurveDisplay:
             self.running_line_.set_marker("o")
         if log:
             self.ax_.set_yscale("log")
-        _label_rows(self.ax_)
-        self.ax_.set_ylabel(literal_text(f"Mean progressive {self.loss_name}", max_length=60))
+        label_rows(self.ax_)
+        short_ticks(self.ax_.yaxis)
+        self.ax_.set_ylabel(wrapped_text(f"Mean progressive {self.loss_name}"))
         tidy(self.ax_)
         draw_legend(self.ax_)
         return self
@@ -239,7 +233,8 @@ class LearningCurveDisplay:
         estimator : estimator with ``history_``, or a Pipeline that ends in one
             What has been fitted.
         loss_name : str, default=None
-            Name for the label; the estimator's loss if None.
+            Name for the label. None means the estimator's loss, or the objective if it minimises
+            a risk of it: the history holds what is minimised.
         ax, log, **line_kwargs
             As in :meth:`plot`.
 
@@ -252,9 +247,9 @@ class LearningCurveDisplay:
         sklearn.exceptions.NotFittedError
             If the estimator has learned nothing yet.
         """
-        name = _loss_name(estimator) if loss_name is None else loss_name
+        name = objective_name(estimator) if loss_name is None else loss_name
         return cls.from_history(
-            _history_of(estimator), loss_name=name, ax=ax, log=log, **line_kwargs
+            history_of(estimator), loss_name=name, ax=ax, log=log, **line_kwargs
         )
 
 
@@ -302,7 +297,9 @@ class ModelOrderDisplay:
     def __init__(
         self, *, n_samples: ArrayLike, model_order: ArrayLike, unit: str = "dictionary points"
     ) -> None:
-        self.n_samples, self.model_order = _columns(n_samples=n_samples, model_order=model_order)
+        self.n_samples, self.model_order = history_columns(
+            n_samples=n_samples, model_order=model_order
+        )
         self.unit = unit
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
@@ -337,7 +334,7 @@ class ModelOrderDisplay:
         )
         self.ax_.set_ylim(0, max(1.0, 1.15 * float(self.model_order.max())))
         self.ax_.yaxis.set_major_locator(MaxNLocator(integer=True))
-        _label_rows(self.ax_)
+        label_rows(self.ax_)
         self.ax_.set_ylabel(literal_text(f"Model order ({self.unit})", max_length=60))
         tidy(self.ax_)
         return self
@@ -380,7 +377,7 @@ class ModelOrderDisplay:
         sklearn.exceptions.NotFittedError
             If the estimator has learned nothing yet.
         """
-        history = _history_of(estimator)
+        history = history_of(estimator)
         if unit is None:
             sparse = hasattr(final_model(estimator), "dictionary_")
             unit = "dictionary points" if sparse else "random features"

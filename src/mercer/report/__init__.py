@@ -33,12 +33,13 @@ from mercer.display._drawing import (
     require_matplotlib,
 )
 from mercer.report._figures import figures_for
+from mercer.report._risk import Section, risk_section
 from mercer.report._template import PAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figures_for", "write_report"]
+__all__ = ["Section", "figures_for", "risk_section", "write_report"]
 
 # An SVG grows with what it shows; beyond this many characters a picture of pixels is smaller.
 _MAX_SVG_LENGTH = 600_000
@@ -53,6 +54,7 @@ def write_report(
     history: HistoryLike | None = None,
     settings: Mapping[str, Any] | None = None,
     evaluation: Mapping[str, Any] | None = None,
+    sections: Sequence[Section] = (),
     figures: Sequence[tuple[str, Figure]] = (),
     notes: Sequence[str] = (),
 ) -> None:
@@ -76,6 +78,8 @@ def write_report(
     evaluation : mapping, default=None
         Held-out results. A mapping inside becomes a table of its own: of names and values, or,
         if its values are mappings too, of one row per name (such as measures per class).
+    sections : sequence of Section, default=()
+        Further sections, after the evaluation, such as :func:`risk_section` returns.
     figures : sequence of (str, matplotlib Figure), default=()
         Captions and figures, as :func:`figures_for` returns them. A figure's label, if it has
         one, describes the figure to readers who cannot see it.
@@ -98,29 +102,42 @@ def write_report(
     ...     "<dt>accuracy</dt><dd>0.97</dd>" in path.read_text(encoding="utf-8")
     True
     """
-    sections = [_section("Summary", _summary(summary))]
+    parts = [_section("Summary", _summary(summary))]
     if notes:
         items = "\n".join(f"<li>{escape(note)}</li>" for note in notes)
-        sections.append(_section("Notes", f'<div class="notes"><ul>\n{items}\n</ul></div>'))
+        parts.append(_section("Notes", f'<div class="notes"><ul>\n{items}\n</ul></div>'))
     if evaluation:
-        sections.append(_section("Evaluation on held-out rows", _evaluation(evaluation)))
-    if figures:
-        drawn = [_figure(i, caption, figure) for i, (caption, figure) in enumerate(figures)]
-        sections.append(
-            _section("Figures", '<div class="figures">\n' + "\n".join(drawn) + "\n</div>")
-        )
+        parts.append(_section("Evaluation on held-out rows", _evaluation(evaluation)))
+    # Identifiers are unique on the page only if figures of all sections are counted.
+    number = 0
+    for section in [*sections, Section("Figures", figures=figures)]:
+        body = _body(section, number)
+        number += len(section.figures)
+        if body:
+            parts.append(_section(section.heading, body))
     if history is not None and len(history.n_samples):
-        sections.append(_section("The run", _history(history)))
+        parts.append(_section("The run", _history(history)))
     if settings:
-        sections.append(_section("Settings", _pairs(_flat(settings))))
+        parts.append(_section("Settings", _pairs(_flat(settings))))
     page = PAGE.substitute(
-        title=escape(title), sections="\n".join(sections), version=escape(__version__)
+        title=escape(title), sections="\n".join(parts), version=escape(__version__)
     )
     _replace_file(Path(path), page)
 
 
 def _section(heading: str, body: str) -> str:
     return f"<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>"
+
+
+def _body(section: Section, number: int) -> str:
+    """Text, values and figures of a section, the figures counted from a number on."""
+    parts = [f"<p>{escape(section.text)}</p>"] if section.text else []
+    if section.values:
+        parts.append(_pairs(_flat(section.values)))
+    if section.figures:
+        drawn = [_figure(number + i, *one) for i, one in enumerate(section.figures)]
+        parts.append('<div class="figures">\n' + "\n".join(drawn) + "\n</div>")
+    return "\n".join(parts)
 
 
 def _text(value: Any) -> str:
@@ -195,9 +212,11 @@ def _flat(values: Mapping[Any, Any], prefix: str = "") -> Iterable[tuple[str, An
 def _history(history: HistoryLike) -> str:
     n_records = len(history.n_samples)
     chosen = np.unique(np.linspace(0, n_records - 1, _HISTORY_ROWS).round().astype(int))
+    # What is watched besides is watched by a risk, and the history holds its objective.
+    recorded = "objective" if getattr(history, "monitors", None) else "loss"
     columns = {
         "rows": history.n_samples,
-        "loss": history.loss,
+        recorded: history.loss,
         "model order": history.model_order,
         "compression error": history.compression_error,
         "step size": history.step_size,
@@ -206,7 +225,8 @@ def _history(history: HistoryLike) -> str:
         del columns["compression error"]  # nothing is compressed, as with random features
     rows = [[format_number(column[i]) for column in columns.values()] for i in chosen]
     caption = f"{len(chosen)} of {n_records} records" if len(chosen) < n_records else "All records"
-    caption += "; the loss is the mean since the record before, each row predicted before learned."
+    caption += f"; the {recorded} is the mean since the record before, each row predicted before "
+    caption += "learned."
     return _grid(list(columns), rows, caption=caption, kind="grid numbers")
 
 

@@ -23,10 +23,19 @@ from mercer.display._drawing import (
     literal_text,
     report_axes,
     report_style,
+    short_ticks,
     subsample,
     tidy,
 )
-from mercer.display._fitted import final_model, has_run, input_dictionary, output_labels
+from mercer.display._fitted import (
+    final_model,
+    has_run,
+    input_dictionary,
+    objective_name,
+    output_labels,
+    risk_of,
+    unit_of_loss,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +136,10 @@ def _run_figures(estimator: Any) -> list[Captioned]:
             f"{format_number(finite[0])} to {format_number(finite[-1])} in "
             f"{format_number(curve.n_samples[-1])} rows."
         )
-        figures.insert(0, ("Learning curve: loss on each row before learning it", figure))
+        what = "loss" if risk_of(estimator) is None else objective_name(estimator)
+        unit = unit_of_loss(estimator)
+        caption = f"Learning curve: {what} on each row before learning it"
+        figures.insert(0, (caption + (f", in {unit}" if unit else ""), figure))
     return figures
 
 
@@ -296,6 +308,7 @@ def _residuals(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
             label=None if alone else literal_text(label),
         )
     ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="dashed")
+    short_ticks(ax.xaxis)
     ax.set_xlabel("Residual: predicted minus true value")
     ax.set_ylabel("Held-out rows")
     tidy(ax)

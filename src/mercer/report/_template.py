@@ -57,6 +57,7 @@ table.grid thead th { overflow-wrap: break-word; }
 table.numbers th { overflow-wrap: normal; }
 td { font-variant-numeric: tabular-nums; }
 .figures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.75rem 2rem; }
+table + .figures { margin-top: 1.5rem; }
 figure { margin: 0; min-width: 0; }
 figcaption { margin-bottom: .5rem; font-size: .95rem; font-weight: 600; }
 figure svg, figure img { display: block; width: 100%; max-width: 34rem; height: auto; }

@@ -495,6 +495,22 @@ def test_a_call_that_fails_leaves_everything_as_it_was(tracker):
     model.partial_fit(X, y)
 
 
+@pytest.mark.parametrize("pairs", ["tracked", "stream", "reservoir"])
+@pytest.mark.parametrize("expansion", ["komp", "faithful"])
+def test_progress_counts_the_rows_of_the_user(pairs, expansion):
+    X, y = wave(300)
+    seen = []
+    model = KernelRegressor(
+        risk=Variance(tracker=Tracker(pairs=pairs)),
+        kernel=Gaussian(0.1),
+        n_passes=2,
+        expansion=EXPANSIONS[expansion],
+    )
+    model.fit(X, y, callback=seen.append)
+    expected = 1200 if pairs == "stream" else 600
+    assert seen[-1].n_samples == seen[-1].n_total == model.n_samples_seen_ == expected
+
+
 def test_a_reservoir_takes_sparse_rows():
     X, y = wave(100)
     dense, sparse = (

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
 from mercer.estimators._progress import Progress, Reporter
 from mercer.expansions import Expansion, FeatureExpansion, RandomFeatures, as_expansion
 from mercer.history import History
@@ -24,15 +25,13 @@ from mercer.objectives import Objective, Pointwise
 from mercer.planning import AutomaticStep, automatic_step, warn_if_off_centre
 from mercer.schedules import as_schedule
 
-__all__ = ["AVERAGING", "KernelEstimator", "check_weights", "resolve_kernel", "sample_of"]
+__all__ = ["AVERAGING", "KernelEstimator"]
 
 Array = NDArray[np.float64]
 
-_SAMPLE = 1000  # rows looked at for length scales and step sizes
 # Factor of the automatic step for classification losses with bounded slopes; averaging takes the
 # noise of such steps away again (docs/benchmarks.md, defaults).
 _BOLDNESS = 4.0
-_RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 #: Exponents of the weights of the averages.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
@@ -128,7 +127,11 @@ class KernelEstimator(BaseEstimator):
         weights = self._row_weights(y, sample_weight, all_rows=True)
         n_passes = self.learner_.n_passes(self.n_passes, n)
         report = Reporter(
-            self.learner_, self.learner_.n_learned(n, n_passes), callback, self.verbose
+            self.learner_,
+            self.learner_.n_learned(n, n_passes) * self._visits(),
+            self._rows_per_sample(),
+            callback,
+            self.verbose,
         )
         orders = self._orders(y, n_passes, generator)
         with one_blas_thread():
@@ -266,7 +269,15 @@ class KernelEstimator(BaseEstimator):
         return Pointwise(self.loss_)
 
     def _rows_per_step(self) -> int:
-        return int(self.batch_size)
+        return int(self.batch_size) * self._rows_per_sample()
+
+    def _rows_per_sample(self) -> int:
+        """Rows that the learner gets for each sample of the user's."""
+        return 1
+
+    def _visits(self) -> int:
+        """How often a pass of ``fit`` visits each row."""
+        return 1
 
     def _set_up(
         self,
@@ -359,7 +370,7 @@ class KernelEstimator(BaseEstimator):
     @property
     def n_samples_seen_(self) -> int:
         """Rows learned so far, counting every pass."""
-        return self._fitted().n_samples
+        return self._fitted().n_samples // self._rows_per_sample()
 
     @property
     def history_(self) -> History:
@@ -385,48 +396,5 @@ class KernelEstimator(BaseEstimator):
         return tags
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Array:
-    """Weights of the rows as an array; all 1 for None."""
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.ndim == 0:
-        weights = np.full(n_rows, float(weights))
-    if weights.shape != (n_rows,):
-        raise ValueError(
-            f"`sample_weight` must have shape ({n_rows},), one weight per row, got {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
-        raise ValueError(
-            "`sample_weight` must be finite and not negative: it has NaN, infinite or negative "
-            "values. A negative weight would drive the function away from its target."
-        )
-    return weights
-
-
-def sample_of(n: int, generator: np.random.RandomState) -> Any:
-    """Which of ``n`` rows automatic choices look at."""
-    if n <= _SAMPLE:
-        return slice(None)
-    return np.sort(generator.choice(n, _SAMPLE, replace=False))
-
-
 def _settings(learner: Learner) -> tuple[Any, float, int]:
     return learner.step_size, learner.regularization, learner.batch_size
-
-
-def resolve_kernel(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> Kernel:
-    """Fill in the kernel's numbers, or say what is wrong with the rows.
-
-    Raises
-    ------
-    ValueError
-        If it cannot take its numbers from these rows.
-    """
-    try:
-        return kernel.resolve(sample, generator)
-    except ValueError as error:
-        raise ValueError(
-            f"{kernel!r} cannot take its numbers from these rows, whose largest input is "
-            f"{float(abs(sample).max()):.3g}: {error} {_RESCALE}"
-        ) from error

@@ -31,7 +31,9 @@ class Reporter:
     learner : Learner
         What learns.
     n_total : int
-        Rows that the fit will learn, over all passes.
+        Rows that the learner will get, over all passes.
+    rows_per_sample : int
+        Rows of the learner for one of the user's.
     callback : callable or None
         Called with a :class:`Progress`; a true result stops the fit.
     verbose : int
@@ -42,10 +44,12 @@ class Reporter:
         self,
         learner: Learner,
         n_total: int,
+        rows_per_sample: int,
         callback: Callable[[Progress], object] | None,
         verbose: int,
     ) -> None:
-        self.learner, self.n_total = learner, n_total
+        self.learner, self.n_total = learner, n_total // rows_per_sample
+        self.rows_per_sample = rows_per_sample
         self.callback, self.verbose = callback, verbose
         self.start = time.perf_counter()
         self.done = 0
@@ -56,13 +60,14 @@ class Reporter:
         if self.callback is None and not self.verbose:
             return False
         seconds = time.perf_counter() - self.start
+        done = self.done // self.rows_per_sample
         progress = Progress(
-            self.done,
+            done,
             self.n_total,
             float(self.learner.history.loss[-1]),
             self.learner.function.size,
             seconds,
-            self.done / max(seconds, 1e-9),
+            done / max(seconds, 1e-9),
         )
         if self.verbose:
             sys.stderr.write(

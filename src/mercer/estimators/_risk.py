@@ -85,12 +85,11 @@ class RiskEstimator(KernelEstimator):
 
     # -- pairs ----------------------------------------------------------------------------------
 
-    def _rows_per_step(self) -> int:
-        return super()._rows_per_step() * self._rows_per_sample()
-
     def _rows_per_sample(self) -> int:
-        """Rows that the learner gets for each one that comes."""
         return 2 if _pairs(self.__dict__.get("risk_")) == "reservoir" else 1
+
+    def _visits(self) -> int:
+        return 1 if _pairs(self.risk_) == "tracked" else 2
 
     def _orders(
         self, y: Any, n_passes: int, generator: np.random.RandomState
@@ -135,11 +134,6 @@ class RiskEstimator(KernelEstimator):
         return self._rows_per_sample() == 1 and super()._is_tuned()
 
     # -- fitted attributes ----------------------------------------------------------------------
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows learned so far, counting every pass."""
-        return super().n_samples_seen_ // self._rows_per_sample()
 
     @property
     def value_at_risk_(self) -> float:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from mercer.estimators._progress import Progress
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
 
@@ -19,7 +17,6 @@ __all__ = [
     "Transitions",
     "check_second",
     "check_transitions",
-    "counting_transitions",
     "interleaved",
 ]
 
@@ -195,22 +192,6 @@ def interleaved(
         outcomes.append((rewards, terminals))
     rows = np.stack(points, axis=1).reshape(-1, points[0].shape[1])
     return rows, transition_targets(discount, outcomes, begins)
-
-
-def counting_transitions(
-    callback: Callable[[Progress], object], n_rows: int
-) -> Callable[[Progress], object]:
-    """Return the callback of a fit, told transitions of ``n_rows`` rows instead of rows."""
-
-    def call(progress: Progress) -> object:
-        counted = progress._replace(
-            n_samples=progress.n_samples // n_rows,
-            n_total=progress.n_total // n_rows,
-            rows_per_second=progress.rows_per_second / n_rows,
-        )
-        return callback(counted)
-
-    return call
 
 
 class Trail(NamedTuple):

@@ -15,9 +15,9 @@ from sklearn.utils.validation import validate_data
 from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.estimators._base import check_weights, resolve_kernel, sample_of
 from mercer.estimators._gaussian_process_answers import NOISE_WHY, AskedGaussianProcess
 from mercer.estimators._gaussian_process_state import StoredGaussianProcess
+from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (
     DescentPosterior,

@@ -12,7 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_real
-from mercer.estimators._base import Array, check_weights
+from mercer.estimators._base import Array
+from mercer.estimators._inputs import check_weights
 from mercer.estimators._kept_rows import KeptRows, row_uniforms
 from mercer.estimators._progress import Progress
 from mercer.estimators._rows import _Rows

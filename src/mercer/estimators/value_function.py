@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 from mercer._validation import check_choice
-from mercer.estimators._base import Array, check_weights
+from mercer.estimators._base import Array
 from mercer.estimators._episodes import EpisodeSources
+from mercer.estimators._inputs import check_weights
 from mercer.estimators._progress import Progress
 from mercer.estimators._tasks import TaskEstimator
 from mercer.estimators._transitions import (
@@ -20,7 +21,6 @@ from mercer.estimators._transitions import (
     Transitions,
     check_second,
     check_transitions,
-    counting_transitions,
     interleaved,
 )
 from mercer.exceptions import TrajectoryWarning
@@ -97,7 +97,7 @@ class ValueFunction(EpisodeSources, TaskEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
     verbose : int, default=0
-        1 reports progress on standard error; a transition is two rows there, or three.
+        1 reports progress on standard error.
 
     Attributes
     ----------
@@ -215,8 +215,6 @@ class ValueFunction(EpisodeSources, TaskEstimator):
             If the step size is too large for the data; the model stays as it was.
         """
         raw = Transitions(states, rewards, next_states, terminals, None, second)
-        if callback is not None:
-            callback = counting_transitions(callback, 3 if self.method == "double_sampling" else 2)
         return self._fit_transitions(raw, sample_weight, callback)
 
     def partial_fit(
@@ -346,8 +344,8 @@ class ValueFunction(EpisodeSources, TaskEstimator):
             order = generator.permutation(n) if shuffled else np.arange(n)
             yield (m * order[:, np.newaxis] + np.arange(m)).ravel()
 
-    def _rows_per_step(self) -> int:
-        return self._problem.n_rows * int(self.batch_size)
+    def _rows_per_sample(self) -> int:
+        return self._problem.n_rows
 
     def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
         # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
@@ -364,11 +362,6 @@ class ValueFunction(EpisodeSources, TaskEstimator):
         return Bellman(problem.discount, problem.method, problem.auxiliary)
 
     # -- answers --------------------------------------------------------------------------------
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Transitions learned so far, counting every pass."""
-        return self._fitted().n_samples // self._problem.n_rows
 
     def predict(self, states: Any) -> Array:
         """Estimate the value of states.

@@ -1,0 +1,60 @@
+"""What estimators do with their rows first: weights, a sample, the numbers of the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import Kernel
+
+__all__ = ["check_weights", "resolve_kernel", "sample_of"]
+
+Array = NDArray[np.float64]
+
+_SAMPLE = 1000  # rows looked at for length scales and step sizes
+_RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Array:
+    """Weights of the rows as an array; all 1 for None."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"`sample_weight` must have shape ({n_rows},), one weight per row, got {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
+        raise ValueError(
+            "`sample_weight` must be finite and not negative: it has NaN, infinite or negative "
+            "values. A negative weight would drive the function away from its target."
+        )
+    return weights
+
+
+def sample_of(n: int, generator: np.random.RandomState) -> Any:
+    """Which of ``n`` rows automatic choices look at."""
+    if n <= _SAMPLE:
+        return slice(None)
+    return np.sort(generator.choice(n, _SAMPLE, replace=False))
+
+
+def resolve_kernel(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> Kernel:
+    """Fill in the kernel's numbers, or say what is wrong with the rows.
+
+    Raises
+    ------
+    ValueError
+        If it cannot take its numbers from these rows.
+    """
+    try:
+        return kernel.resolve(sample, generator)
+    except ValueError as error:
+        raise ValueError(
+            f"{kernel!r} cannot take its numbers from these rows, whose largest input is "
+            f"{float(abs(sample).max()):.3g}: {error} {_RESCALE}"
+        ) from error

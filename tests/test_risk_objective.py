@@ -317,6 +317,19 @@ def test_a_clip_scales_both_of_a_pair_and_is_reported():
     assert dict(zip(clipped.monitors, clipped.measured(), strict=True))["clipped_fraction"] == 1.0
 
 
+@pytest.mark.parametrize("pairs", ["tracked", "stream", "reservoir"])
+def test_a_clip_alone_is_enough(pairs):
+    """Rows whose own slope is cut must not push all others the other way."""
+    X, y = wave(3000, outliers=0.0)
+    risk = CentralMoments(
+        4, clip=1.0, units=0.5, max_deviation=None, tracker=Tracker("scgd", pairs=pairs)
+    )
+    model = KernelRegressor(
+        risk=risk, kernel=Gaussian(0.1), step_size=0.1, n_passes=10, random_state=0
+    )
+    assert model.fit(X, y).score(X, y) > 0.95
+
+
 def test_a_clip_bounds_every_slope():
     X, y = wave(500)
     model = KernelRegressor(risk=Variance(clip=0.5), kernel=Gaussian(0.1), average=None)

@@ -27,6 +27,9 @@ _MEMORY = 1000
 _MOST_ROWS = 50
 
 
+_UNCUT = np.ones((1, 1))
+
+
 class _Scalars(NamedTuple):
     """All that is tracked, after some rows."""
 
@@ -181,7 +184,7 @@ class Compositional(Objective):
         now = self._now or self._first(losses, slopes, values, batch)
         unit = now.unit if risk.units == "running" else float(risk.units)
         recent = min(1.0, max(n / (now.n_rows + n), n / _MEMORY))
-        weight = now.weight + recent * (float(batch.weights.mean()) - now.weight)
+        weight = now.weight + recent * (float(batch.weights.sum()) / n - now.weight)
         if weight == 0.0:  # no row has had any weight yet
             return _Step(np.zeros_like(values), losses, now, 0.0, 0.0)
         shares = batch.weights / weight
@@ -196,23 +199,28 @@ class Compositional(Objective):
         # The first rows meet g from which they are independent.
         outer = risk.outer(losses, inner if paired else now.inner, now.scalars, unit)
         a, b = outer.by_loss, outer.by_inner
-        own = a[first, np.newaxis] * slopes[first]
-        if paired:
-            pair = b[first][: h.value.shape[0]] * shares[first][: h.value.shape[0], np.newaxis]
-        else:
-            pair = np.broadcast_to(now.effect, b.shape)
-        theirs = np.einsum("im,imk->ik", pair, h.derivative)
-        own, theirs, clipped = self._clip(own, theirs, paired)
+        own, b = a[first, np.newaxis] * slopes[first], b[first]
         total = np.zeros_like(values)
-        total[first] = own
-        total[second] += theirs
+        if paired:
+            k = h.value.shape[0]
+            theirs = _through(b[:k] * shares[first][:k, np.newaxis], h.derivative)
+            factors = self._factors(own, theirs)
+            total[first], total[second] = factors * own, factors[:k] * theirs
+        else:
+            # What a row does to g is cut with its own slope, or all others would pay for it.
+            factors = self._factors(own)
+            total = factors * own + _through(now.effect, h.derivative)
+            if self.clip is not None:
+                again = self._factors(total)
+                total, factors = again * total, np.minimum(factors, again)
         total *= (batch.weights / own.shape[0])[:, np.newaxis]
+        clipped = 0.0 if self.clip is None else float(np.mean(factors < 1.0))
 
-        effect = _mean(b[first], shares[first])
+        effect = _mean(self._factors(own) * b, shares[first])
         # A step on n rows moves the scalars as far as n steps on one.
         moves = min(own.shape[0], _MOST_ROWS) * risk.scalar_steps(unit)
         moves *= _mean(outer.by_scalars[first], shares[first])
-        size = float(np.mean(np.abs(losses) * shares))
+        size = float(np.abs(losses) @ shares) / n
         after = _Scalars(
             now.n_rows + n,
             inner,
@@ -221,7 +229,7 @@ class Compositional(Objective):
             now.unit + recent * (size - now.unit) if self._now else now.unit,
             weight,
         )
-        return _Step(total, outer.value, after, clipped, float(np.mean(outer.clamped)))
+        return _Step(total, outer.value, after, clipped, np.count_nonzero(outer.clamped) / n)
 
     def _loss(self, values: Array, targets: Array) -> tuple[Array, Array]:
         """Loss of each row and its derivative, without weights."""
@@ -238,7 +246,9 @@ class Compositional(Objective):
         inner = _mean(risk.inner(batch.targets, values, losses, slopes).value, shares)
         scalars = risk.start(losses)
         own = unit if risk.units == "running" else float(risk.units)
-        effect = _mean(risk.outer(losses, inner, scalars, own).by_inner, shares)
+        outer = risk.outer(losses, inner, scalars, own)
+        factors = self._factors(outer.by_loss[:, np.newaxis] * slopes)
+        effect = _mean(factors * outer.by_inner, shares)
         return _Scalars(0, inner, effect, scalars, unit, weight)
 
     def _track(self, now: _Scalars, h: Array, shares: Array, rows: slice, batch: Batch) -> Array:
@@ -259,17 +269,16 @@ class Compositional(Objective):
             inner = np.clip(inner, low, high)
         return inner
 
-    def _clip(self, own: Array, theirs: Array, paired: bool) -> tuple[Array, Array, float]:
-        """Scale slopes that are too long: both of a pair by one factor."""
-        clip = self.clip
-        if clip is None:
-            return own, theirs, 0.0
-        if not paired:
-            own, theirs = own + theirs, np.zeros_like(theirs)
+    def _factors(self, own: Array, theirs: Array | None = None) -> Array:
+        """Factors, (n, 1) or (1, 1), that cut slopes to the clip: both of a pair by one."""
+        if self.clip is None:
+            return _UNCUT
         sizes = np.linalg.norm(own, axis=1)
-        sizes[: len(theirs)] = np.maximum(sizes[: len(theirs)], np.linalg.norm(theirs, axis=1))
-        factors = (clip / np.maximum(sizes, clip))[:, np.newaxis]
-        return own * factors, theirs * factors[: len(theirs)], float(np.mean(sizes > clip))
+        if theirs is not None:
+            k = len(theirs)
+            sizes[:k] = np.maximum(sizes[:k], np.linalg.norm(theirs, axis=1))
+        factors: Array = self.clip / np.maximum(sizes, self.clip)
+        return factors[:, np.newaxis]
 
     def remedy(self) -> str:
         """See :class:`Objective`."""
@@ -327,6 +336,12 @@ def _mean(values: Array, shares: Array) -> Array:
     """Weighted mean over rows, (n, ...) -> (...); 0 without rows."""
     mean: Array = shares @ values / max(1, shares.size)
     return mean
+
+
+def _through(weights: Array, derivatives: Array) -> Array:
+    """Chain rule: (n, m) or (m,) with (n, m, n_outputs) to (n, n_outputs)."""
+    slopes: Array = np.einsum("...m,...mk->...k", weights, derivatives)
+    return slopes
 
 
 def _numbered(name: str, n: int) -> tuple[str, ...]:

@@ -584,3 +584,123 @@ def test_plain_losses_have_a_plain_objective():
     assert type(model.learner_.objective) is Pointwise
     assert model.history_.monitors == {}
     assert Hinge().lipschitz == Compositional(Hinge(), Mean()).lipschitz
+
+
+# -- weights, and losses that vanish ---------------------------------------------------------------
+
+NAMES = ["cvar:0.9", "cvar:0.5", "entropic", "semideviation", "semivariance"]
+
+
+@pytest.mark.parametrize("risk", NAMES)
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_rows_without_weight_may_hold_anything(risk, call):
+    X, y = wave(1500, outliers=0.0)
+    weights = np.where(np.random.default_rng(1).uniform(size=1500) < 0.8, 1.0, 0.0)
+    weights[:40] = 0.0  # a whole first batch, too
+    models = [KernelRegressor(risk=risk, kernel=Gaussian(0.1), random_state=0) for _ in range(2)]
+    for model, masked in zip(models, (y, 1e3), strict=True):
+        getattr(model, call)(X, np.where(weights == 0.0, masked, y), sample_weight=weights)
+    clean, spoilt = (np.mean((m.predict(X) - y) ** 2) for m in models)
+    assert spoilt < 1.5 * clean + 0.02  # tolerances and steps look at the first rows, too
+
+
+@pytest.mark.parametrize("rule", ["momentum", "scgd"])
+@pytest.mark.parametrize("levels", [(0.01, 1.0), (1.0, 0.01)])
+def test_the_level_of_the_weights_does_not_move_what_is_tracked(rule, levels):
+    rng = np.random.default_rng(0)
+    risk = 0.5 * CVaR(0.9) + 0.5 * Variance(tracker=rule)
+    objective = Compositional(Squared(), risk)
+    seen = []
+    for step in range(400):
+        y = rng.normal(size=(32, 1))
+        weights = np.full(32, levels[step >= 200])
+        batch = batch_of(y, weights)._replace(previous=np.zeros((32, 1)))
+        objective.update(np.zeros((32, 1)), batch, 0.1)
+        now = objective.state()
+        seen.append((now["inner"][0], now["scalars"][0], now["unit"]))
+    inner, quantile, unit = np.array(seen[100:]).T
+    # 1/2, though a batch of 32 by itself is rough; 1.35; 1/2
+    for values, low, high in ((inner, 0.1, 1.1), (quantile, 0.7, 3.5), (unit, 0.35, 0.7)):
+        assert values.min() > low
+        assert values.max() < high
+
+
+@pytest.mark.parametrize("expansion", ["komp", "newton"])
+@pytest.mark.parametrize("risk", NAMES)
+def test_losses_may_all_become_zero(risk, expansion):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(-5, 0.3, (2000, 2)), rng.normal(5, 0.3, (2000, 2))])
+    y = np.repeat([0, 1], 2000)
+    order = rng.permutation(4000)
+    model = KernelClassifier(
+        "hinge", risk=risk, batch_size=1000, random_state=0, expansion=EXPANSIONS[expansion]
+    )
+    model.fit(X[order], y[order])
+    for _ in range(3):
+        model.partial_fit(X[order], y[order])
+    assert model.score(X, y) == 1.0
+    assert model.learner_.objective.state()["unit"] > 0.0
+
+
+@pytest.mark.parametrize("risk", ["cvar:0.9", "entropic"])
+def test_an_outlier_in_the_first_row_is_forgotten(risk):
+    X, y = wave(1500, outliers=0.0)
+    y[0] += 10.0
+    model = KernelRegressor(risk=risk, kernel=Gaussian(0.1), batch_size=1, average=None)
+    for row, target in zip(X, y, strict=True):
+        model.partial_fit(row[np.newaxis], [target])
+    truth = 2 * X[:, 0] + 3 * np.sin(6 * X[:, 0])
+    assert np.mean((model.predict(X) - truth) ** 2) < 0.3
+
+
+def test_the_value_at_risk_is_steady():
+    X, y = wave(4000)
+    found = []
+    for seed in range(4):
+        model = KernelRegressor(
+            risk="cvar:0.9", kernel=Gaussian(0.1), random_state=seed, n_passes=3
+        )
+        found.append(model.fit(X, y).value_at_risk_)
+    assert np.ptp(found) < 0.1 * np.mean(found)
+
+
+def test_rows_that_wait_count_in_the_value_at_risk():
+    X, y = wave(20)
+    model = KernelRegressor(risk="cvar:0.5", expansion=RandomFeatures(64), kernel=Gaussian(0.1))
+    assert model.partial_fit(X, y).value_at_risk_ > 0.0
+
+
+class Wrong(Risk):
+    n_inner = 1
+
+    def __init__(self, how="outer"):
+        self.how = how
+
+    def outer(self, losses, inner, scalars, unit):
+        from mercer.risks import Outer
+
+        n = len(losses)
+        if self.how == "outer":
+            return losses
+        by_inner = np.zeros(n) if self.how == "by_inner" else np.zeros((n, 1))
+        none = np.empty((n, 0))
+        return Outer(losses, np.ones(n), by_inner, none, np.zeros(n, bool))
+
+    def inner(self, targets, values, losses, slopes):
+        from mercer.risks import Inner
+
+        return Inner(losses[:, None], slopes if self.how == "inner" else slopes[:, None])
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ("outer", "must return an Outer"),
+        ("by_inner", r"Outer.by_inner of Wrong must have shape \(32, 1\), got \(32,\)"),
+        ("inner", r"Inner.derivative of Wrong must have shape \(32, 1, 1\)"),
+    ],
+)
+def test_wrong_shapes_of_a_risk_of_ones_own_are_named(how, match):
+    X, y = wave(32)
+    with pytest.raises(ValueError, match=match):
+        KernelRegressor(risk=Wrong(how)).fit(X, y)

@@ -139,18 +139,24 @@ class RiskEstimator(KernelEstimator):
     def value_at_risk_(self) -> float:
         """Quantile of the loss that a CVaR has settled on, in units of the loss.
 
+        An average over the steps, of the losses of rows before they were learned; on given rows
+        use ``mercer.display.row_losses`` and ``tail_of``.
+
         Raises
         ------
         AttributeError
             If the risk has none.
         """
-        objective = self._fitted().objective
+        learner = self._fitted()
+        learner.current_function()  # with the rows in it that wait for a step
+        objective = learner.objective
         if isinstance(objective, Compositional) and objective.scalars is not None:
             named = dict(zip(objective.risk.scalar_names, objective.scalars, strict=True))
             if "value_at_risk" in named:
                 return float(named["value_at_risk"])
         raise AttributeError(
-            f"There is a value at risk for risk=CVaR(...) only, not for {self.risk!r}."
+            "There is a value at risk for a risk with one CVaR(...) only, once rows with weight "
+            f"were learned; this model has risk {self.risk_!r}."
         )
 
     # -- state ----------------------------------------------------------------------------------

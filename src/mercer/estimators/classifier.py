@@ -349,6 +349,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for the losses ``"logistic"`` and ``"softmax"``.
 
+        They are estimates of probabilities for the mean loss only: under a ``risk`` they still order
+        rows, but are drawn towards 1/2 where losses are large.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)

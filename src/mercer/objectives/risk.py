@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mercer.losses import Loss
 from mercer.objectives._base import Array, Batch, Objective
 from mercer.objectives.pointwise import Pointwise
-from mercer.risks import Risk, as_tracker
+from mercer.risks import Outer, Risk, as_tracker
 
 __all__ = ["Compositional", "make_objective"]
 
@@ -25,6 +25,12 @@ __all__ = ["Compositional", "make_objective"]
 _MEMORY = 1000
 # Rows of a step that add up in the move of a scalar; more are averaged, or it would overshoot.
 _MOST_ROWS = 50
+# Rows after which the scalars begin to move by steps.
+_FIRST_ROWS = 100
+# Batches that weigh more than so many usual ones count as if they did not.
+_MOST_WEIGHT = 10.0
+# Weights of the mean of the scalars over the steps grow like t³, as those of the iterates.
+_SUFFIX = 4.0
 
 
 _UNCUT = np.ones((1, 1))
@@ -37,6 +43,8 @@ class _Scalars(NamedTuple):
     inner: Array  # (n_inner,), g
     effect: Array  # (n_inner,), E dphi/dg
     scalars: Array  # (n_scalars,), v
+    settled: Array  # (n_scalars,), mean of v over the steps, later ones counting more
+    n_steps: int
     unit: float  # running mean size of the loss
     weight: float  # running mean weight of the rows
 
@@ -46,7 +54,7 @@ class _Step(NamedTuple):
 
     slopes: Array  # (n, n_outputs)
     objective: Array  # (n,)
-    after: _Scalars
+    after: _Scalars | None
     clipped: float
     clamped: float
 
@@ -135,8 +143,8 @@ class Compositional(Objective):
 
     @property
     def scalars(self) -> Array | None:
-        """The risk's own scalars."""
-        return None if self._now is None else self._now.scalars.copy()
+        """The risk's own scalars, averaged over the steps like the function."""
+        return None if self._now is None else self._now.settled.copy()
 
     # -- one step -------------------------------------------------------------------------------
 
@@ -159,7 +167,8 @@ class Compositional(Objective):
         step = self._last[1] if self._last is not None and self._last[0] is values else None
         step = step or self._step(values, batch)
         self._now, self._last = step.after, None
-        self._measured = step.clipped, step.clamped, *step.after.inner, *step.after.scalars
+        if step.after is not None:
+            self._measured = step.clipped, step.clamped, *step.after.inner, *step.after.scalars
 
     def mixing(self, step_size: float, regularization: float, n_outputs: int) -> Array | None:
         r"""See :class:`Objective`; with "nasa" f goes on along its averaged direction.
@@ -181,13 +190,17 @@ class Compositional(Objective):
         risk, n = self.risk, batch.weights.size
         values = values[:, : values.shape[1] // self.copies]
         losses, slopes = self._loss(values, batch.targets)
+        own_weight = float(batch.weights.sum()) / n
+        if own_weight == 0.0:  # rows without weight say nothing
+            return _Step(np.zeros_like(values), losses, self._now, 0.0, 0.0)
         now = self._now or self._first(losses, slopes, values, batch)
         unit = now.unit if risk.units == "running" else float(risk.units)
         recent = min(1.0, max(n / (now.n_rows + n), n / _MEMORY))
-        weight = now.weight + recent * (float(batch.weights.sum()) / n - now.weight)
-        if weight == 0.0:  # no row has had any weight yet
-            return _Step(np.zeros_like(values), losses, now, 0.0, 0.0)
-        shares = batch.weights / weight
+        weight = now.weight + recent * (own_weight - now.weight)
+        # What the batch counts among the others.
+        share = min(own_weight / weight, _MOST_WEIGHT)
+        rate = min(1.0, self._rate * share)
+        weights = batch.weights
         paired = self._paired and n > 1
         first = slice(0, None, 2) if paired else slice(None)
         second = slice(1, None, 2) if paired else slice(None)
@@ -195,7 +208,7 @@ class Compositional(Objective):
         # What the second rows say of the expectation.
         parts = batch.targets[second], values[second], losses[second], slopes[second]
         h = risk.inner(*parts)
-        inner = self._track(now, h.value, shares[second], second, batch)
+        inner = self._track(now, h.value, second, batch, share)
         # The first rows meet g from which they are independent.
         outer = risk.outer(losses, inner if paired else now.inner, now.scalars, unit)
         a, b = outer.by_loss, outer.by_inner
@@ -203,7 +216,8 @@ class Compositional(Objective):
         total = np.zeros_like(values)
         if paired:
             k = h.value.shape[0]
-            theirs = _through(b[:k] * shares[first][:k, np.newaxis], h.derivative)
+            shares = np.minimum(weights[first][:k] / weight, _MOST_WEIGHT)
+            theirs = _through(b[:k] * shares[:, np.newaxis], h.derivative)
             factors = self._factors(own, theirs)
             total[first], total[second] = factors * own, factors[:k] * theirs
         else:
@@ -216,17 +230,25 @@ class Compositional(Objective):
         total *= (batch.weights / own.shape[0])[:, np.newaxis]
         clipped = 0.0 if self.clip is None else float(np.mean(factors < 1.0))
 
-        effect = _mean(self._factors(own) * b, shares[first])
-        # A step on n rows moves the scalars as far as n steps on one.
-        moves = min(own.shape[0], _MOST_ROWS) * risk.scalar_steps(unit)
-        moves *= _mean(outer.by_scalars[first], shares[first])
-        size = float(np.abs(losses) @ shares) / n
+        effect = _mean(self._factors(own) * b, weights[first])
+        if now.n_rows < _FIRST_ROWS:
+            # The very first rows may have been uncommon: start at a mean of starts.
+            start = risk.start(losses[weights > 0.0])
+            scalars = now.scalars + n / (now.n_rows + n) * (start - now.scalars)
+        else:
+            # A step on n rows moves the scalars as far as n steps on one.
+            moves = min(own.shape[0] * share, _MOST_ROWS) * risk.scalar_steps(unit)
+            scalars = now.scalars - moves * _mean(outer.by_scalars[first], weights[first])
+        # Losses of 0, of rows that are all on the right side, are no unit.
+        size = float(np.abs(losses) @ weights) / (n * own_weight) or now.unit
         after = _Scalars(
             now.n_rows + n,
             inner,
-            now.effect + self._rate * (effect - now.effect) if self._now else effect,
-            now.scalars - moves,
-            now.unit + recent * (size - now.unit) if self._now else now.unit,
+            now.effect + rate * (effect - now.effect) if self._now else effect,
+            scalars,
+            now.settled + _SUFFIX / (now.n_steps + _SUFFIX) * (scalars - now.settled),
+            now.n_steps + 1,
+            now.unit + min(1.0, recent * share) * (size - now.unit) if self._now else now.unit,
             weight,
         )
         return _Step(total, outer.value, after, clipped, np.count_nonzero(outer.clamped) / n)
@@ -239,30 +261,36 @@ class Compositional(Objective):
 
     def _first(self, losses: Array, slopes: Array, values: Array, batch: Batch) -> _Scalars:
         """Take all from the first rows themselves: g starts at h, not at 0."""
-        risk, weights = self.risk, batch.weights
-        weight = float(weights.mean())
-        shares = weights / weight if weight > 0.0 else np.ones_like(weights)
-        unit = float(np.mean(np.abs(losses) * shares)) or 1.0
-        inner = _mean(risk.inner(batch.targets, values, losses, slopes).value, shares)
-        scalars = risk.start(losses)
+        risk, weights, n = self.risk, batch.weights, batch.weights.size
+        unit = float(_mean(np.abs(losses), weights)) or 1.0
+        h = risk.inner(batch.targets, values, losses, slopes)
+        _check_shape(risk, "Inner.value", h.value, (n, risk.n_inner))
+        _check_shape(risk, "Inner.derivative", h.derivative, (n, risk.n_inner, values.shape[1]))
+        inner = _mean(h.value, weights)
+        scalars = risk.start(losses[weights > 0.0])
+        _check_shape(risk, "start(losses)", scalars, (risk.n_scalars,))
         own = unit if risk.units == "running" else float(risk.units)
         outer = risk.outer(losses, inner, scalars, own)
+        _check_outer(risk, outer, n)
         factors = self._factors(outer.by_loss[:, np.newaxis] * slopes)
-        effect = _mean(factors * outer.by_inner, shares)
-        return _Scalars(0, inner, effect, scalars, unit, weight)
+        effect = _mean(factors * outer.by_inner, weights)
+        return _Scalars(0, inner, effect, scalars, scalars, 0, unit, float(weights.mean()))
 
-    def _track(self, now: _Scalars, h: Array, shares: Array, rows: slice, batch: Batch) -> Array:
-        """Move g: COLK, eq. (20) with momentum, eq. (19) else."""
-        mean = _mean(h, shares)
+    def _track(self, now: _Scalars, h: Array, rows: slice, batch: Batch, share: float) -> Array:
+        """Move g: COLK, eq. (20) with momentum, eq. (19) else; ``share``: what the rows count."""
+        weights = batch.weights[rows]
+        if not weights.any():
+            return now.inner
+        rate, mean = min(1.0, self._rate * share), _mean(h, weights)
         if self._now is None:
             inner = mean
         elif self.needs_previous and batch.previous is not None:
             before, targets = batch.previous[rows], batch.targets[rows]
             losses, slopes = self._loss(before, targets)
-            old = _mean(self.risk.inner(targets, before, losses, slopes).value, shares)
-            inner = (1.0 - self._rate) * (now.inner - old) + mean
+            old = _mean(self.risk.inner(targets, before, losses, slopes).value, weights)
+            inner = now.inner + share * (mean - old) - rate * (now.inner - old)
         else:
-            inner = now.inner + self._rate * (mean - now.inner)
+            inner = now.inner + rate * (mean - now.inner)
         # Momentum may overshoot what a mean can be at all.
         low, high = self.risk.inner_range
         if h.size and h.min() >= low and h.max() <= high:
@@ -305,19 +333,22 @@ class Compositional(Objective):
             return
         if set(state) != set(_Scalars._fields):
             raise ValueError(f"The state of a risk has other parts, got {sorted(state)}.")
-        arrays = {k: np.array(state[k], np.float64) for k in ("inner", "effect", "scalars")}
+        names = ("inner", "effect", "scalars", "settled")
+        arrays = [np.array(state[name], np.float64) for name in names]
         m, k = self.risk.n_inner, self.risk.n_scalars
         numbers = [float(state["unit"]), float(state["weight"])]
         fits = (
-            [a.shape for a in arrays.values()] == [(m,), (m,), (k,)]
-            and all(np.isfinite(a).all() for a in arrays.values())
+            [a.shape for a in arrays] == [(m,), (m,), (k,), (k,)]
+            and all(np.isfinite(a).all() for a in arrays)
             and np.isfinite(numbers).all()
-            and min(numbers) >= 0.0
-            and int(state["n_rows"]) >= 0
+            and min(numbers) > 0.0
+            and min(int(state["n_rows"]), int(state["n_steps"])) >= 0
         )
         if not fits:
             raise ValueError("The numbers of the risk are out of their range.")
-        self._now = _Scalars(int(state["n_rows"]), **arrays, unit=numbers[0], weight=numbers[1])
+        inner, effect, scalars, settled = arrays
+        n_rows, n_steps = int(state["n_rows"]), int(state["n_steps"])
+        self._now = _Scalars(n_rows, inner, effect, scalars, settled, n_steps, *numbers)
 
 
 def make_objective(loss: Loss, risk: Risk | None) -> Objective:
@@ -332,9 +363,28 @@ def make_objective(loss: Loss, risk: Risk | None) -> Objective:
     return Pointwise(loss) if risk is None else Compositional(loss, risk)
 
 
-def _mean(values: Array, shares: Array) -> Array:
-    """Weighted mean over rows, (n, ...) -> (...); 0 without rows."""
-    mean: Array = shares @ values / max(1, shares.size)
+def _check_outer(risk: Risk, outer: Outer, n: int) -> None:
+    if not isinstance(outer, Outer):
+        raise ValueError(
+            f"{type(risk).__name__}.outer must return an Outer(value, by_loss, by_inner, "
+            f"by_scalars, clamped), got {type(outer).__name__}."
+        )
+    shapes = (n,), (n,), (n, risk.n_inner), (n, risk.n_scalars), (n,)
+    for name, array, shape in zip(Outer._fields, outer, shapes, strict=True):
+        _check_shape(risk, f"Outer.{name}", array, shape)
+
+
+def _check_shape(risk: Risk, name: str, array: Any, shape: tuple[int, ...]) -> None:
+    if np.shape(array) != shape:
+        raise ValueError(
+            f"{name} of {type(risk).__name__} must have shape {shape}, got {np.shape(array)}: "
+            f"rows first, then n_inner = {risk.n_inner} or n_scalars = {risk.n_scalars}."
+        )
+
+
+def _mean(values: Array, weights: Array) -> Array:
+    """Weighted mean over rows, (n, ...) -> (...); 0 for rows without weight."""
+    mean: Array = weights @ values / (weights.sum() or 1.0)
     return mean
 
 

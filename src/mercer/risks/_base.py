@@ -76,7 +76,8 @@ class Risk(Component, ABC):
        ``unit`` is the scale of the loss: what is not free of units (a weight of a squared loss, a
        smoothing, a step) must be multiplied by the power of it that makes
        :math:`\phi(cl, cg, cv; c\,\text{unit}) = c\,\phi(l, g, v; \text{unit})`.
-    4. Declare ``largest_weight``, ``monotone`` and ``inner_range`` where they are better than the
+    4. If weights have no bound, as below, take a ``clip``: a row far out may make a step of any
+       size. Declare ``largest_weight``, ``monotone`` and ``inner_range`` where they are better than the
        cautious values here: automatic step sizes, warnings and trackers use them.
 
     Parameters go into ``__init__`` unchanged and are checked in ``_check``, which should call
@@ -123,8 +124,8 @@ class Risk(Component, ABC):
     >>> class StandardDeviation(Risk):
     ...     n_inner = 2
     ...     inner_range = (0.0, np.inf)
-    ...     def __init__(self, weight=1.0):
-    ...         self.weight = weight
+    ...     def __init__(self, weight=0.5, clip=None):
+    ...         self.weight, self.clip = weight, clip
     ...     def inner(self, targets, values, losses, slopes):
     ...         h = np.stack([losses, losses**2], axis=1)
     ...         dh = np.stack([slopes, 2 * losses[:, None] * slopes], axis=1)
@@ -139,7 +140,7 @@ class Risk(Component, ABC):
     >>> losses = np.array([1.0, 3.0])
     >>> g = risk.inner(None, None, losses, np.ones((2, 1))).value.mean(axis=0)
     >>> risk.outer(losses, g, risk.start(losses), unit=2.0).value.mean().item()
-    3.0
+    2.5
     """
 
     n_inner: int = 0

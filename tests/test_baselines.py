@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from mercer import KernelClassifier
-from mercer.expansions import Full
+from mercer import KernelClassifier, KernelRegressor
+from mercer.exceptions import DivergenceError
+from mercer.expansions import Budget, Full
 from mercer.kernels import Gaussian
 from mercer.learner import KernelLearner
 from mercer.losses import Hinge, Logistic, Squared, SquaredHinge
@@ -18,12 +19,15 @@ from mercer.reproduce.baselines import (
     SDCA,
     CachedFeatures,
     KernelSDCA,
+    NPBSGDLike,
     NystroemMap,
     Pegasos,
     RandomFeatureMap,
+    RBFNetwork,
     _base,
     row_batches,
 )
+from mercer.risks import CentralMoments, CVaR, Tracker, UpperSemideviation, Variance
 from mercer.schedules import PowerDecay
 
 KERNEL = Gaussian(1.0)
@@ -294,3 +298,198 @@ def test_norma_learns_with_any_loss_of_one_output(loss):
     solver = NORMA(X, y, KERNEL, loss, step_size=1.0, regularization=1e-3, batch_size=10)
     start = objective(loss, y, solver.decision_function(X), 0.0)
     assert objective(loss, y, advance(solver, 200).decision_function(X), 0.0) < 0.7 * start
+
+
+# -- a budget of points ---------------------------------------------------------------------------
+
+BUDGETED = {"step_size": 0.5, "regularization": RIDGE}
+
+
+def regression(n=N):
+    X, _ = problem(n)
+    return X, np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+def test_npbsgd_like_is_norma_while_there_is_room():
+    X, y = regression()
+    norma = NORMA(X, y, KERNEL, Squared(), average=False, **BUDGETED)
+    solver = NPBSGDLike(norma.rows.X, norma.rows.y, KERNEL, Squared(), size=N, **BUDGETED)
+    expected = advance(norma, N).decision_function(X)
+    assert_allclose(advance(solver, N).decision_function(X), expected, rtol=1e-9)
+    assert solver.model_order == N
+
+
+def nearest_projection(dictionary, coefficients, n_neighbours, ridge):
+    """Remove the smallest term: minimise the RKHS error over the neighbours, plus the ridge."""
+    j = np.argmin(np.abs(coefficients))
+    others = np.delete(np.arange(len(coefficients)), j)
+    distances = np.linalg.norm(dictionary[others] - dictionary[j], axis=1)
+    near = others[np.argsort(distances)[:n_neighbours]]
+    K = KERNEL(dictionary[near])
+    k = KERNEL(dictionary[near], dictionary[[j]])[:, 0]
+    # |f_j - sum_i u_i k(d_i, .)|^2 + ridge |u|^2 with f_j = w_j k(d_j, .), by its normal equations.
+    L = np.linalg.cholesky(K + ridge * np.eye(near.size))
+    u = np.linalg.lstsq(L.T, np.linalg.solve(L, coefficients[j] * k), rcond=None)[0]
+    changed = coefficients.copy()
+    changed[near] += u
+    return dictionary[others], changed[others]
+
+
+@pytest.mark.parametrize("n_neighbours", [1, 5, 50])
+def test_what_npbsgd_like_removes_goes_to_its_nearest_neighbours(n_neighbours):
+    X, y = regression(40)
+    size, ridge = 12, 1e-3
+    solver = NPBSGDLike(
+        X, y, KERNEL, Squared(), size=size, n_neighbours=n_neighbours, ridge=ridge, **BUDGETED
+    )
+    dictionary, coefficients = np.empty((0, 2)), np.empty(0)
+    for x, target in zip(X, y, strict=True):
+        score = KERNEL(x[None], dictionary)[0] @ coefficients if len(dictionary) else 0.0
+        new = -0.5 * (score - target)
+        dictionary = np.vstack([dictionary, x])
+        coefficients = np.append((1.0 - 0.5 * RIDGE) * coefficients, new)
+        if len(dictionary) > size:
+            dictionary, coefficients = nearest_projection(
+                dictionary, coefficients, n_neighbours, ridge
+            )
+        solver.step()
+        assert solver.model_order == len(dictionary) <= size
+        # The same points, in another order.
+        mine, theirs = np.lexsort(solver.dictionary.T), np.lexsort(dictionary.T)
+        assert_allclose(solver.dictionary[mine], dictionary[theirs], rtol=0)
+        assert_allclose(solver.coefficients[mine], coefficients[theirs], rtol=1e-7, atol=1e-10)
+
+
+def test_npbsgd_like_with_all_neighbours_is_bsgd_with_projection(monkeypatch):
+    monkeypatch.setattr(KernelLearner, "compiled", lambda self, dtype: None)
+    # Points so far from each other that neither way has to guard against a singular Gram matrix.
+    X = np.random.default_rng(0).permutation(np.linspace(0, 20, 30))[:, None]
+    y = np.sin(X[:, 0])
+    solver = NPBSGDLike(X, y, KERNEL, Squared(), size=10, n_neighbours=10, ridge=0.0, **BUDGETED)
+    model = KernelRegressor(
+        "squared",
+        kernel=KERNEL,
+        expansion=Budget(10, "project"),
+        batch_size=1,
+        average=None,
+        **BUDGETED,
+    ).partial_fit(X, y)
+    assert_allclose(
+        advance(solver, 30).decision_function(X), model.predict(X), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_npbsgd_like_says_that_it_diverged():
+    X, y = regression()
+    solver = NPBSGDLike(X, y, KERNEL, Squared(), step_size=50.0, regularization=0.0, size=20)
+    with pytest.raises(DivergenceError, match=r"no longer finite after \d+ steps of size 50"):
+        advance(solver, 5000)
+
+
+# -- fixed centres and a risk ---------------------------------------------------------------------
+
+STREAM = Tracker("scgd", rate=0.05, pairs="stream")
+CENTRES = np.random.default_rng(5).standard_normal((12, 2))
+
+
+def paired_rows(n_pairs, seed=0):
+    X, y = regression()
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(N, size=2 * n_pairs)
+    return X[rows], y[rows]
+
+
+def test_the_network_with_the_mean_loss_is_sgd_on_its_features():
+    X, y = regression()
+    network = RBFNetwork(X, y, KERNEL, CENTRES, Squared(), None, batch_size=3, **BUDGETED)
+    w = np.zeros(12)
+    for t in range(40):  # more than one pass
+        rows = np.arange(3 * t, 3 * t + 3) % N
+        Z = KERNEL(X[rows], CENTRES)
+        w -= 0.5 * (Z.T @ (Z @ w - y[rows]) / 3 + RIDGE * w)
+    assert_allclose(advance(network, 40).weights, w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_the_network_follows_the_formulas_of_scgd(clip):
+    X, y = paired_rows(60)
+    weight, beta, step = 0.4, 0.05, 0.1
+    risk = Variance(weight, units=1.0, max_deviation=None, tracker=STREAM, clip=clip)
+    network = RBFNetwork(
+        X, y, KERNEL, CENTRES, Squared(), risk, step_size=step, regularization=RIDGE
+    )
+    w, g, n_clipped = np.zeros(12), None, 0
+    for t in range(60):
+        (z, z2), (u, u2) = KERNEL(X[2 * t : 2 * t + 2], CENTRES), y[2 * t : 2 * t + 2]
+        h = 0.5 * (z2 @ w - u2) ** 2
+        g = h if g is None else (1 - beta) * g + beta * h  # COLK, eq. (19)
+        a = max(1.0 + 2.0 * weight * (0.5 * (z @ w - u) ** 2 - g), 0.0)
+        own, other = a * (z @ w - u), (1.0 - a) * (z2 @ w - u2)
+        largest = max(abs(own), abs(other))
+        if clip is not None and largest > clip:
+            own, other, n_clipped = own * clip / largest, other * clip / largest, n_clipped + 1
+        w = (1.0 - step * RIDGE) * w - step * (own * z + other * z2)
+        network.step()
+        assert_allclose(network.weights, w, rtol=1e-9, atol=1e-12)
+    assert network.objective.inner == pytest.approx([g])
+    assert network.monitors["clipped_fraction"] == pytest.approx(n_clipped / 60)
+    assert (n_clipped > 0) == (clip is not None)
+
+
+def variance(losses):
+    return losses.mean() + 0.3 * losses.var()
+
+
+def semideviation(losses):
+    z = (losses - losses.mean()) / 0.05
+    return losses.mean() + 0.8 * 0.05 * np.logaddexp(0.0, z).mean()
+
+
+def worst_part(losses):
+    return np.sort(losses)[-N // 5 :].mean()
+
+
+RISKS = {
+    "variance": (Variance(0.3, units=1.0, max_deviation=None, tracker=STREAM), variance),
+    "semideviation": (
+        UpperSemideviation(0.8, units=1.0, smoothing=0.05, tracker=STREAM),
+        semideviation,
+    ),
+    "CVaR": (CVaR(0.8, units=1.0, smoothing=0.01, quantile_step=0.003), worst_part),
+}
+
+
+@pytest.mark.parametrize(("risk", "value"), RISKS.values(), ids=RISKS)
+def test_the_network_approaches_the_least_risk(risk, value):
+    X, y = regression()
+    y = y + 0.3 * np.random.default_rng(2).standard_normal(N)
+    Z = KERNEL(X, CENTRES)
+
+    def of_weights(w):
+        return value(0.5 * (Z @ w - y) ** 2) + 0.5 * RIDGE * w @ w
+
+    rows = np.random.default_rng(1).integers(N, size=20000)
+    network = RBFNetwork(
+        X[rows], y[rows], KERNEL, CENTRES, Squared(), risk, step_size=0.015, regularization=RIDGE
+    )
+    first = of_weights(np.zeros(12))
+    least = minimize(of_weights, np.zeros(12), method="BFGS").fun
+    reached = of_weights(advance(network, 10000).weights)
+    # Steps of constant size: the last iterate stays in a neighbourhood of the optimum.
+    assert least - 1e-6 <= reached <= least + 0.05 * (first - least)
+
+
+def test_the_network_says_that_it_diverged_and_what_to_change():
+    X, y = paired_rows(400)
+    risk = CentralMoments(4, weight=1.0, units=1.0, max_deviation=None, tracker=STREAM)
+    network = RBFNetwork(
+        X, 10 * y, KERNEL, CENTRES, Squared(), risk, step_size=0.5, regularization=0.0
+    )
+    with pytest.raises(DivergenceError, match=r"(?s)no longer finite after .*`clip`"):
+        advance(network, 400)
+
+
+def test_the_network_refuses_trackers_that_are_not_scgd():
+    X, y = regression()
+    with pytest.raises(ValueError, match=r"trained by SCGD.*Tracker\('scgd'"):
+        RBFNetwork(X, y, KERNEL, CENTRES, Squared(), Variance(), **BUDGETED)

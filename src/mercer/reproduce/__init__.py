@@ -33,6 +33,13 @@ _MODULES = (
     "dsg_mnist",
     "dsg_cifar10",
     "dsg_qm7",
+    "colk_fig1",
+    "colk_fig2",
+    "colk_fig3",
+    "colk_table1",
+    "colk_guidance",
+    "colk_tracking",
+    "colk_policy",
 )
 
 

@@ -37,6 +37,10 @@ DATA_FILES = {
         "23, 23); T, energies in kcal/mol; fold, 0 to 4. From https://github.com/qmlcode/tutorial "
         "(geometries and energies), or http://quantum-machine.org/datasets (7,165 molecules)"
     ),
+    "lidar.parquet": (
+        "LIDAR, 221 rows: columns range (390 to 720) and logratio. From Ruppert, Wand and Carroll, "
+        "Semiparametric Regression (2003); data set lidar of the R package SemiPar"
+    ),
 }
 
 

@@ -25,6 +25,7 @@ SCRIPTS = (
     "threads",
     "random_features",
     "random_features_defaults",
+    "risks",
 )
 #: Tables that a script of another name prints.
 ORIGINS = {
@@ -47,6 +48,7 @@ TITLES = {
     "random_features_defaults": "KOMP and random features, untuned",
     "random_features": "Cost of random features",
     "random_feature_errors": "Error of random features",
+    "risks": "Risks, untuned, one pass",
     "gpu": "Random features on a GPU",
 }
 HEAD = """# Benchmarks

@@ -1,0 +1,69 @@
+"""What risks do to real losses, untuned, one pass: mean, worst tenth and worst hundredth.
+
+Data as in ``defaults.py``. Losses: half the squared error of the standardised target for
+regressions, the logistic loss for classifications, each on held-out rows.
+"""
+
+from __future__ import annotations
+
+import _common
+import defaults
+import numpy as np
+
+from mercer import KernelClassifier, KernelRegressor
+
+DATA = ("california_housing", "protein_casp", "ijcnn1", "adult")
+RISKS = (None, "semideviation", "semivariance", "entropic", "cvar:0.9", "cvar:0.99")
+
+
+def losses_of(model, X, y, regression):
+    if regression:
+        return 0.5 * (model.predict(X) - y) ** 2
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    return np.logaddexp(0.0, -signs * model.decision_function(X))
+
+
+def worst(losses, share):
+    """Mean of the worst share of the losses."""
+    return float(np.sort(losses)[-int(share * losses.size) :].mean())
+
+
+def measure(data, regression, risk, expansion):
+    X, y, X_test, y_test = data
+    kind = KernelRegressor if regression else KernelClassifier
+    model = kind(risk=risk, expansion=expansion, random_state=0)
+    seconds, _ = _common.cpu_seconds(lambda: model.fit(X, y))
+    losses = losses_of(model, X_test, y_test, regression)
+    return [float(losses.mean()), worst(losses, 0.1), worst(losses, 0.01), seconds]
+
+
+def main():
+    rng = np.random.default_rng(0)  # compile before timing
+    for risk in (None, "semideviation"):
+        small = rng.normal(size=(2000, 3))
+        for expansion in ("auto", "random_features"):
+            KernelClassifier(risk=risk, expansion=expansion).fit(small, small[:, 0] > 0)
+            KernelRegressor(risk=risk, expansion=expansion).fit(small, small[:, 0])
+    rows = []
+    for name in DATA:
+        data = defaults.load(name)
+        for risk in RISKS:
+            row = {"data": name, "risk": risk or "mean"}
+            for label, expansion in (("KOMP", "auto"), ("features", "random_features")):
+                numbers = measure(data, name in defaults.REGRESSIONS, risk, expansion)
+                heads = ("mean", "worst 10 %", "worst 1 %", "CPU s")
+                row |= {f"{label}: {h}": v for h, v in zip(heads, numbers, strict=True)}
+            rows.append(row)
+            print(row, flush=True)
+    _common.publish(
+        "risks",
+        rows,
+        "The worst hundredth falls under every risk but CVaR .9 with features on ijcnn1; the mean "
+        "pays. CVaR .9 does not always lower the worst tenth: not where the worst losses are noise "
+        "(California housing, hardly) or the risk learns too slowly (ijcnn1). No other library "
+        "that we know of minimises these risks with kernels, so there is no peer in this table.",
+    )
+
+
+if __name__ == "__main__":
+    main()

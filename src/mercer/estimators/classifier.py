@@ -349,8 +349,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for the losses ``"logistic"`` and ``"softmax"``.
 
-        They are estimates of probabilities for the mean loss only: under a ``risk`` they still order
-        rows, but are drawn towards 1/2 where losses are large.
+        They are estimates of probabilities for the mean loss only: under a ``risk`` they still
+        order rows, but are drawn towards 1/2 where losses are large.
 
         Parameters
         ----------

@@ -77,8 +77,8 @@ class Risk(Component, ABC):
        smoothing, a step) must be multiplied by the power of it that makes
        :math:`\phi(cl, cg, cv; c\,\text{unit}) = c\,\phi(l, g, v; \text{unit})`.
     4. If weights have no bound, as below, take a ``clip``: a row far out may make a step of any
-       size. Declare ``largest_weight``, ``monotone`` and ``inner_range`` where they are better than the
-       cautious values here: automatic step sizes, warnings and trackers use them.
+       size. Declare ``largest_weight``, ``monotone`` and ``inner_range`` where they are better than
+       the cautious values here: automatic step sizes and trackers use them.
 
     Parameters go into ``__init__`` unchanged and are checked in ``_check``, which should call
     ``super()._check()``. Sums and positive multiples of risks are risks: see :class:`Mixture`.

@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import ValueFunction
-from mercer.kernels import Gaussian
 
 DISCOUNT = 0.95
 AHEAD = 100  # steps that returns look ahead: 0.95**100 is 0.006
@@ -54,8 +53,7 @@ def returns_of(env, n_episodes):
 
 def main(path="pendulum_value.png", n_rows=40_000):
     env = Scaled(gymnasium.make("Pendulum-v1"))
-    # Most of the time it stands still: the median distance of states says nothing.
-    model = ValueFunction(DISCOUNT, kernel=Gaussian(0.5), n_passes=10, random_state=0)
+    model = ValueFunction(DISCOUNT, n_passes=10, random_state=0)
     model.fit_env(env, policy, n_rows, seed=0)
     states, returns = returns_of(env, 20)
     angle, velocity = np.meshgrid(np.linspace(-np.pi, np.pi, 121), np.linspace(-8, 8, 81))

@@ -287,6 +287,44 @@ def test_without_discount_temporal_differences_are_regression():
     targets = transition_targets(0.0, [(np.ones(15), np.zeros(15, bool))])
     rate = objective.top_rate(radial_basis(rows, rows, 0.5), targets)
     assert_allclose(rate, np.linalg.eigvalsh(radial_basis(states, states, 0.5))[-1] / 15)
+    assert_allclose(
+        Bellman(0.0).batch_rate(radial_basis(rows, rows, 0.5), targets, np.ones(30)), rate
+    )
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.95])
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_over_and_over_on_one_batch_are_stable_up_to_its_rate(method, discount, spread):
+    objective = Bellman(discount, method)
+    n, rng = 12, np.random.default_rng(0)
+    path = np.cumsum(spread * rng.normal(size=n + 1))[:, np.newaxis]
+    # Outcomes that differ may leave the squared expectation of one batch without a minimum.
+    points = [path[:-1], path[1:], path[1:]][: objective.n_rows]
+    rows = np.stack(points, axis=1).reshape(-1, 1)
+    gram = radial_basis(rows, rows, 0.5)
+    outcomes = [(np.zeros(n), np.arange(n) == 4)] * (objective.n_rows - 1)
+    weights = rng.uniform(0.5, 20.0, size=n)
+    batch = batch_of(objective, *outcomes, begins=np.arange(n) == 5, weights=weights)
+    rate = objective.batch_rate(gram, batch.targets, batch.weights)
+    coefficients = random_values(objective, n)
+    for _ in range(500):
+        values = gram @ coefficients
+        slopes, _ = objective.slopes(values, batch)
+        objective.update(values, batch, 1.5 / rate)
+        coefficients = coefficients - 1.5 / rate * slopes
+    assert np.abs(gram @ coefficients).max() < 30.0 * np.abs(gram).sum(axis=1).max()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rates_of_large_batches_are_bounded_by_sums(method, monkeypatch):
+    objective = Bellman(DISCOUNT, method)
+    batch = random_batch(objective, 10)
+    rows = np.random.default_rng(2).normal(size=(10 * objective.n_rows, 1))
+    arguments = radial_basis(rows, rows, 0.5), batch.targets, batch.weights
+    exact = objective.batch_rate(*arguments)
+    monkeypatch.setattr("mercer.objectives.bellman._MOST_FOR_NORM", 0)
+    assert exact < objective.batch_rate(*arguments) < 4.0 * exact
 
 
 # -- parameters ------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ DISCOUNT = 0.9
 
 def make(method="td", **changes):
     return ValueFunction(
-        DISCOUNT, method, **{"kernel": Gaussian(0.5), "batch_size": 4, "random_state": 0} | changes
+        DISCOUNT,
+        method,
+        **{"kernel": Gaussian(0.5), "batch_size": 4, "n_passes": 1, "random_state": 0} | changes,
     )
 
 
@@ -559,3 +561,174 @@ def test_values_far_above_rewards_are_no_divergence():
     )  # fmt: skip
     model.fit(states, np.full(2000, 1.0), states)
     assert model.predict(states[:1])[0] > 1001.0
+
+
+# -- steps and tolerances that nobody chose --------------------------------------------------------
+
+
+def slow_trajectory(n):
+    """Neighbours of a slow walk between -20 and 20: all transitions of a batch are alike."""
+    rng = np.random.default_rng(0)
+    path = np.abs(np.cumsum(0.05 * rng.normal(size=n + 1)) % 40.0 - 20.0)[:, np.newaxis]
+    return path[:-1], np.sin(path[:-1, 0]) + 0.1 * rng.normal(size=n), path[1:]
+
+
+@pytest.mark.parametrize("expansion", ["auto", "random_features"])
+@pytest.mark.parametrize("method", METHODS)
+def test_automatic_steps_are_stable_on_batches_of_neighbours(method, expansion):
+    states, rewards, next_states = slow_trajectory(4000)
+    second = {"second": (rewards, next_states)} if method == "double_sampling" else {}
+    for discount in (0.0, 0.5):
+        model = ValueFunction(
+            discount, method, expansion=expansion, shuffle=False, n_passes=1, random_state=0
+        )
+        model.fit(states, rewards, next_states, **second)
+        assert np.abs(model.predict(states)).max() < 1.5 / (1.0 - discount)
+
+
+@pytest.mark.parametrize("expansion", ["auto", "random_features"])
+@pytest.mark.parametrize("method", ["td", "gtd2", "tdc", "residual"])
+def test_automatic_steps_allow_for_weights(method, expansion):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000, 2))
+    y = 0.9 * x + 0.3 * rng.normal(size=x.shape)
+    for weight in (3.0, 100.0):
+        model = ValueFunction(0.0, method, expansion=expansion, n_passes=1, random_state=0)
+        model.fit(x, x[:, 0], y, sample_weight=np.full(1000, weight))
+        assert np.abs(model.predict(x)).max() < 4.0
+
+
+def test_step_of_random_features_beyond_the_limit_is_refused_with_a_true_one():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 2))
+    y = 0.9 * x + 0.3 * rng.normal(size=x.shape)
+    model = ValueFunction(0.0, expansion="random_features", n_passes=10, random_state=0)
+    model.fit(x, x[:, 0], y)
+    limit = 2.0 / (model.learner_.automatic.top_eigenvalue * model.learner_.automatic.curvature)
+    model.set_params(step_size=0.4 * limit).fit(x, x[:, 0], y)
+    assert np.abs(model.predict(x)).max() < 4.0
+    model.set_params(step_size=1.6 * limit)
+    with pytest.raises(ValueError, match=f"stable up to {limit:.3g}"):
+        model.fit(x, x[:, 0], y)
+    with pytest.raises(ValueError, match="a mean weight of 10"):
+        model.set_params(step_size=0.4 * limit).fit(x, x[:, 0], y, sample_weight=np.full(500, 10.0))
+
+
+def test_rare_rewards_are_not_compressed_away():
+    rng = np.random.default_rng(1)
+    states, next_states = np.empty(10_000), np.empty(10_000)
+    x = 0.5
+    for t in range(10_000):
+        states[t], next_states[t] = x, x + 0.05 * rng.normal()
+        x = next_states[t] if 0.0 <= next_states[t] <= 1.0 else rng.uniform()
+    terminals = (next_states < 0.0) | (next_states > 1.0)
+    data = states[:, np.newaxis], 1.0 * (next_states > 1.0), next_states[:, np.newaxis], terminals
+    grid = np.linspace(0.0, 1.0, 401)
+    # The step probabilities between 401 places, by the density at their midpoints.
+    moves = np.exp(-0.5 * ((grid - grid[:, np.newaxis]) / 0.05) ** 2) / (
+        400 * 0.05 * np.sqrt(2 * np.pi)
+    )
+    far = np.linspace(1.0, 1.5, 201)[1:] - 0.00125
+    ends = np.exp(-0.5 * ((far - grid[:, np.newaxis]) / 0.05) ** 2).sum(axis=1)
+    ends /= 400 * 0.05 * np.sqrt(2 * np.pi)
+    exact = np.linalg.solve(np.eye(401) - 0.9 * moves, ends)
+
+    def error(expansion):
+        model = ValueFunction(0.9, expansion=expansion, n_passes=2, random_state=0).fit(*data)
+        return np.sqrt(np.mean((model.predict(grid[:, np.newaxis]) - exact) ** 2))
+
+    assert error("auto") < 1.3 * error(KOMP(1e-3))
+
+
+def test_tracker_learns_as_fast_as_temporal_differences():
+    states, rewards, next_states = lqr_trajectory(10_000, 0, 2)
+    exact = lqr_value(states[::50], 0.9)
+    errors = []
+    for method in ("td", "pkgtd"):
+        model = ValueFunction(0.9, method, n_passes=1, random_state=0)
+        model.fit(states, rewards, next_states)
+        errors.append(np.sqrt(np.mean((model.predict(states[::50]) - exact) ** 2)))
+    assert errors[1] < 1.5 * errors[0]
+
+
+def test_large_rewards_after_many_small_ones_are_no_divergence():
+    rng = np.random.default_rng(0)
+    model = ValueFunction(0.95, random_state=0)
+    x = rng.uniform(size=(2000, 1))
+    model.partial_fit(x, np.full(2000, -1e-7), x + 0.1)
+    for _ in range(300):
+        x = rng.uniform(size=(64, 1))
+        over = x[:, 0] > 0.9
+        model.partial_fit(x, np.where(over, 100.0, -1e-7), x + 0.1, over)
+    x = 0.8 * rng.uniform(size=(8, 1))
+    model.partial_fit(x, np.full(8, -1e-7), x + 0.1)
+    assert model.n_samples_seen_ == 2000 + 300 * 64 + 8
+
+
+def test_states_in_which_the_system_rests_do_not_set_the_length_scale():
+    states, rewards, next_states = lqr_trajectory(2000, 0)
+    still = np.vstack([states, 1e-4 * np.random.default_rng(0).normal(size=(6000, 1))])
+    data = still, -np.square(still).sum(axis=1), np.vstack([next_states, still[2000:]])
+    scales = [
+        ValueFunction(DISCOUNT, n_passes=1, random_state=0).fit(*arrays).kernel_.length_scale
+        for arrays in (data, (states, rewards, next_states))
+    ]
+    assert 0.5 < scales[0] / scales[1] < 2.0
+
+
+def test_automatic_passes_learn_enough_transitions(monkeypatch):
+    (x, r, y, over), _ = transitions(200)
+    for enough, method, n_passes in (
+        (100_000, "td", 10),
+        (100_000, "pkgtd", 1),
+        (590, "td", 3),
+        (50, "td", 1),
+    ):
+        monkeypatch.setattr("mercer.estimators._transitions._ENOUGH", enough)
+        model = make(method, n_passes="auto").fit(x, r, y, over)
+        assert model.n_samples_seen_ == 200 * n_passes
+    for wrong in ("all", 0, 1.5):
+        with pytest.raises(ValueError, match="`n_passes` must be"):
+            make(n_passes=wrong).fit(x, r, y, over)
+
+
+def test_next_states_beyond_the_end_may_be_unknown():
+    (x, r, y, over), _ = transitions(60)
+    unknown = np.where(over[:, np.newaxis], np.nan, y)
+    model = make().fit(x, r, unknown, over)
+    same = make().fit(x, r, np.where(over[:, np.newaxis], x, y), over)
+    assert np.array_equal(model.predict(x), same.predict(x))
+    assert np.isfinite(model.temporal_difference_errors(x, r, unknown, over)).all()
+    with pytest.raises(ValueError, match="Only where `terminals` is True"):
+        make().fit(x, r, np.where(over[::-1, np.newaxis], np.nan, y), over)
+
+
+def test_arguments_in_the_wrong_order_are_told_the_order():
+    (x, r, y, over), _ = transitions(20)
+    with pytest.raises(ValueError, match="order of the arguments is states, rewards, next_states"):
+        make().fit(x, y, r, over)
+
+
+def test_name_of_an_environment_is_refused_with_what_to_pass():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match=r"pass gymnasium.make\('CartPole-v1'\)"):
+        make().fit_env("CartPole-v1", lambda observation: 0, 10)
+
+
+def test_seed_makes_random_actions_the_same():
+    gymnasium = pytest.importorskip("gymnasium")
+    states = np.zeros((1, 4))
+    values = []
+    for _ in range(2):
+        env = gymnasium.make("CartPole-v1")
+        model = make().fit_env(env, lambda observation, env=env: env.action_space.sample(), 200, 0)
+        values.append(model.predict(states)[0])
+    assert values[0] == values[1]
+
+
+def test_divergence_counts_transitions_and_huge_rewards_do_not_warn():
+    (x, r, y, over), _ = transitions(40)
+    with pytest.raises(DivergenceError, match=r"after (4|8|12|16|20|24|28|32|36) transitions"):
+        make(step_size=1e4, batch_size=4).fit(x, r, y, over)
+    with pytest.raises(DivergenceError, match=r"after 0 transitions"):
+        make().fit(x, 1e200 * r, y, over)

@@ -20,6 +20,7 @@ __all__ = [
     "FirstRows",
     "automatic_step",
     "stable_steps",
+    "steps_of_batch",
     "warn_if_off_centre",
 ]
 
@@ -156,18 +157,26 @@ class FeatureSteps:
             return 2.0
         return 2.0 / (self.curvature * (self.top_eigenvalue if self.mode == "faithful" else 1.0))
 
-    def limit(self) -> str:
-        """Say where the limit of stability is."""
+    def limit(self, heaviness: float = 1.0) -> str:
+        """Say where the limit of stability is, for rows that make the objective so much steeper."""
         eigenvalue = ""
         if self.mode == "faithful":
             eigenvalue = f" and the kernel's top eigenvalue {self.top_eigenvalue:.3g}"
         return (
-            f"In mode {self.mode!r} steps are stable up to {self._limit():.3g}, for the loss's "
-            f"curvature {self.curvature:.3g}{eigenvalue}."
+            f"In mode {self.mode!r} steps are stable up to {self._limit() / heaviness:.3g}, for "
+            f"the loss's curvature {self.curvature:.3g}{eigenvalue}"
+            f"{f' and a mean weight of {heaviness:.3g}' if heaviness > 1.0 else ''}."
         )
 
-    def check(self, step_size: float) -> None:
+    def check(self, step_size: float, weights: Array | None = None) -> None:
         """Refuse a first step that is bound to diverge.
+
+        Parameters
+        ----------
+        step_size : float
+            Of the step.
+        weights : ndarray of shape (n,), default=None
+            Weights of its rows; None means 1.
 
         Raises
         ------
@@ -176,10 +185,14 @@ class FeatureSteps:
         """
         # The eigenvalue is that of a sample.
         slack = 1.5 if self.mode == "faithful" else 1.0
-        if self.unbounded and step_size > slack * self._limit():
+        heaviness = 1.0
+        if self.mode == "faithful" and weights is not None:
+            # A single heavy row does no lasting harm.
+            heaviness = max(1.0, float(weights.mean()))
+        if self.unbounded and step_size > slack * self._limit() / heaviness:
             raise ValueError(
-                f"`step_size` {step_size:.3g} is beyond the limit of stability. {self.limit()} Use "
-                f"{self.largest():.3g}, or 'auto'."
+                f"`step_size` {step_size:.3g} is beyond the limit of stability. "
+                f"{self.limit(heaviness)} Use {self.largest() / heaviness:.3g}, or 'auto'."
             )
 
 
@@ -242,12 +255,19 @@ def _falling(t: int) -> float:
 
 
 def stable_steps(
-    kernel: Kernel, curvature: float, rows_per_step: NDArray[np.int64], X: Any, weights: Array
+    objective: Objective,
+    kernel: Kernel,
+    curvature: float,
+    rows_per_step: NDArray[np.int64],
+    X: Any,
+    targets: Array,
+    weights: Array,
 ) -> Array:
     """Largest step of each batch that cannot overshoot on its own rows.
 
     Rows of one batch that resemble each other add up, and so do weights; the top eigenvalue of
-    a sample does not know. The row sums of the batch's Gram matrix bound its eigenvalues.
+    a sample does not know. The row sums of the batch's Gram matrix bound its eigenvalues, unless
+    the objective knows better (:meth:`Objective.batch_rate`).
     """
     root = np.sqrt(weights)
     if rows_per_step.max() == 1:
@@ -256,10 +276,25 @@ def stable_steps(
     stable, start = np.empty(rows_per_step.size), 0
     for step, n in enumerate(rows_per_step):
         rows = slice(start, start + n)
-        gram = np.abs(kernel(X[rows])) * np.outer(root[rows], root[rows])
-        stable[step] = _MARGIN * n / (curvature * max(float(gram.sum(axis=1).max()), 1e-300))
+        gram = np.asarray(kernel(X[rows]), dtype=np.float64)
+        rate = objective.batch_rate(gram, targets[rows], weights[rows])
+        if rate is None:
+            gram = np.abs(gram) * np.outer(root[rows], root[rows])
+            rate = float(gram.sum(axis=1).max()) * curvature / n
+        stable[step] = _MARGIN / max(rate, 1e-300)
         start += n
     return stable
+
+
+def steps_of_batch(
+    objective: Objective, kernel: Kernel, X: NDArray[np.floating], targets: Array, weights: Array
+) -> float:
+    """Largest step that cannot overshoot on its rows where the objective knows; else infinity."""
+    if type(objective).batch_rate is Objective.batch_rate:
+        return float("inf")
+    gram = np.asarray(kernel(X), dtype=np.float64)
+    rate = objective.batch_rate(gram, targets, weights)
+    return float("inf") if rate is None else _MARGIN / max(rate, 1e-300)
 
 
 @dataclass
@@ -269,21 +304,24 @@ class FirstRows:
     Attributes
     ----------
     n_rows : int
-        Rows noted so far.
+        Rows noted so far that have a slope.
     squares : float
         Sum of their squared slopes.
     loss : float
-        Largest mean loss of a call among them.
+        Largest mean loss of a call among them, or so far (:attr:`Objective.rows_per_slope`).
+    n_counted : int
+        Rows over which the mean of the squares is taken.
     """
 
     n_rows: int = 0
     squares: float = 0.0
     loss: float = 0.0
+    n_counted: int = 0
 
     @property
     def slope(self) -> float:
         """Root mean square of the slopes, the unit of automatic tolerances."""
-        return float(np.sqrt(self.squares / self.n_rows)) if self.n_rows else 0.0
+        return float(np.sqrt(self.squares / self.n_counted)) if self.n_counted else 0.0
 
     @property
     def seen(self) -> bool:
@@ -292,15 +330,24 @@ class FirstRows:
 
     def look(self, objective: Objective, n_outputs: int, targets: Array, weights: Array) -> None:
         """Note rows that come next in the stream."""
-        if self.seen:
+        every = objective.rows_per_slope
+        if self.seen and every is None:
             return
         n = weights.size
         batch = Batch(np.empty((0, 0)), targets, weights)
-        slopes, losses = objective.slopes(np.zeros((n, n_outputs)), batch)
         # What overflows is found, and said, by the loop.
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            slopes, losses = objective.slopes(np.zeros((n, n_outputs)), batch)
             squares = np.sum((slopes * n) ** 2, axis=1)
-        squares = squares[(squares > 0.0) & np.isfinite(squares)][: _FIRST_ROWS - self.n_rows]
-        self.n_rows += squares.size
-        self.squares += float(squares.sum())
         self.loss = max(self.loss, float(np.abs(losses).mean()))
+        if self.seen:
+            return
+        finite = np.isfinite(squares)
+        sloping = np.flatnonzero(finite & (squares > 0.0))[: _FIRST_ROWS - self.n_rows]
+        self.n_rows += sloping.size
+        self.squares += float(squares[sloping].sum())
+        if every is None:
+            self.n_counted = self.n_rows
+        else:
+            looked = n if not self.seen else int(sloping[-1]) + 1
+            self.n_counted += -(-int(np.sum(finite[:looked])) // every)

@@ -67,6 +67,8 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
     loss, function = getattr(estimator, "loss_", None), learner.current_function()
     offset = getattr(estimator, "offset_", None)
     return {
+        "discount": getattr(estimator, "discount", None),
+        "method": getattr(estimator, "method", None),
         "nu": getattr(estimator, "nu", None),
         "offset": offset,
         "loss": None if loss is None else repr(loss),

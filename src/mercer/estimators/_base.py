@@ -125,7 +125,7 @@ class KernelEstimator(BaseEstimator):
         self._start(X[sample_of(n, generator)], generator, n)
         targets = self._encode(y, self.loss_)
         weights = self._row_weights(y, sample_weight, all_rows=True)
-        n_passes = self.learner_.n_passes(self.n_passes, n)
+        n_passes = self.learner_.n_passes(self._n_passes(n), n)
         report = Reporter(
             self.learner_,
             self.learner_.n_learned(n, n_passes) * self._visits(),
@@ -229,7 +229,7 @@ class KernelEstimator(BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_integer("batch_size", self.batch_size, low=1)
-        check_integer("n_passes", self.n_passes, low=1)
+        self._n_passes(1)
         check_real("regularization", self.regularization, low=0.0)
         check_choice("average", self.average, tuple(AVERAGING))
         if not isinstance(self.shuffle, bool | np.bool_):
@@ -274,6 +274,10 @@ class KernelEstimator(BaseEstimator):
     def _rows_per_sample(self) -> int:
         """Rows that the learner gets for each sample of the user's."""
         return 1
+
+    def _n_passes(self, n_rows: int) -> int:
+        """Return how often ``fit`` visits so many rows."""
+        return check_integer("n_passes", self.n_passes, low=1)
 
     def _visits(self) -> int:
         """How often a pass of ``fit`` visits each row."""

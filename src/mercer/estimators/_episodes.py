@@ -68,7 +68,7 @@ class EpisodeSources:
         n_steps : int
             Steps to make in the environment; they are kept until all are made.
         seed : int or None, default=None
-            Of the environment's first reset.
+            Of the environment's first reset, and of its action space.
 
         Returns
         -------
@@ -168,7 +168,7 @@ def collect(
     n_steps : int
         Number of transitions.
     seed : int or None, default=None
-        Of the first reset.
+        Of the first reset, and of the action space, which policies may draw from.
 
     Raises
     ------
@@ -188,6 +188,8 @@ def collect(
     next_states: list[Any] = []
     rewards, terminals = np.empty(n_steps), np.empty(n_steps, dtype=np.bool_)
     begins = np.zeros(n_steps, dtype=np.bool_)
+    if seed is not None and hasattr(env, "action_space"):
+        env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
     begins[0] = True
     for t in range(n_steps):
@@ -211,6 +213,10 @@ def _check_env(env: Any) -> None:
             "Learning from an environment needs Gymnasium. Install it with "
             '`pip install "mercer[rl]"`, or pass transitions as arrays to `fit`.'
         ) from error
+    if isinstance(env, str):
+        raise ValueError(
+            f"`env` must be an environment, got its name: pass gymnasium.make({env!r})."
+        )
     if hasattr(env, "num_envs"):
         raise ValueError(
             "`env` is a vector of environments. Pass one environment, or collect trajectories "

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from mercer._validation import check_choice, check_integer
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
 
@@ -18,6 +19,8 @@ __all__ = [
     "check_second",
     "check_transitions",
     "interleaved",
+    "passes",
+    "spread_out",
 ]
 
 Array = NDArray[np.float64]
@@ -25,6 +28,12 @@ Array = NDArray[np.float64]
 # More breaks than this share of the transitions, and they are no trajectories.
 _MOST_BREAKS = 0.1
 _FEW = 10
+# Transitions that automatic passes learn, and the most passes.
+_ENOUGH = 100_000
+_MOST_PASSES = 10
+
+
+_ORDER = "The order of the arguments is states, rewards, next_states, terminals."
 
 
 class Transitions(NamedTuple):
@@ -61,9 +70,8 @@ def check_transitions(model: Any, raw: Transitions, *, reset: bool) -> Transitio
         For arrays of wrong shapes, NaN and terminals that are not boolean.
     """
     states = _states(model, "states", raw.states, reset=reset)
-    n = len(states)
     rewards, next_states, terminals = _outcome(
-        model, (raw.rewards, raw.next_states, raw.terminals), n, ""
+        model, (raw.rewards, raw.next_states, raw.terminals), states, ""
     )
     second = None
     if raw.second is not None:
@@ -72,7 +80,7 @@ def check_transitions(model: Any, raw: Transitions, *, reset: bool) -> Transitio
                 "`second` must be a tuple (rewards, next_states, terminals) of outcomes drawn from "
                 f"the same states a second time, got {type(raw.second).__name__}."
             )
-        second = _outcome(model, (*raw.second, None)[:3], n, "second ")
+        second = _outcome(model, (*raw.second, None)[:3], states, "second ")
     dtype = np.result_type(states, next_states, *([] if second is None else [second[1]]))
     if second is not None:
         second = second[0], second[1].astype(dtype, copy=False), second[2]
@@ -87,9 +95,12 @@ def check_transitions(model: Any, raw: Transitions, *, reset: bool) -> Transitio
 
 
 def _outcome(
-    model: Any, outcome: tuple[Any, Any, Any], n: int, which: str
+    model: Any, outcome: tuple[Any, Any, Any], states: NDArray[np.floating], which: str
 ) -> tuple[Array, NDArray[np.floating], NDArray[np.bool_]]:
-    rewards, next_states, terminals = outcome
+    n = len(states)
+    rewards, next_states, over = outcome
+    terminals = _terminals(f"{which}terminals", over, n)
+    next_states = _filled(next_states, states, terminals)
     next_states = _states(model, f"{which}next_states", next_states, reset=False)
     if len(next_states) != n:
         raise ValueError(
@@ -97,7 +108,19 @@ def _outcome(
             "is a row of both: of a trajectory pass states[:-1] and states[1:]."
         )
     rewards = _rewards(f"{which}rewards", rewards, n)
-    return rewards, next_states, _terminals(f"{which}terminals", terminals, n)
+    return rewards, next_states, terminals
+
+
+def _filled(next_states: Any, states: NDArray[np.floating], terminals: NDArray[np.bool_]) -> Any:
+    """Put the states in the place of next states that do not count and are not finite."""
+    if not (
+        terminals.any()
+        and getattr(next_states, "shape", None) == states.shape
+        and getattr(next_states, "dtype", None) in (np.float64, np.float32)
+    ):
+        return next_states
+    unknown = terminals & ~np.isfinite(next_states).all(axis=1)
+    return np.where(unknown[:, np.newaxis], states.astype(next_states.dtype), next_states)
 
 
 def _states(model: Any, name: str, states: Any, *, reset: bool) -> NDArray[np.floating]:
@@ -110,7 +133,9 @@ def _states(model: Any, name: str, states: Any, *, reset: bool) -> NDArray[np.fl
     except ValueError as error:
         hint = ""
         if "NaN" in str(error) and "next" in name:
-            hint = " Where an episode is over the next state does not count; give any, say zeros."
+            hint = " Only where `terminals` is True the next state does not count."
+        elif np.ndim(states) == 1 and "next" in name:
+            hint = f" {_ORDER}"
         raise ValueError(f"`{name}`: {error}{hint}") from error
     return checked
 
@@ -122,7 +147,8 @@ def _rewards(name: str, rewards: Any, n: int) -> Array:
         raise ValueError(f"`{name}` must be numbers: {error}.") from error
     if array.shape != (n,):
         raise ValueError(
-            f"`{name}` must have shape ({n},), one number for each transition, got {array.shape}."
+            f"`{name}` must have shape ({n},), one number for each transition, got {array.shape}. "
+            + _ORDER
         )
     if not np.isfinite(array).all():
         at = int(np.argmin(np.isfinite(array)))
@@ -165,6 +191,58 @@ def check_second(method: str, wanted: bool, given: bool) -> None:
             "cannot be visited again, as on trajectories and in environments, use method='td' or "
             "'gtd2'."
         )
+
+
+def passes(n_passes: int | str, n: int, method: str, needs_order: bool) -> int:
+    """Return how often to learn ``n`` transitions.
+
+    Raises
+    ------
+    ValueError
+        Unless it is an integer from 1, or "auto".
+
+    Examples
+    --------
+    >>> passes("auto", 20_000, "td", False), passes("auto", 20_000, "pkgtd", True)
+    (5, 1)
+    """
+    if isinstance(n_passes, str):
+        check_choice("n_passes", n_passes, ("auto",))
+        return 1 if needs_order else min(max(round(_ENOUGH / n), 1), _MOST_PASSES)
+    check_integer("n_passes", n_passes, low=1)
+    if needs_order and n_passes > 1:
+        warnings.warn(
+            f"n_passes={n_passes} shows the transitions to the method {method!r} again, which is "
+            "made for one pass along a trajectory: V has learned from the chance in them by then. "
+            "Use one pass, or method='td'.",
+            TrajectoryWarning,
+            stacklevel=5,
+        )
+    return int(n_passes)
+
+
+def spread_out(states: NDArray[np.floating], n: int) -> NDArray[np.floating]:
+    """Choose up to ``n`` different states, each the farthest from those before it.
+
+    A policy may hold its system in one place for most of the time; that place counts once.
+
+    Examples
+    --------
+    >>> spread_out(np.array([[0.0], [0.0], [0.1], [1.0], [5.0]]), 3).ravel()
+    array([5., 0., 1.])
+    """
+    rows = states.astype(np.float64, copy=False)
+    # What overflows is found, and said, by the kernel.
+    with np.errstate(over="ignore", invalid="ignore"):
+        chosen = [int(np.argmax(np.sum(np.square(rows - rows.mean(axis=0)), axis=1)))]
+        nearest = np.full(len(rows), np.inf)
+        while len(chosen) < n:
+            nearest = np.minimum(nearest, np.sum(np.square(rows - rows[chosen[-1]]), axis=1))
+            farthest = int(np.argmax(nearest))
+            if not 0.0 < nearest[farthest] < np.inf:
+                break
+            chosen.append(farthest)
+    return states[chosen]
 
 
 # -- rows for the loop -----------------------------------------------------------------------------

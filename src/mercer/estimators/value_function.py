@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
@@ -22,8 +21,9 @@ from mercer.estimators._transitions import (
     check_second,
     check_transitions,
     interleaved,
+    passes,
+    spread_out,
 )
-from mercer.exceptions import TrajectoryWarning
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
@@ -36,9 +36,8 @@ __all__ = ["ValueFunction"]
 
 # Transitions that the automatic step looks at.
 _FEW = 100
-# Steps stay below 1.5 / _CAUTION times what is certainly stable on the rows of their batch: that
-# bound does not know how much V(x) and V(x+) have in common.
-_CAUTION = 0.15
+# States, spread out over the sample, that length scales are taken from.
+_N_SPREAD = 300
 
 
 @storable
@@ -87,8 +86,10 @@ class ValueFunction(EpisodeSources, TaskEstimator):
         Ridge parameter; it shrinks h like V.
     batch_size : int, default=32
         Transitions per step.
-    n_passes : int, default=1
-        Passes of ``fit`` over the transitions.
+    n_passes : int or "auto", default="auto"
+        Passes of ``fit`` over the transitions. ``"auto"`` learns about 100,000, in at most 10; one
+        pass with "pkgtd". Where V has not converged the mean of
+        :meth:`temporal_difference_errors` is not near 0.
     shuffle : bool, default=True
         Whether ``fit`` visits the transitions of each pass in random order.
     average : {"suffix", "polyak", None}, default="suffix"
@@ -149,7 +150,7 @@ class ValueFunction(EpisodeSources, TaskEstimator):
         auxiliary_step: float | str = "auto",
         regularization: float = 1e-6,
         batch_size: int = 32,
-        n_passes: int = 1,
+        n_passes: int | str = "auto",
         shuffle: bool = True,
         average: str | None = "suffix",
         random_state: Any = None,
@@ -231,7 +232,9 @@ class ValueFunction(EpisodeSources, TaskEstimator):
 
         The first call fixes, on its states, what was left to choose: the length scale of the
         kernel, the automatic step size and tolerance. Start with some hundred typical transitions,
-        or give numbers. A trajectory may go on from call to call.
+        or give numbers. A trajectory may go on from call to call. Its neighbours are alike: with
+        steps that stay as large as the automatic ones that leaves a bias, so give a schedule that
+        falls (:class:`mercer.schedules.InverseTime`), or collect transitions and shuffle them.
 
         Parameters
         ----------
@@ -263,14 +266,6 @@ class ValueFunction(EpisodeSources, TaskEstimator):
         self._check_parameters()
         self._problem = self._new_problem()
         rows, targets, weights, trail = self._prepare(X, sample_weight, Trail(), reset=True)
-        if self._problem.needs_order and self.n_passes > 1:
-            warnings.warn(
-                f"n_passes={self.n_passes} shows the transitions to the method {self.method!r} "
-                "again, which is made for one pass along a trajectory: V has learned from the "
-                "chance in them by then. Use one pass, or method='td'.",
-                TrajectoryWarning,
-                stacklevel=3,
-            )
         super()._fit(rows, targets, weights, callback)
         self._trail = trail
 
@@ -344,18 +339,27 @@ class ValueFunction(EpisodeSources, TaskEstimator):
             order = generator.permutation(n) if shuffled else np.arange(n)
             yield (m * order[:, np.newaxis] + np.arange(m)).ravel()
 
+    def _n_passes(self, n_rows: int) -> int:
+        problem = self._new_problem()
+        n = max(n_rows // problem.n_rows, 1)
+        return passes(self.n_passes, n, problem.method, problem.needs_order and n_rows > 1)
+
     def _rows_per_sample(self) -> int:
         return self._problem.n_rows
+
+    def _start(
+        self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
+    ) -> None:
+        super()._start(spread_out(sample, _N_SPREAD), generator, n_rows)
 
     def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
         # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
         # r the rate of the mean step.
         problem, few = self._problem, self.__dict__.pop("_few")
-        curvature = _CAUTION * problem.curvature
-        usual = automatic_step(kernel, sample, curvature, _CAUTION)
+        usual = automatic_step(kernel, sample, problem.curvature, 1.0)
         gram = np.asarray(kernel(few[0]), dtype=np.float64)
         top = max(problem.top_rate(gram, few[1]) / problem.curvature, 1e-9 * usual.bound)
-        return AutomaticStep(curvature, usual.bound, top, _CAUTION)
+        return AutomaticStep(problem.curvature, usual.bound, top)
 
     def _objective(self) -> Objective:
         problem = self._problem
@@ -368,7 +372,7 @@ class ValueFunction(EpisodeSources, TaskEstimator):
 
         Parameters
         ----------
-        states : array-like or CSR matrix of shape (n, n_features)
+        states : array-like of shape (n, n_features)
             States.
 
         Returns
@@ -382,7 +386,7 @@ class ValueFunction(EpisodeSources, TaskEstimator):
 
         Parameters
         ----------
-        states : array-like or CSR matrix of shape (n, n_features)
+        states : array-like of shape (n, n_features)
             States.
 
         Returns
@@ -432,7 +436,8 @@ class ValueFunction(EpisodeSources, TaskEstimator):
             States.
         returns : array-like of shape (n,)
             Discounted sums of rewards from there on, or exact values. Returns of random
-            trajectories have a spread of their own, so R² stays below 1.
+            trajectories have a spread of their own, so R² stays below 1. Not rewards: searches of
+            scikit-learn pass these and choose wrongly, so compare settings by hand.
         sample_weight : array-like of shape (n,), default=None
             Weights.
 

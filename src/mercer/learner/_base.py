@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -234,10 +235,12 @@ class Learner(ABC):
     def diverged(self, step_size: float, row: int = 0, why: str = "") -> DivergenceError:
         """Error of a run that diverged in the batch that begins at ``row`` of this call."""
         safe = min(self.safe_step(), step_size / 4.0)
+        samples = (self.n_samples + row) // self.objective.rows_per_sample
         return DivergenceError(
-            f"Learning diverged after {self.n_samples + row} rows with step size {step_size:.3g}: "
-            f"predictions are no longer finite or the loss exploded.{why} Try a step size of about "
-            f"{safe:.3g}, lower still if the rows of a batch resemble each other or weigh much"
+            f"Learning diverged after {samples} {self.objective.sample_name} with step size "
+            f"{step_size:.3g}: predictions are no longer finite or the loss exploded.{why} Try a "
+            f"step size of about {safe:.3g}, lower still if the {self.objective.sample_name} of a "
+            "batch resemble each other or weigh much"
             f"{self.objective.remedy() or _REMEDY}"
         )
 
@@ -256,7 +259,7 @@ class Learner(ABC):
         """Everything that learning changes, copied; for :meth:`restore`."""
         numbers = {
             "n_samples": self.n_samples,
-            "first": [self.first.n_rows, self.first.squares, self.first.loss],
+            "first": list(astuple(self.first)),
             "warned": self._warned,
         }
         return {
@@ -276,9 +279,10 @@ class Learner(ABC):
         """
         numbers = state["numbers"]
         self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
-        n_rows, squares, loss = numbers["first"]
-        self.first = FirstRows(int(n_rows), float(squares), float(loss))
-        if min(self.n_samples, self.first.n_rows, self.first.squares) < 0:
+        n_rows, squares, loss, *counted = numbers["first"]
+        n_counted = int(counted[0]) if counted else int(n_rows)
+        self.first = FirstRows(int(n_rows), float(squares), float(loss), n_counted)
+        if min(self.n_samples, n_rows, squares, n_counted) < 0:
             raise ValueError("The numbers of the learner are out of their range.")
         self.objective.set_state(state["objective"])
         self.function.restore(state["function"])

@@ -25,7 +25,7 @@ from mercer.learner._base import Array, Learner, StepSize
 from mercer.learner._passes import cut_pass, held_out, n_held_out
 from mercer.learner._waiting import Waiting
 from mercer.objectives import Batch, Objective
-from mercer.planning import AutomaticStep, FeatureSteps
+from mercer.planning import AutomaticStep, FeatureSteps, steps_of_batch
 
 __all__ = ["FeatureLearner"]
 
@@ -102,16 +102,21 @@ class FeatureLearner(Learner):
         """See :class:`Learner`: in cyclic mode the ridge is in the equations of the step."""
         return 0.0 if self.function.expansion.mode == "cyclic" else self.regularization
 
-    def _step_size(self, weights: Array, whole: bool) -> float:
+    def _step_size(self, batch: Waiting, whole: bool) -> float:
         """Size of the next step; ``whole``: on all rows."""
-        t, n_rows = self.function.n_steps + 1, len(weights)
+        t, weights = self.function.n_steps + 1, batch.weights
         if isinstance(self.step_size, AutomaticStep):
-            size = self._steps(n_rows)(t, whole, weights)
+            size = self._steps(len(weights))(t, whole, weights)
+            if self.function.expansion.mode == "faithful":
+                size = min(
+                    size,
+                    steps_of_batch(self.objective, self.function.kernel, batch.X, *batch[1:3]),
+                )
         else:
             size = float(self.step_size(t))
         self.check_steps(np.array([size]), t)
         if t == 1:
-            self._steps().check(size)
+            self._steps().check(size, weights)
         return size
 
     def n_passes(self, n_passes: int, n_rows: int) -> int:
@@ -199,7 +204,7 @@ class FeatureLearner(Learner):
         """Make a step: ``share`` of one and not noted anywhere if it is provisional."""
         f = self.function
         n_rows = len(batch.X)
-        step_size = share * self._step_size(batch.weights, whole)
+        step_size = share * self._step_size(batch, whole)
         parts = np.split(batch.values, f.n_candidates, axis=1)
         rows = self._batches(batch, prepared)
         # Sums that overflow are found, and said, below.

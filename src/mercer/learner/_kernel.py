@@ -63,15 +63,16 @@ class KernelLearner(Learner):
     # -- plan of the steps ----------------------------------------------------------------------
 
     def _plan(
-        self, rows_per_step: NDArray[np.int64], X: Any = None, weights: Array | None = None
+        self, rows_per_step: NDArray[np.int64], X: Any, targets: Array, weights: Array
     ) -> tuple[Array, Array]:
         first = self.function.n_steps + 1
         n_steps = rows_per_step.size
         if isinstance(self.step_size, AutomaticStep):
             step_sizes = np.asarray(self.step_size.of_batch(rows_per_step), dtype=np.float64)
-            if X is not None and weights is not None and not self._slopes_are_bounded():
+            if not self._slopes_are_bounded():
+                kernel, curvature = self.function.kernel, self.curvature()
                 stable = stable_steps(
-                    self.function.kernel, self.curvature(), rows_per_step, X, weights
+                    self.objective, kernel, curvature, rows_per_step, X, targets, weights
                 )
                 step_sizes = np.minimum(step_sizes, stable)
             if self.regularization > 0.0:
@@ -83,7 +84,7 @@ class KernelLearner(Learner):
             # The last batch may be short; the mean then counts its missing rows as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
         bound: Any = self.automatic.bound
-        if self.function.kernel.bound is None and X is not None:
+        if self.function.kernel.bound is None:
             # Then every batch has its own largest k(x, x).
             diagonal = np.asarray(self.function.kernel.diag(X), dtype=np.float64)
             bound = np.maximum.reduceat(diagonal, np.cumsum(rows_per_step) - rows_per_step)
@@ -148,7 +149,7 @@ class KernelLearner(Learner):
         first = copy.copy(self.first)
         self.first.look(self.objective, self.function.n_outputs, targets, weights)
         try:
-            step_sizes, tolerances = self._plan(rows_per_step, X, weights)
+            step_sizes, tolerances = self._plan(rows_per_step, X, targets, weights)
         except BaseException:
             self.first = first
             raise
@@ -308,7 +309,8 @@ class KernelLearner(Learner):
         self.history.add_one(steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0])
 
     def _plan_row(self, steps: Steps, rows: Rows) -> None:
-        step_sizes, tolerances = self._plan(np.ones(1, np.int64), rows.inputs, np.ones(1))
+        ones = np.ones(1)
+        step_sizes, tolerances = self._plan(np.ones(1, np.int64), rows.inputs, rows.targets, ones)
         steps.step_sizes[0], steps.tolerances[0] = step_sizes[0], tolerances[0]
 
     def _is_constant(self) -> bool:

@@ -40,6 +40,14 @@ class Objective:
         Length to which slopes are cut, if the user wants that.
     tolerance_scale : float
         Factor of automatic compression tolerances.
+    rows_per_sample : int
+        Rows that a sample of the user's makes.
+    sample_name : str
+        What the user calls several samples.
+    rows_per_slope : int or None
+        Rows that count as one in the unit of automatic tolerances, whether they have a slope or
+        not; None leaves rows without a slope out. Where it is given, the loss at f = 0 is no
+        scale of the losses that come, and the largest seen is.
     needs_previous : bool
         Whether :meth:`slopes` wants ``Batch.previous``.
     monitors : tuple of str
@@ -50,6 +58,9 @@ class Objective:
     lipschitz: float | None = None
     clip: float | None = None
     tolerance_scale: float = 1.0
+    rows_per_sample: int = 1
+    sample_name: str = "rows"
+    rows_per_slope: int | None = None
     needs_previous: bool = False
     monitors: tuple[str, ...] = ()
 
@@ -103,6 +114,25 @@ class Objective:
         -------
         mixing : ndarray of shape (n_outputs, n_outputs) or None
             f becomes f @ mixing; None for the usual shrinking by 1 - step_size * regularization.
+        """
+        return None
+
+    def batch_rate(self, gram: Array, targets: Array, weights: Array) -> float | None:
+        """How fast a step of size 1 moves its own batch: steps are stable up to 2 / rate.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            Kernel matrix of the rows.
+        targets : ndarray of shape (n, target_width)
+            Their targets.
+        weights : ndarray of shape (n,)
+            Their weights.
+
+        Returns
+        -------
+        rate : float or None
+            A bound; None for that from :attr:`curvature` and the sums of the matrix's rows.
         """
         return None
 

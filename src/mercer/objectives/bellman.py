@@ -21,6 +21,8 @@ AUXILIARY = ("gtd2", "tdc")
 _RATIOS = {"gtd2": 0.2, "tdc": 1.0}
 # Components turn while they shrink; less shrinking than this share of the turn is left to chance.
 _LEAST_DAMPING = 0.1
+# Larger matrices have their spectral norms bounded by sums, which is quick.
+_MOST_FOR_NORM = 256
 # Columns of the targets; those of a row are about the way from the state x to that row.
 _REWARD, _CONTINUATION, _BEGINS, _RETURN = range(4)
 
@@ -94,12 +96,15 @@ class Bellman(Objective):
         self.method: str = check_choice("method", method, METHODS)
         self.auxiliary = self._checked_auxiliary(auxiliary)
         self.n_rows = 3 if method == "double_sampling" else 2
+        self.rows_per_sample, self.sample_name = self.n_rows, "transitions"
         self.n_outputs = 2 if method in AUXILIARY else 1
         self.tracked = 0.0
         self.curvature: float = self._curvature()
         # What compression takes away where V is smooth is multiplied by up to 1 / (1 - discount)
         # on its way along the trajectories.
         self.tolerance_scale = float(np.sqrt(1.0 - self.discount))
+        # Rewards may be rare: transitions without one count as much as those with one.
+        self.rows_per_slope = 1 if method in ("double_sampling", "residual", "pkgtd") else 2
 
     def _checked_auxiliary(self, value: float | None) -> float:
         name = "auxiliary_step"
@@ -114,8 +119,8 @@ class Bellman(Objective):
     def _curvature(self) -> float:
         """Norm of the derivative of the slopes, which are linear, by differences."""
         if self.method == "pkgtd":
-            # z hands a temporal difference on with weights that add up to 1.
-            return float(Bellman(self.discount, "residual").curvature)
+            # That much of a temporal difference is in z at first.
+            return float(self.auxiliary * Bellman(self.discount, "residual").curvature)
         n = self.n_rows
         outcome = np.zeros(1), np.zeros(1, np.bool_)
         targets = transition_targets(self.discount, [outcome] * (n - 1))
@@ -161,6 +166,41 @@ class Bellman(Objective):
         damping = np.maximum(rates.real, _LEAST_DAMPING * np.abs(rates))
         return float(np.max(np.square(np.abs(rates)) / np.maximum(damping, 1e-300)))
 
+    def batch_rate(self, gram: Array, targets: Array, weights: Array) -> float:
+        """See :class:`Objective`: on the transitions, so that what V(x) and V(x+) share counts.
+
+        With phi = k_x - gamma k_x+, temporal differences of a batch move in a step of
+        temporal-difference learning like the matrix of <phi_i, k_x_j>, and in those of gradients
+        like that of <phi_i, phi_j>; h moves like the Gram matrix of the states.
+        """
+        m = self.n_rows
+        n = len(targets) // m
+        kernel = gram.reshape(n, m, n, m)
+        later = targets.reshape(n, m, -1)[:, 1:, _CONTINUATION]
+        phi_rows = kernel[:, :1] - later[:, :, np.newaxis, np.newaxis] * kernel[:, 1:]
+        phi_phi = phi_rows[..., :1] - later * phi_rows[..., 1:]
+        shares = weights[::m] / n
+        if self.method == "double_sampling":
+            # Each error is multiplied by the phi of the other.
+            joint = 0.5 * phi_phi[..., ::-1].reshape(2 * n, 2 * n)
+            return _norm(joint, np.repeat(shares, 2))
+        if self.method == "td":
+            return _norm(phi_rows[:, 0, :, 0], shares)
+        if self.method == "pkgtd":
+            # Row j: what z holds of each temporal difference after transition j.
+            begins = targets[::m, _BEGINS] > 0.5
+            keep = np.where(begins, 0.0, 1.0 - self.auxiliary).tolist()
+            held = _running(keep, np.diag(self.auxiliary * shares), np.zeros(n))
+            return _norm(phi_phi[:, 0, :, 0] @ held, np.ones(n))
+        by_phi = _norm(phi_phi[:, 0, :, 0], shares)
+        if self.method == "residual":
+            return by_phi
+        own = self.auxiliary * _norm(kernel[:, 0, :, 0], shares)
+        if self.method == "gtd2":
+            # Errors of V and h turn about each other: steps are stable up to 1 / by_phi only.
+            return max(own, 2.0 * by_phi)
+        return max(own, by_phi, _norm(phi_rows[:, 0, :, 0], shares))
+
     @property
     def needs_order(self) -> bool:
         """Whether transitions must come in the order in which they happened."""
@@ -170,6 +210,7 @@ class Bellman(Objective):
         """See :class:`Objective`: the rows themselves, x and x+ in turns."""
         return batch.X
 
+    @np.errstate(over="ignore", invalid="ignore")  # found, and said, by the loop
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
         """See :class:`Objective`; the loss of both rows of a transition is its delta²."""
         f, targets, weights = self._by_transition(values, batch)
@@ -206,14 +247,9 @@ class Bellman(Objective):
 
     def _track(self, targets: Array, weights: Array, delta: Array) -> Array:
         """Values of z after each transition; z forgets where a trajectory begins."""
-        beta, z, tracked = self.auxiliary, self.tracked, np.empty(delta.size)
+        beta = self.auxiliary
         keep = np.where(targets[:, 0, _BEGINS] > 0.5, 0.0, 1.0 - beta).tolist()
-        for i, (factor, new) in enumerate(
-            zip(keep, (beta * weights * delta).tolist(), strict=True)
-        ):
-            z = factor * z + new
-            tracked[i] = z
-        return tracked
+        return _running(keep, (beta * weights * delta).tolist(), self.tracked)
 
     def _by_transition(self, values: Array, batch: Batch) -> tuple[Array, Array, Array]:
         """Values and targets of shape (n, n_rows, .), and weights of shape (n,)."""
@@ -245,6 +281,24 @@ class Bellman(Objective):
             raise ValueError(f"{sorted(state)} is not the state of the method {self.method!r}.")
         if state:
             self.tracked = check_real("tracked", state["tracked"])
+
+
+def _running(keep: list[float], news: Any, start: Any) -> Array:
+    """Values of z = keep z + new, for numbers or arrays."""
+    z, values = start, []
+    for factor, new in zip(keep, news, strict=True):
+        z = factor * z + new
+        values.append(z)
+    return np.array(values)
+
+
+def _norm(matrix: Array, shares: Array) -> float:
+    """Spectral norm of a matrix whose rows and columns have weights, or a bound."""
+    root = np.sqrt(shares)
+    weighted = root[:, np.newaxis] * matrix * root
+    if len(weighted) <= _MOST_FOR_NORM and np.isfinite(weighted).all():
+        return float(np.linalg.norm(weighted, 2))
+    return float(np.sqrt(np.linalg.norm(weighted, 1) * np.linalg.norm(weighted, np.inf)))
 
 
 def _errors(f: Array, targets: Array) -> Array:
@@ -293,7 +347,8 @@ def transition_targets(discount: float, outcomes: Any, begins: Any = None) -> Ar
     targets = np.zeros((len(rewards), 1 + rewards.shape[1], 4))
     targets[:, 1:, _REWARD] = rewards
     targets[:, 1:, _CONTINUATION] = np.where(over, 0.0, discount)
-    targets[:, 1:, _RETURN] = rewards / (1.0 - discount)
+    with np.errstate(over="ignore"):
+        targets[:, 1:, _RETURN] = rewards / (1.0 - discount)
     if begins is not None:
         targets[:, 1:, _BEGINS] = np.asarray(begins)[:, np.newaxis]
     targets[:, 0] = targets[:, 1]

@@ -36,8 +36,10 @@ class Tracker(Component):
 
         - ``"tracked"``: every row is both, and the expectation of the outer slope is tracked as
           the inner one is; a step of one row is enough.
-        - ``"stream"``: rows of the stream are outer and inner sample in turn.
-        - ``"reservoir"``: the inner sample is drawn from earlier rows.
+        - ``"stream"``: rows of the stream are outer and inner sample in turn. ``fit`` visits each
+          row twice a pass, once as either, in two independent orders.
+        - ``"reservoir"``: the inner sample is drawn from earlier rows. ``history_`` counts both
+          rows of a pair, ``n_samples_seen_`` the new one.
     direction_rate : float, default=0.1
         :math:`\rho` in (0, 1]: weight of the newest direction in the average of ``"nasa"``; the
         other rules do not use it.

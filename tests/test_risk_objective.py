@@ -13,6 +13,7 @@ from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Huber, Logistic, Poisson, Softmax, Squared
 from mercer.objectives import Batch, Compositional, Pointwise
+from mercer.objectives.pointwise import loss_and_slopes
 from mercer.risks import (
     CentralMoments,
     CVaR,
@@ -200,7 +201,7 @@ def test_slopes_are_the_derivative_of_the_risk_of_a_sample(risk, loss):
 
     def value(at):
         """Risk when g is the mean over the sample itself."""
-        losses, slopes = start._loss(at, batch.targets)
+        losses, slopes = loss_and_slopes(loss, at, batch.targets)
         shares = batch.weights / batch.weights.sum()
         inner = shares @ risk.inner(batch.targets, at, losses, slopes).value
         outer = risk.outer(losses, inner, np.array(scalars), 1.0)

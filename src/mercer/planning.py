@@ -330,9 +330,9 @@ class FirstRows:
 
     def look(self, objective: Objective, n_outputs: int, targets: Array, weights: Array) -> None:
         """Note rows that come next in the stream."""
-        every = objective.rows_per_slope
-        if self.seen and every is None:
+        if self.seen:
             return
+        every = objective.rows_per_slope
         n = weights.size
         batch = Batch(np.empty((0, 0)), targets, weights)
         # What overflows is found, and said, by the loop.
@@ -340,8 +340,6 @@ class FirstRows:
             slopes, losses = objective.slopes(np.zeros((n, n_outputs)), batch)
             squares = np.sum((slopes * n) ** 2, axis=1)
         self.loss = max(self.loss, float(np.abs(losses).mean()))
-        if self.seen:
-            return
         finite = np.isfinite(squares)
         sloping = np.flatnonzero(finite & (squares > 0.0))[: _FIRST_ROWS - self.n_rows]
         self.n_rows += sloping.size

@@ -16,7 +16,7 @@ from mercer.expansions import Expansion, RandomFeatures
 from mercer.kernels import Kernel
 from mercer.objectives import Compositional, Objective, make_objective
 from mercer.planning import AutomaticStep
-from mercer.risks import Risk, Tracker, as_risk, as_tracker
+from mercer.risks import Risk, as_risk
 
 __all__ = ["RiskEstimator"]
 
@@ -36,8 +36,9 @@ class RiskEstimator(KernelEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         risk = as_risk(self.risk)
+        tracker = None if risk is None else risk.tracking
         mode = getattr(self._chosen_expansion(), "mode", "")
-        if mode == "cyclic" and risk is not None and risk.n_inner and _tracker(risk).rule == "nasa":
+        if mode == "cyclic" and tracker is not None and tracker.rule == "nasa":
             raise ValueError(
                 "Tracker('nasa') moves all coefficients along an averaged direction, which "
                 "RandomFeatures(mode='cyclic') cannot: it solves for one block at a time. Use mode "
@@ -65,8 +66,7 @@ class RiskEstimator(KernelEstimator):
 
     def _copies(self) -> int:
         """How often the function has each score: "nasa" keeps a direction beside it."""
-        risk = self.__dict__.get("risk_")
-        return 2 if risk is not None and risk.n_inner and _tracker(risk).rule == "nasa" else 1
+        return self._objective().copies
 
     def _n_columns(self) -> int:
         return self._copies() * super()._n_columns()
@@ -179,9 +179,6 @@ class RiskEstimator(KernelEstimator):
             self._reservoir = KeptRows.from_state(kept, kept["rows"].shape[1], _RESERVOIR)
 
 
-def _tracker(risk: Risk) -> Tracker:
-    return as_tracker(risk.tracker)
-
-
 def _pairs(risk: Risk | None) -> str:
-    return "tracked" if risk is None or not risk.n_inner else _tracker(risk).pairs
+    tracker = None if risk is None else risk.tracking
+    return "tracked" if tracker is None else tracker.pairs

@@ -249,7 +249,10 @@ class Learner(ABC):
         # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
         batch = Batch(X[:0], targets, weights)
         _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
-        largest = max(abs(self.first.loss), float(np.abs(losses).max()))
+        losses = np.abs(losses)
+        largest = max(abs(self.first.loss), float(losses.max()))
+        if self.objective.rows_per_slope is not None:
+            self.first.loss = max(self.first.loss, float(losses.mean()))
         most = float(np.finfo(np.float64).max)
         return min(DIVERGED * largest, most) if largest > 0.0 else most
 

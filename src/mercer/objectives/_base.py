@@ -36,6 +36,8 @@ class Objective:
         Upper bound of the second derivative in the values; None if there is none.
     lipschitz : float or None
         Upper bound of the norm of the derivative at one row of weight 1; None if there is none.
+    copies : int
+        How often the function has each output; the first ones are the values that predict.
     clip : float or None
         Length to which slopes are cut, if the user wants that.
     tolerance_scale : float
@@ -56,6 +58,7 @@ class Objective:
 
     curvature: float | None = None
     lipschitz: float | None = None
+    copies: int = 1
     clip: float | None = None
     tolerance_scale: float = 1.0
     rows_per_sample: int = 1

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mercer.losses import Loss
 from mercer.objectives._base import Array, Batch, Objective
 
-__all__ = ["Pointwise"]
+__all__ = ["Pointwise", "loss_and_slopes"]
 
 
 class Pointwise(Objective):
@@ -30,7 +30,21 @@ class Pointwise(Objective):
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
         """See :class:`Objective`."""
-        targets = batch.targets if not self.loss.multiclass else batch.targets[:, 0]
-        losses, slopes = self.loss.value_and_derivative(targets, values)
+        losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
         scaled: Array = slopes * (batch.weights / batch.weights.size)[:, np.newaxis]
         return scaled, losses
+
+
+def loss_and_slopes(loss: Loss, values: Array, targets: Array) -> tuple[Array, Array]:
+    """Loss of each row, (n,), and its derivative, (n, n_outputs), without weights.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    values : ndarray of shape (n, n_outputs)
+        The function at the rows.
+    targets : ndarray of shape (n, target_width)
+        Encoded targets, as in :class:`Batch`.
+    """
+    return loss.value_and_derivative(targets[:, 0] if loss.multiclass else targets, values)

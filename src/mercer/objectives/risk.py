@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss
 from mercer.objectives._base import Array, Batch, Objective
-from mercer.objectives.pointwise import Pointwise
-from mercer.risks import Outer, Risk, as_tracker
+from mercer.objectives.pointwise import Pointwise, loss_and_slopes
+from mercer.risks import Outer, Risk
 
 __all__ = ["Compositional", "make_objective"]
 
@@ -105,8 +105,7 @@ class Compositional(Objective):
 
     def __init__(self, loss: Loss, risk: Risk) -> None:
         self.loss, self.risk = loss, risk
-        self._pointwise = Pointwise(loss)
-        tracker = as_tracker(risk.tracker) if risk.n_inner else None
+        tracker = risk.tracking
         self._rate = 1.0 if tracker is None else float(tracker.rate)
         self._paired = tracker is not None and tracker.pairs != "tracked"
         self.needs_previous = tracker is not None and tracker.rule == "momentum"
@@ -189,7 +188,7 @@ class Compositional(Objective):
     def _step(self, values: Array, batch: Batch) -> _Step:
         risk, n = self.risk, batch.weights.size
         values = values[:, : values.shape[1] // self.copies]
-        losses, slopes = self._loss(values, batch.targets)
+        losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
         own_weight = float(batch.weights.sum()) / n
         if own_weight == 0.0:  # rows without weight say nothing
             return _Step(np.zeros_like(values), losses, self._now, 0.0, 0.0)
@@ -208,11 +207,13 @@ class Compositional(Objective):
         # What the second rows say of the expectation.
         parts = batch.targets[second], values[second], losses[second], slopes[second]
         h = risk.inner(*parts)
-        inner = self._track(now, h.value, second, batch, share)
+        inner = self._track(now, h.value, second, batch, share, rate)
         # The first rows meet g from which they are independent.
         outer = risk.outer(losses, inner if paired else now.inner, now.scalars, unit)
         a, b = outer.by_loss, outer.by_inner
         own, b = a[first, np.newaxis] * slopes[first], b[first]
+        # What a row does to g is cut with its own slope, or all others would pay for it.
+        cut = self._factors(own)
         total = np.zeros_like(values)
         if paired:
             k = h.value.shape[0]
@@ -221,16 +222,15 @@ class Compositional(Objective):
             factors = self._factors(own, theirs)
             total[first], total[second] = factors * own, factors[:k] * theirs
         else:
-            # What a row does to g is cut with its own slope, or all others would pay for it.
-            factors = self._factors(own)
-            total = factors * own + _through(now.effect, h.derivative)
+            factors = cut
+            total = cut * own + _through(now.effect, h.derivative)
             if self.clip is not None:
                 again = self._factors(total)
-                total, factors = again * total, np.minimum(factors, again)
+                total, factors = again * total, np.minimum(cut, again)
         total *= (batch.weights / own.shape[0])[:, np.newaxis]
         clipped = 0.0 if self.clip is None else float(np.mean(factors < 1.0))
 
-        effect = _mean(self._factors(own) * b, weights[first])
+        effect = _mean(cut * b, weights[first])
         if now.n_rows < _FIRST_ROWS:
             # The very first rows may have been uncommon: start at a mean of starts.
             start = risk.start(losses[weights > 0.0])
@@ -253,12 +253,6 @@ class Compositional(Objective):
         )
         return _Step(total, outer.value, after, clipped, np.count_nonzero(outer.clamped) / n)
 
-    def _loss(self, values: Array, targets: Array) -> tuple[Array, Array]:
-        """Loss of each row and its derivative, without weights."""
-        return self.loss.value_and_derivative(
-            targets[:, 0] if self.loss.multiclass else targets, values
-        )
-
     def _first(self, losses: Array, slopes: Array, values: Array, batch: Batch) -> _Scalars:
         """Take all from the first rows themselves: g starts at h, not at 0."""
         risk, weights, n = self.risk, batch.weights, batch.weights.size
@@ -276,17 +270,19 @@ class Compositional(Objective):
         effect = _mean(factors * outer.by_inner, weights)
         return _Scalars(0, inner, effect, scalars, scalars, 0, unit, float(weights.mean()))
 
-    def _track(self, now: _Scalars, h: Array, rows: slice, batch: Batch, share: float) -> Array:
+    def _track(
+        self, now: _Scalars, h: Array, rows: slice, batch: Batch, share: float, rate: float
+    ) -> Array:
         """Move g: COLK, eq. (20) with momentum, eq. (19) else; ``share``: what the rows count."""
         weights = batch.weights[rows]
         if not weights.any():
             return now.inner
-        rate, mean = min(1.0, self._rate * share), _mean(h, weights)
+        mean = _mean(h, weights)
         if self._now is None:
             inner = mean
         elif self.needs_previous and batch.previous is not None:
             before, targets = batch.previous[rows], batch.targets[rows]
-            losses, slopes = self._loss(before, targets)
+            losses, slopes = loss_and_slopes(self.loss, before, targets)
             old = _mean(self.risk.inner(targets, before, losses, slopes).value, weights)
             inner = now.inner + share * (mean - old) - rate * (now.inner - old)
         else:

@@ -153,6 +153,11 @@ class Risk(Component, ABC):
     tracker: Tracker | str = "momentum"
 
     @property
+    def tracking(self) -> Tracker | None:
+        """The tracker; None if there is no inner expectation to follow."""
+        return as_tracker(self.tracker) if self.n_inner else None
+
+    @property
     def scalar_names(self) -> tuple[str, ...]:
         """What the scalars are called in the history of a model."""
         return tuple(f"scalar_{i}" for i in range(self.n_scalars))

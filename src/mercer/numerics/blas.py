@@ -20,7 +20,7 @@ from numba import njit
 from numba.extending import get_cython_function_address, intrinsic
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["blas_addresses", "rank_update", "symmetric_product"]
+__all__ = ["blas_addresses", "exchange_update", "rank_update", "symmetric_product"]
 
 # Numba's type stubs do not know intrinsics and the ways of its type objects.
 types: Any = numba.core.types
@@ -28,6 +28,8 @@ _intrinsic: Any = intrinsic
 
 # Below this many multiply-adds a plain loop beats the fixed cost of a BLAS call.
 _SMALL = 4096
+# Fewer right-hand sides than a BLAS routine is worth, which packs the whole matrix first.
+_FEW_ROWS = 3
 
 _LEFT, _UPPER, _NO_TRANSPOSE = np.uint8(ord("L")), np.uint8(ord("U")), np.uint8(ord("N"))
 
@@ -81,6 +83,22 @@ def blas_addresses(dtype: DTypeLike) -> tuple[int, int]:
     return _addresses("s" if np.dtype(dtype) == np.float32 else "d")
 
 
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _symmetric_times_vector(
+    matrix: NDArray[np.floating], vector: NDArray[np.floating], out: NDArray[np.floating]
+) -> None:
+    n = vector.size
+    for i in range(n):
+        out[i] = 0.0
+    for i in range(n):
+        row, own = matrix[i], vector[i]
+        total = own * row[i]
+        for j in range(i):
+            total += vector[j] * row[j]
+            out[j] += own * row[j]
+        out[i] += total
+
+
 @njit(cache=True)
 def symmetric_product(
     blas: tuple[int, int],
@@ -104,16 +122,9 @@ def symmetric_product(
     n_rows, size = rows.shape
     if n_rows == 0 or size == 0:
         return
-    if n_rows * size * size <= _SMALL:
+    if n_rows <= _FEW_ROWS or n_rows * size * size <= _SMALL:
         for r in range(n_rows):
-            for i in range(size):
-                out[r, i] = 0.0
-            for i in range(size):
-                total = rows[r, i] * matrix[i, i]
-                for j in range(i):
-                    total += rows[r, j] * matrix[i, j]
-                    out[r, j] += rows[r, i] * matrix[i, j]
-                out[r, i] += total
+            _symmetric_times_vector(matrix, rows[r], out[r])
         return
     one = rows.dtype.type(1.0)
     order, columns = np.int32(size), np.int32(n_rows)
@@ -160,7 +171,7 @@ def rank_update(
     rank, size = rows.shape
     if rank == 0 or size == 0:
         return
-    if rank * size * size <= 4 * _SMALL:
+    if rank == 1 or rank * size * size <= 4 * _SMALL:
         for r in range(rank):
             for i in range(size):
                 factor = sign * rows[r, i]
@@ -182,3 +193,22 @@ def rank_update(
             np.int32(matrix.shape[1]),
         ),
     )
+
+
+@njit(cache=True, fastmath={"contract"})
+def exchange_update(
+    up: NDArray[np.floating], down: NDArray[np.floating], matrix: NDArray[np.floating]
+) -> None:
+    """Add ``outer(up, up) - outer(down, down)`` to the leading block (lower triangle), in one go.
+
+    Parameters
+    ----------
+    up, down : ndarray of shape (size,)
+        The vectors.
+    matrix : ndarray of shape (capacity, capacity)
+        Changed in place.
+    """
+    for i in range(up.size):
+        row, a, b = matrix[i], up[i], down[i]
+        for j in range(i + 1):
+            row[j] += a * up[j] - b * down[j]

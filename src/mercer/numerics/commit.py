@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mercer.numerics.blas import rank_update
+from mercer.numerics.blas import exchange_update, rank_update
 from mercer.numerics.small_dense import cholesky, lower_solve, lower_transpose_solve
 from mercer.numerics.state import Dictionary, Newcomers
 
@@ -132,8 +132,11 @@ def commit_net_change(
         return size, False
     weights[:size] = coefficients[:size]
     lower_solve(fresh_factor, up)
-    rank_update(blas, 1.0, up, inverse)
-    rank_update(blas, -1.0, down, inverse)
+    if n_stay == 1 and n_gone == 1:
+        exchange_update(up[0], down[0], inverse)
+    else:
+        rank_update(blas, 1.0, up, inverse)
+        rank_update(blas, -1.0, down, inverse)
     # New rows -L1^-T Y1 and the new block L1^-T L1^-1, from one factor so that all stays symmetric.
     lower_transpose_solve(fresh_factor, up)
     corner = np.zeros((n_stay, n_stay))

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mercer.numerics.small_dense import dot
 from mercer.numerics.state import SMALLEST, Dictionary, Limits, Newcomers
 
 __all__ = ["triangular_step"]
@@ -31,9 +32,7 @@ def _outside(root: Floats, size: int, row: Array, self_kernel: float, inner: Arr
     """Write ``inner = T k``; return the squared distance of the point to the span."""
     pivot = self_kernel
     for i in range(size):
-        total = 0.0
-        for j in range(i + 1):
-            total += root[i, j] * row[j]
+        total = dot(root[i, : i + 1], row[: i + 1])
         inner[i] = total
         pivot -= total * total
     return pivot
@@ -134,8 +133,9 @@ def triangular_step(
         row[:old] = new.rows[best]
         for p in range(n_kept):
             row[old + p] = new.gram[best, kept[p]]
-        # The running pivot loses digits; this one does not.
-        pivot = _outside(root, size, row, new.gram[best, best], inner)
+        pivot = pivots[best]
+        if n_new > 1:  # the running pivot loses digits; this one does not
+            pivot = _outside(root, size, row, new.gram[best, best], inner)
         if pivot <= threshold * new.gram[best, best] or pivot <= 0.0:
             pivots[best] = 0.0
             continue

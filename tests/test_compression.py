@@ -50,6 +50,7 @@ def run_step(path, points, weights, n_old, tolerance, max_size=10**6):
         np.full((capacity, weights.shape[1]), np.nan),
         inverse,
         np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.bool_),
     )
     state.points[:n_old], state.weights[:n_old] = points[:n_old], weights[:n_old]
     new = Newcomers(
@@ -57,6 +58,7 @@ def run_step(path, points, weights, n_old, tolerance, max_size=10**6):
         np.ascontiguousarray(gram[n_old:, :n_old]),
         np.ascontiguousarray(gram[n_old:, n_old:]),
         weights[n_old:].copy(),
+        np.zeros(len(points) - n_old, np.bool_),
     )
     limits = Limits(tolerance**2, max_size, 1e-10, GREEDY, weights.shape[1])
     if path == "inverse":

@@ -13,9 +13,10 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import DensityRatio, NoveltyDetector, load_model, model_file
-from mercer.estimators._kept_rows import KeptRows, row_uniforms
+from mercer.estimators._kept_rows import KeptRows
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian
+from mercer.numerics.uniforms import row_uniforms
 from mercer.objectives import Batch, Novelty
 from mercer.objectives.novelty import lower_quantile
 from oracles_tasks import gaussian, novelty_descent, novelty_objective, one_class_solution

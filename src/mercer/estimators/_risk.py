@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from mercer._component import from_config, own_copy, to_config
 from mercer._validation import check_integer
 from mercer.estimators._base import Array, KernelEstimator
-from mercer.estimators._kept_rows import KeptRows, row_uniforms
+from mercer.estimators._kept_rows import KeptRows
 from mercer.expansions import Expansion, RandomFeatures
 from mercer.kernels import Kernel
+from mercer.numerics.uniforms import row_uniforms
 from mercer.objectives import Compositional, Objective, make_objective
 from mercer.planning import AutomaticStep
 from mercer.risks import Risk, as_risk

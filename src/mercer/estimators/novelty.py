@@ -14,13 +14,14 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_real
 from mercer.estimators._base import Array
 from mercer.estimators._inputs import check_weights
-from mercer.estimators._kept_rows import KeptRows, row_uniforms
+from mercer.estimators._kept_rows import KeptRows
 from mercer.estimators._progress import Progress
 from mercer.estimators._rows import _Rows
 from mercer.estimators._tasks import TaskEstimator
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
+from mercer.numerics.uniforms import row_uniforms
 from mercer.objectives import Novelty, Objective
 from mercer.objectives.novelty import lower_quantile
 from mercer.planning import AutomaticStep, automatic_step

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.exceptions import ConditioningWarning
+from mercer.expansions._anchors import follow_slots
 from mercer.numerics.state import Newcomers
 from mercer.numerics.step import INVERSE, TRIANGULAR, worst_conditioning
 from mercer.numerics.triangular import triangular_step
@@ -64,6 +65,12 @@ def _rebuild_root(f: KernelExpansion) -> None:
         f.past = f.past.off_slots(f.arrays)
     n = f.size
     points = f.arrays.points[:n].copy()
-    new = Newcomers(points, np.zeros((n, 0)), f.kernel(points), f.arrays.weights[:n].copy())
+    weights, pinned = f.arrays.weights[:n].copy(), f.arrays.pinned[:n].copy()
+    origin = f.arrays.origin[:n].copy()
+    new = Newcomers(points, np.zeros((n, 0)), f.kernel(points), weights, pinned)
     limits = f.limits(-1.0)._replace(max_size=n)
     f.size, _ = triangular_step(f.arrays, 0, new, limits)
+    # The slots were filled in another order.
+    old = -1 - f.arrays.origin[: f.size]
+    f.arrays.origin[: f.size] = origin[old]
+    f.slots = follow_slots(f.slots, old)

@@ -29,6 +29,8 @@ def take_snapshot(f: KernelExpansion, packed: bool) -> dict[str, Any]:
     if f.expansion.needs_inverse:
         window = f.arrays.inverse[:n, :n]
         arrays["inverse"] = window[np.tril_indices(n)] if packed else window.copy()
+    if f.slots.size:
+        arrays["slots"] = f.slots.copy()
     if f.past is not None:
         arrays.update(_past_to_arrays(f.past))
     numbers = {
@@ -81,6 +83,7 @@ def put_back(f: KernelExpansion, state: dict[str, Any]) -> None:
     arrays, numbers = state["arrays"], state["numbers"]
     points, weights = arrays["points"], arrays["weights"]
     n = points.shape[0]
+    slots = arrays.get("slots", np.empty(0, np.int64))
     n_columns = numbers["n_outputs"] * (1 if f.averaging is None else 2)
     packed = arrays.get("inverse")
     fits = (
@@ -93,7 +96,10 @@ def put_back(f: KernelExpansion, state: dict[str, Any]) -> None:
         and (packed is None or packed.shape in ((n * (n + 1) // 2,), (n, n)))
         and (packed is None or packed.dtype == points.dtype)
         and n <= f.expansion.limit()
+        and slots.ndim == 1
+        and slots.dtype == np.int64
         # Compiled code trusts these.
+        and ((slots >= -1) & (slots < n)).all()
         and all(type(numbers[k]) is int for k in ("oldest", "n_steps", "n_outputs", "kind"))
         and 0 <= numbers["oldest"] < max(n, 1)
         and 0.0 < numbers["scale"] < np.inf
@@ -113,6 +119,7 @@ def put_back(f: KernelExpansion, state: dict[str, Any]) -> None:
     f.arrays.weights[:] = weights
     if packed is not None:
         f.arrays.inverse[np.tril_indices(n) if packed.ndim == 1 else ...] = packed
+    f.slots = slots.copy()
     f.oldest, f.scale = numbers["oldest"], numbers["scale"]
     f.n_steps, f.was_float32 = numbers["n_steps"], numbers["was_float32"]
     f.compressor = f.expansion.compressor(f.kernel)._replace(kind=numbers["kind"])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mercer.expansions._anchors import place_points
 from mercer.expansions._base import Expansion
 from mercer.expansions._previous import Previous
 from mercer.expansions._safer_path import go_safer
@@ -65,6 +66,8 @@ class KernelExpansion:
         Which safer path took over: ``""``, ``"float64"`` or ``"triangular"``.
     past : Previous or None
         The function before the last step, if :meth:`keep_previous` asked for it.
+    slots : ndarray of shape (n_places,) of int64
+        Slot of the dictionary of each point that comes again, -1 for none; see :meth:`add`.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class KernelExpansion:
         self.oldest = 0
         self.scale = 1.0
         self.n_steps = 0
+        self.slots = np.empty(0, np.int64)
         self.allocate(0, np.dtype(dtype))
         self.set_conditioning_limit()
         self._last: tuple[Floats, Floats] | None = None
@@ -218,7 +222,14 @@ class KernelExpansion:
         self.arrays.weights[: self.size, : self.n_outputs] = self._iterate() @ mixing
         self.scale = 1.0
 
-    def add(self, X: Floats, coefficients: Array, tolerance: float) -> float:
+    def add(
+        self,
+        X: Floats,
+        coefficients: Array,
+        tolerance: float,
+        before: NDArray[np.int64] | None = None,
+        after: NDArray[np.int64] | None = None,
+    ) -> float:
         """Add ``sum_i coefficients_i k(x_i, .)`` and compress.
 
         Parameters
@@ -229,6 +240,10 @@ class KernelExpansion:
             Rows of zeros add nothing.
         tolerance : float
             RKHS error that the compression may make; negative for none.
+        before, after : ndarray of shape (n,) of int64, default=None
+            For points that come again: their places, numbers of the caller's, before and after
+            this step; -1 for none. Points with a place after it stay in the dictionary, unless
+            they depend linearly on the rest; all that had one before it must be among the points.
 
         Returns
         -------
@@ -236,19 +251,29 @@ class KernelExpansion:
             RKHS error of the compression.
         """
         self._begin_step()
-        active = np.flatnonzero(coefficients.any(axis=1))
+        known = self._last[1] if self._last is not None and self._last[0] is X else None
+        self._last, anchored = None, None
+        if before is None or after is None:
+            active = np.flatnonzero(coefficients.any(axis=1))
+            pinned = np.zeros(active.size, np.bool_)
+        else:
+            if known is None:
+                known = self.kernel(X, self.arrays.points[: self.size])
+            own = np.asarray(self.kernel.diag(X), dtype=np.float64)
+            anchored = place_points(self, known, own, coefficients / self.scale, before, after)
+            active, pinned = anchored.newcomers, anchored.pinned
         points = np.ascontiguousarray(X[active], dtype=self.dtype)
-        if self._last is not None and self._last[0] is X:
-            rows = np.ascontiguousarray(self._last[1][active])
+        if known is not None:
+            rows = np.ascontiguousarray(known[active])
         else:
             rows = self.kernel(points, self.arrays.points[: self.size])
-        self._last = None
         columns = np.zeros((active.size, self.arrays.weights.shape[1]))
         columns[:, : self.n_outputs] = coefficients[active] / self.scale
         self.reserve(active.size)
         while True:
             gram = self.kernel(points).astype(self.dtype, copy=False)
-            new = Newcomers(points, rows.astype(self.dtype, copy=False), gram, columns.copy())
+            rows = rows.astype(self.dtype, copy=False)
+            new = Newcomers(points, rows, gram, columns.copy(), pinned)
             limits = self.limits(squared_tolerance(tolerance, self.scale))
             size, oldest, error, status = compress(
                 blas_addresses(self.dtype),
@@ -280,6 +305,8 @@ class KernelExpansion:
             worst = worst_conditioning(self.arrays, self.size)
             if worst > self.compressor.conditioning_limit:
                 self.use_safer_path()
+        if anchored is not None:
+            self.slots = anchored.slots_of_places(self.arrays.origin[: self.size])
         return error
 
     def finish(self, error: float, tolerance: float) -> float:
@@ -298,6 +325,7 @@ class KernelExpansion:
             np.zeros((0, self.size), self.dtype),
             np.zeros((0, 0), self.dtype),
             np.zeros((0, self.arrays.weights.shape[1])),
+            np.zeros(0, np.bool_),
         )
         left = (tolerance * abs(tolerance) - error**2) / self.scale**2
         self.size, self.oldest, more, status = compress(
@@ -352,6 +380,7 @@ class KernelExpansion:
             np.zeros((capacity, columns)),
             np.zeros((square, square), dtype),
             np.zeros(capacity, np.int64),
+            np.zeros(capacity, np.bool_),
         )
         if old is None:
             self.was_float32 = dtype == np.float32
@@ -359,7 +388,7 @@ class KernelExpansion:
         n = self.size
         if n == 0:
             return  # the old arrays may have been of other outputs
-        for name in ("points", "self_kernel", "weights", "origin"):
+        for name in ("points", "self_kernel", "weights", "origin", "pinned"):
             getattr(self.arrays, name)[:n] = getattr(old, name)[:n]
         if square:
             self.arrays.inverse[:n, :n] = old.inverse[:n, :n]

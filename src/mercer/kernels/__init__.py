@@ -13,6 +13,7 @@ from mercer.kernels.composite import Product, Scaled, Sum
 from mercer.kernels.custom import FunctionKernel
 from mercer.kernels.dot import ArcCosine, Linear, Polynomial
 from mercer.kernels.mapped import Mapped
+from mercer.kernels.pairs import PairKernel, as_pair_kernel
 from mercer.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
 from mercer.kernels.series import DotProduct
 from mercer.kernels.skewed import SkewedChiSquared, SkewedIntersection
@@ -35,6 +36,7 @@ __all__ = [
     "Linear",
     "Mapped",
     "Matern",
+    "PairKernel",
     "Polynomial",
     "Product",
     "RationalQuadratic",
@@ -44,4 +46,5 @@ __all__ = [
     "SkewedIntersection",
     "Sum",
     "as_kernel",
+    "as_pair_kernel",
 ]

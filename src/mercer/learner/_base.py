@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
 from mercer.history import History
-from mercer.objectives import Batch, Objective
+from mercer.objectives import Objective
 from mercer.planning import AutomaticStep, FirstRows
 
 _REMEDY = (
@@ -244,11 +244,10 @@ class Learner(ABC):
             f"{self.objective.remedy() or _REMEDY}"
         )
 
-    def largest_loss(self, X: Any, targets: Array, weights: Array) -> float:
+    def largest_loss(self, targets: Array, weights: Array) -> float:
         """Loss beyond which the run has diverged."""
         # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
-        batch = Batch(X[:0], targets, weights)
-        _, losses = self.objective.slopes(np.zeros((weights.size, self.function.n_outputs)), batch)
+        _, losses = self.objective.at_zero(targets, weights, self.function.n_outputs)
         losses = np.abs(losses)
         largest = max(abs(self.first.loss), float(losses.max()))
         if self.objective.rows_per_slope is not None:

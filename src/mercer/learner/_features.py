@@ -205,8 +205,14 @@ class FeatureLearner(Learner):
         f = self.function
         n_rows = len(batch.X)
         step_size = share * self._step_size(batch, whole)
-        parts = np.split(batch.values, f.n_candidates, axis=1)
         rows = self._batches(batch, prepared)
+        values = batch.values
+        others = self.objective.points(rows[0])[n_rows:]
+        if len(others):  # points of the objective's own
+            more = f.prepare(others)
+            values = np.vstack([values, f.current(more)])
+            prepared = tuple(np.concatenate(both) for both in zip(prepared, more, strict=True))
+        parts = np.split(values, f.n_candidates, axis=1)
         # Sums that overflow are found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             results = [
@@ -219,6 +225,7 @@ class FeatureLearner(Learner):
             slopes = np.hstack(
                 [np.where(ok, r[0], 0.0) for r, ok in zip(results, sound, strict=True)]
             )
+            steepness = self.objective.steepness(rows[0], len(values))
             for o, v, r in zip(self._objectives, parts, rows, strict=True):
                 o.update(v, r, step_size)
             update = f.step(
@@ -226,7 +233,7 @@ class FeatureLearner(Learner):
                 slopes,
                 step_size,
                 self.regularization,
-                batch.weights,
+                steepness,
                 self.curvature(),
                 self.objective.mixing(step_size, self.regularization, f.n_outputs),
             )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KernelExpansion
 from mercer.learner._base import DIVERGED, Array, Learner, StepSize
+from mercer.learner._pairs import has_compiled_pairs, learn_pairs
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
@@ -182,10 +183,17 @@ class KernelLearner(Learner):
         n, b = X.shape[0], self.batch_size
         sparse = not isinstance(X, np.ndarray)
         row, dense = 0, None
-        largest_loss = self.largest_loss(X, targets, weights)
+        largest_loss = self.largest_loss(targets, weights)
         max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
         while row < n:
             functions = None if sparse else self.compiled(f.dtype)
+            if functions is not None and self._pairs:
+                if dense is None or dense.dtype != f.dtype:
+                    dense = np.require(X, f.dtype, _PLAIN)
+                row = learn_pairs(
+                    self, functions, dense, targets, weights, steps, row, largest_loss
+                )
+                continue
             if functions is not None and f.size * f.n_features <= max_work:
                 if dense is None or dense.dtype != f.dtype:
                     dense = np.require(X, f.dtype, _PLAIN)
@@ -236,13 +244,14 @@ class KernelLearner(Learner):
         slopes, losses = self.objective.slopes(values, batch)
         if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
             raise self.diverged(eta, row)
+        anchors = self.objective.anchors(batch)
         self.objective.update(values, batch, eta)
         mixing = self.objective.mixing(eta, self.regularization, f.n_outputs)
         if mixing is None:
             f.shrink(1.0 - eta * self.regularization)
         else:
             f.mix(mixing)
-        steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step])
+        steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step], *(anchors or ()))
         steps.losses[row : row + losses.size] = losses
         steps.model_orders[step] = f.size
 
@@ -264,7 +273,7 @@ class KernelLearner(Learner):
             self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
             return
         if self._row is None or self._row[0] != f.dtype:
-            functions = self.compiled(f.dtype)
+            functions = None if self._pairs else self.compiled(f.dtype)
             if functions is None:
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
@@ -319,6 +328,13 @@ class KernelLearner(Learner):
         steady = steady and self.function.kernel.bound is not None
         return steady and not callable(getattr(self.function.expansion, "tolerance", None))
 
+    @property
+    def _pairs(self) -> bool:
+        """Whether the compiled loop is that on pairs."""
+        return has_compiled_pairs(self.objective, self.batch_size) and isinstance(
+            self.function, KernelExpansion
+        )
+
     # -- compiled parts -------------------------------------------------------------------------
 
     def compiled(self, dtype: np.dtype[Any]) -> Functions | None:
@@ -328,9 +344,10 @@ class KernelLearner(Learner):
         return self._functions[dtype]
 
     def _compile(self, dtype: np.dtype[Any]) -> Functions | None:
-        if type(self.objective) is not Pointwise:
+        objective: Any = self.objective
+        if type(objective) is not Pointwise and not self._pairs:
             return None
-        kernel, loss = self.function.kernel.compiled(dtype), self.objective.loss.compiled()
+        kernel, loss = self.function.kernel.compiled(dtype), objective.loss.compiled()
         if kernel is None or loss is None:
             return None
         return Functions(

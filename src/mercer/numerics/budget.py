@@ -34,7 +34,8 @@ def _put(dictionary: Dictionary, slot: int, new: Newcomers, i: int) -> None:
     dictionary.points[slot] = new.points[i]
     dictionary.self_kernel[slot] = new.gram[i, i]
     dictionary.weights[slot] = new.coefficients[i]
-    dictionary.origin[slot] = 0
+    dictionary.origin[slot] = -1 - i
+    dictionary.pinned[slot] = new.pinned[i]
 
 
 @njit(cache=True)
@@ -64,6 +65,10 @@ def overwrite_oldest(
             _put(dictionary, size, new, i)
             size += 1
             continue
+        for _ in range(max_size):
+            if not dictionary.pinned[oldest]:
+                break
+            oldest = (oldest + 1) % max_size
         dropped = _norm2(dictionary.weights[oldest], n_criterion)
         error += np.sqrt(dropped * dictionary.self_kernel[oldest])
         _put(dictionary, oldest, new, i)
@@ -77,14 +82,15 @@ def _close_gap(dictionary: Dictionary, slot: int, last: int) -> None:
     dictionary.self_kernel[slot] = dictionary.self_kernel[last]
     dictionary.weights[slot] = dictionary.weights[last]
     dictionary.origin[slot] = dictionary.origin[last]
+    dictionary.pinned[slot] = dictionary.pinned[last]
 
 
 @njit(cache=True)
 def _smallest(dictionary: Dictionary, size: int, n_criterion: int) -> tuple[int, float]:
-    best, least = 0, np.inf
+    best, least = -1, np.inf
     for j in range(size):
         value = _norm2(dictionary.weights[j], n_criterion) * dictionary.self_kernel[j]
-        if value < least:
+        if value < least and not dictionary.pinned[j]:
             best, least = j, value
     return best, least
 
@@ -105,6 +111,8 @@ def remove_smallest(
     error = 0.0
     while size > max_size:
         best, least = _smallest(dictionary, size, n_criterion)
+        if best < 0:
+            break  # all are pinned
         error += np.sqrt(least)
         size -= 1
         _close_gap(dictionary, best, size)
@@ -193,9 +201,11 @@ def merge_smallest(
     error = 0.0
     while size > max_size:
         m, alpha = _smallest(dictionary, size, n_criterion)
+        if m < 0:
+            break  # all are pinned
         partner, least, place, log_best = -1, np.inf, 0.0, 0.0
         for n in range(size):
-            if n == m:
+            if n == m or dictionary.pinned[n]:
                 continue
             log_k = -inverse_width * _squared_distance(points[m], points[n])
             beta = _norm2(weights[n], n_criterion)

@@ -150,7 +150,8 @@ def commit_net_change(
         dictionary.points[slot] = new.points[stay[q]]
         dictionary.self_kernel[slot] = new.gram[stay[q], stay[q]]
         weights[slot] = stay_weights[q]
-        dictionary.origin[slot] = 0
+        dictionary.origin[slot] = -1 - stay[q]
+        dictionary.pinned[slot] = new.pinned[stay[q]]
         for i in range(size):
             value = -up[q, i]
             if i <= slot:
@@ -175,6 +176,7 @@ def commit_net_change(
         dictionary.self_kernel[slot] = dictionary.self_kernel[last]
         weights[slot] = weights[last]
         dictionary.origin[slot] = dictionary.origin[last]
+        dictionary.pinned[slot] = dictionary.pinned[last]
         for i in range(last):
             if i < slot:
                 inverse[slot, i] = inverse[last, i]

@@ -85,6 +85,7 @@ def _prune(
     growth: Floats,
     coefficients: Array,
     self_kernel: Array,
+    pinned: NDArray[np.bool_],
     squared_error: float,
     limits: Limits,
 ) -> tuple[NDArray[np.bool_], float, bool, bool]:
@@ -107,14 +108,15 @@ def _prune(
             squares[i] += coefficients[i, c] ** 2
     alive = np.ones(total, np.bool_)
     n_alive = total
+    n_free = total - np.sum(pinned)
     removed = np.empty((min(total, 8), total), growth.dtype)
     n_removed = 0
     column = np.empty(total, growth.dtype)
     tie = 1e-9 if column.itemsize == 8 else 1e-4
-    while n_alive > 0:
+    while n_free > 0:
         best, least = -1, np.inf
         for i in range(total):
-            if alive[i]:
+            if alive[i] and not pinned[i]:
                 value = (
                     squares[i] / diagonal[i]
                     if limits.rule == GREEDY
@@ -159,6 +161,7 @@ def _prune(
             break
         alive[best] = False
         n_alive -= 1
+        n_free -= 1
         squared_error += cost
         if n_removed == removed.shape[0]:
             larger = np.empty((min(2 * n_removed, _MAX_FACTOR), total), growth.dtype)
@@ -259,16 +262,19 @@ def komp_step(
     growth = np.zeros((kept.size, size + kept.size), inverse.dtype)
     self_kernel = np.empty(size + kept.size)
     self_kernel[:size] = dictionary.self_kernel[:size]
+    pinned = np.empty(size + kept.size, np.bool_)
+    pinned[:size] = dictionary.pinned[:size]
     for p in range(kept.size):
         coefficients[size + p] = new.coefficients[kept[p]]
         self_kernel[size + p] = new_self[kept[p]]
+        pinned[size + p] = new.pinned[kept[p]]
         growth[p, :size] = -projections[kept[p]]
         growth[p, size + p] = 1.0
     lower_solve(factor, growth)
     again, committed = True, -1.0
     while again:
         alive, squared_error, again, broken = _prune(
-            inverse, size, growth, coefficients, self_kernel, squared_error, limits
+            inverse, size, growth, coefficients, self_kernel, pinned, squared_error, limits
         )
         if broken:
             return size, committed, BREAKDOWN if committed < 0.0 else UNFINISHED
@@ -285,4 +291,5 @@ def komp_step(
             growth = np.zeros((0, size), inverse.dtype)
             coefficients = weights[:size].copy()
             self_kernel = dictionary.self_kernel[:size].copy()
+            pinned = dictionary.pinned[:size].copy()
     return size, squared_error, DONE

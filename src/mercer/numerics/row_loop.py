@@ -255,7 +255,7 @@ def run_rows(
             dictionary,
             size,
             oldest,
-            Newcomers(new_points, new_rows, new_gram, coefficients),
+            Newcomers(new_points, new_rows, new_gram, coefficients, np.zeros(n_active, np.bool_)),
             Limits(
                 squared_tolerance(steps.tolerances[step], scale),
                 limits.max_size,

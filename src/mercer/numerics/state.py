@@ -21,7 +21,9 @@ class Dictionary(NamedTuple):
     inverse: NDArray[np.floating]  # (capacity, capacity), lower triangle; what it holds is the
     # inverse Gram matrix P, or its triangular root T with P = T'T, as the step function says
     origin: NDArray[np.int64]  # (capacity,), 1 + the slot of the point when its owner last numbered
-    # the slots; 0 for a point that was not there: a newcomer, or one made by merging
+    # the slots; for a point that was not there -1 - its number among the newcomers, or 0 if it was
+    # made by merging
+    pinned: NDArray[np.bool_]  # (capacity,), whether the point must stay
 
 
 class Newcomers(NamedTuple):
@@ -31,6 +33,7 @@ class Newcomers(NamedTuple):
     rows: NDArray[np.floating]  # (n_new, size), kernel with the dictionary
     gram: NDArray[np.floating]  # (n_new, n_new), kernel among themselves
     coefficients: NDArray[np.float64]  # (n_new, n_columns)
+    pinned: NDArray[np.bool_]  # (n_new,), whether the point must stay, unless it is absorbed
 
 
 class Limits(NamedTuple):

@@ -77,6 +77,7 @@ def _remove(j: int, size: int, dictionary: Dictionary) -> None:
         dictionary.self_kernel[i] = dictionary.self_kernel[i + 1]
         dictionary.weights[i] = dictionary.weights[i + 1]
         dictionary.origin[i] = dictionary.origin[i + 1]
+        dictionary.pinned[i] = dictionary.pinned[i + 1]
 
 
 @njit(cache=True)
@@ -148,7 +149,8 @@ def triangular_step(
         dictionary.points[size] = new.points[best]
         self_kernel[size] = new.gram[best, best]
         weights[size] = new.coefficients[best]
-        dictionary.origin[size] = 0
+        dictionary.origin[size] = -1 - best
+        dictionary.pinned[size] = new.pinned[best]
         kept[n_kept] = best
         n_kept += 1
         size += 1
@@ -200,8 +202,10 @@ def triangular_step(
             for c in range(limits.n_criterion):
                 square += weights[j, c] ** 2
             value = square * self_kernel[j] if limits.rule == SMALLEST else square / diagonal[j]
-            if value < least:
+            if value < least and not dictionary.pinned[j]:
                 best, least = j, value
+        if best < 0:
+            break
         square = 0.0
         for c in range(limits.n_criterion):
             square += weights[best, c] ** 2

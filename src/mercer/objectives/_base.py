@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Objective"]
+__all__ = ["Anchors", "Batch", "Objective"]
 
 Array = NDArray[np.float64]
 
@@ -21,6 +21,16 @@ class Batch(NamedTuple):
     #: The function before the last step at the objective's points, (n_points, n_outputs), for
     #: objectives that need it.
     previous: Array | None = None
+
+
+class Anchors(NamedTuple):
+    """Which points of a step come again: those that have a place with the objective.
+
+    Functions keep such points (:meth:`mercer.expansions.KernelExpansion.add`).
+    """
+
+    before: NDArray[np.int64]  # (n_points,), place before this step, -1 for none
+    after: NDArray[np.int64]  # (n_points,), place after it, -1 for none
 
 
 class Objective:
@@ -102,6 +112,49 @@ class Objective:
         step_size : float
             Step size of this step.
         """
+
+    def at_zero(self, targets: Array, weights: Array, n_outputs: int) -> tuple[Array, Array]:
+        """Slopes and losses of rows at f = 0, the units of tolerances and of what is too large.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, target_width)
+            Targets of the rows.
+        weights : ndarray of shape (n,)
+            Their weights.
+        n_outputs : int
+            Of the function.
+
+        Returns
+        -------
+        slopes : ndarray of shape (n, n_outputs)
+            As in :meth:`slopes`.
+        losses : ndarray of shape (n,)
+        """
+        batch = Batch(np.empty((0, 0)), targets, weights)
+        return self.slopes(np.zeros((weights.size, n_outputs)), batch)
+
+    def anchors(self, batch: Batch) -> Anchors | None:
+        """Which points come again; None if none does. Called before :meth:`update`."""
+        return None
+
+    def steepness(self, batch: Batch, n_points: int) -> Array:
+        """Weights of the points in a bound of the Hessian, for Newton's steps.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows of the step.
+        n_points : int
+            How many of :meth:`points` there are.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_points,)
+            The Hessian is at most :attr:`curvature` times the mean over the points of these
+            weights times the squares of the features.
+        """
+        return batch.weights
 
     def mixing(self, step_size: float, regularization: float, n_outputs: int) -> Array | None:
         """How the outputs move by themselves in a step, before the slopes are added.

@@ -1,0 +1,213 @@
+r"""Kernels on pairs of points, made of a kernel on points.
+
+With :math:`\varphi` the feature map of the kernel on points, G, a pair has features that are
+linear in :math:`\varphi(x_1), \varphi(x_2)` (first order) or in their tensor products (second
+order). A small array of numbers, the *pattern*, says how:
+
+==================  =========================================  ==================================
+name                features of a pair                         functions on pairs
+==================  =========================================  ==================================
+``difference``      phi(x1) - phi(x2)                          g(x1) - g(x2): scores, ranking
+``antisymmetric``   (phi(x1) phi(x2) - phi(x2) phi(x1)) / 2    skew: preferences without a score
+``symmetric``       (phi(x1) phi(x2) + phi(x2) phi(x1)) / 2    symmetric: similarity
+``mlpk``            (phi(x1) - phi(x2)) (phi(x1) - phi(x2))    symmetric, 0 at x1 = x2: metrics
+``product``         phi(x1) phi(x2)                            everything on ordered pairs
+==================  =========================================  ==================================
+
+A function on pairs needs one number per point of its dictionary (first order) or one per pair of
+them (second order), however many pairs it was learned from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._component import Component
+from mercer._validation import check_real
+
+__all__ = ["PAIR_KERNELS", "PairKernel", "as_pair_kernel"]
+
+Array = NDArray[np.float64]
+
+#: Patterns by name.
+PAIR_KERNELS: dict[str, Any] = {
+    "difference": [1.0, -1.0],
+    "antisymmetric": [[0.0, 0.5], [-0.5, 0.0]],
+    "symmetric": [[0.0, 0.5], [0.5, 0.0]],
+    "mlpk": [[1.0, -1.0], [-1.0, 1.0]],
+    "product": [[0.0, 1.0], [0.0, 0.0]],
+}
+
+
+class PairKernel(Component):
+    r"""Kernel :math:`K((x_1, x_2), (u_1, u_2))` of pairs, from a kernel G of points.
+
+    .. math:: K = \sum_{pr} a_p a_r G(x_p, u_r) + b \quad\text{or}\quad
+        K = \sum_{pqrs} A_{pq} A_{rs} G(x_p, u_r) G(x_q, u_s) + b
+
+    for a pattern of shape (2,) or (2, 2): positive semi-definite by construction.
+
+    Parameters
+    ----------
+    pattern : str or array-like of shape (2,) or (2, 2)
+        The numbers a or A, or a name of the table above.
+    bias : float, default=0.0
+        b, at least 0: functions on pairs get a constant term. Not for skew patterns, whose
+        functions change sign when the points change places.
+
+    Attributes
+    ----------
+    order : int
+        1 or 2.
+    symmetry : int
+        What a function on pairs does when the points change places: 1 if it stays, -1 if it
+        changes sign, 0 if neither is certain.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a pattern of another shape or without a number other than 0, or a
+        bias where there can be none.
+
+    References
+    ----------
+    Ying and Zhou, Section 1, for pair kernels in online learning. "mlpk" is the metric learning
+    pairwise kernel of Vert, Qiu and Noble (2007); the others are classical.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> kernel = PairKernel("difference")
+    >>> kernel.order, kernel.symmetry
+    (1, -1)
+    >>> kernel(Gaussian(1.0), [[0.0]], [[1.0]]).round(3)  # 2 - 2 exp(-1/2)
+    array([[0.787]])
+    """
+
+    def __init__(self, pattern: Any = "difference", bias: float = 0.0) -> None:
+        self.pattern = pattern
+        self.bias = bias
+        self._check()
+
+    def _check(self) -> None:
+        weights = self.weights
+        check_real("bias", self.bias, low=0.0, why="It is added to a kernel.")
+        if self.bias and self.symmetry == -1:
+            raise ValueError(
+                f"`bias` must be 0 for the pair kernel {self.pattern!r}, got {self.bias!r}: its "
+                "functions change sign when the points of a pair change places, so that no "
+                "constant belongs to them."
+            )
+        if not weights.any():
+            raise ValueError("`pattern` must have a number other than 0: the kernel would be 0.")
+
+    @property
+    def weights(self) -> Array:
+        """The numbers of the pattern, shape (2,) or (2, 2)."""
+        pattern = self.pattern
+        if isinstance(pattern, str):
+            if pattern not in PAIR_KERNELS:
+                raise ValueError(
+                    f"`pair_kernel` must be one of {', '.join(map(repr, PAIR_KERNELS))}, a "
+                    "PairKernel, or a pattern of numbers of shape (2,) or (2, 2), got "
+                    f"{pattern!r}."
+                )
+            pattern = PAIR_KERNELS[pattern]
+        try:
+            weights = np.array(pattern, dtype=np.float64)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
+        if weights.shape not in ((2,), (2, 2)) or not np.isfinite(weights).all():
+            raise ValueError(
+                "`pattern` must be a name or finite numbers of shape (2,) or (2, 2), got "
+                f"{self.pattern!r}. [1, -1] is the difference kernel, [[0, 1], [0, 0]] the product."
+            )
+        return weights
+
+    @property
+    def order(self) -> int:
+        """1 or 2."""
+        return self.weights.ndim
+
+    @property
+    def symmetry(self) -> int:
+        """1, -1 or 0; see the class."""
+        weights = self.weights
+        swapped = weights[::-1] if weights.ndim == 1 else weights[::-1, ::-1]
+        if np.array_equal(swapped, weights):
+            return 1
+        return -1 if np.array_equal(swapped, -weights) else 0
+
+    def __call__(
+        self,
+        kernel: Any,
+        X1: ArrayLike,
+        X2: ArrayLike,
+        U1: ArrayLike | None = None,
+        U2: ArrayLike | None = None,
+    ) -> Array:
+        """Kernel matrix of two lists of pairs.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            G, with its numbers resolved.
+        X1, X2 : array-like of shape (n_pairs, n_features)
+            First and second points of the pairs of the rows.
+        U1, U2 : array-like of shape (m_pairs, n_features), default=None
+            Of the columns; None means those of the rows.
+
+        Returns
+        -------
+        K : ndarray of shape (n_pairs, m_pairs)
+        """
+        X = [np.asarray(X1), np.asarray(X2)]
+        U = X if U1 is None or U2 is None else [np.asarray(U1), np.asarray(U2)]
+        G = [[np.asarray(kernel(x, u), dtype=np.float64) for u in U] for x in X]
+        return np.asarray(_combine(self.weights, G) + self.bias)
+
+    def bound(self, kernel_bound: float, *, nonnegative: bool = False) -> float:
+        """Upper bound of K((x1, x2), (x1, x2)).
+
+        Parameters
+        ----------
+        kernel_bound : float
+            Upper bound of G(x, x).
+        nonnegative : bool, default=False
+            Whether G is never below 0, as a Gaussian: two points are then at most orthogonal.
+        """
+        own = np.array([0.0, 1.0])
+        between = np.linspace(0.0 if nonnegative else -1.0, 1.0, 41)
+        first, second, cosine = np.meshgrid(own, own, between, indexing="ij")
+        cross = np.sqrt(first * second) * cosine
+        values = _combine(self.weights, [[first, cross], [cross, second]])
+        return float(np.max(values)) * float(kernel_bound) ** self.order + float(self.bias)
+
+
+def _combine(weights: Array, G: Any) -> Any:
+    """K from the kernels G[p][r] between the points p of one pair and r of another."""
+    if weights.ndim == 1:
+        return sum(weights[p] * weights[r] * G[p][r] for p in range(2) for r in range(2))
+    indices = [(p, q) for p in range(2) for q in range(2) if weights[p, q]]
+    return sum(
+        weights[p, q] * weights[r, s] * (G[p][r] * G[q][s]) for p, q in indices for r, s in indices
+    )
+
+
+def as_pair_kernel(value: Any) -> PairKernel:
+    """Turn a pair kernel, its name or its pattern into a pair kernel.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> as_pair_kernel("mlpk")
+    PairKernel(pattern='mlpk')
+    """
+    return value if isinstance(value, PairKernel) else PairKernel(value)

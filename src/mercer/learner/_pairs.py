@@ -1,0 +1,131 @@
+"""Pairs in compiled code: what goes in, what comes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.expansions import KernelExpansion
+from mercer.expansions._anchors import TWINS, follow_slots
+from mercer.numerics import row_loop
+from mercer.numerics.pair_loop import Buffered, Rules, kernels_of_buffer, run_pairs
+from mercer.numerics.row_loop import Functions, Rows, Steps
+from mercer.objectives import Pairwise
+from mercer.objectives.pairwise import NORMALIZATIONS, PAIR_LABELS
+
+if TYPE_CHECKING:
+    from mercer.learner._kernel import KernelLearner
+
+__all__ = ["has_compiled_pairs", "learn_pairs"]
+
+Array = NDArray[np.float64]
+
+# As the compiled loop numbers them.
+_LABELS = dict(zip(("difference", "sign", "same"), range(len(PAIR_LABELS)), strict=True))
+_NORMALIZATIONS = dict(
+    zip(("opposite", "all", "balanced"), range(len(NORMALIZATIONS)), strict=True)
+)
+
+
+def has_compiled_pairs(objective: Any, batch_size: int) -> bool:
+    """Whether the compiled loop on pairs knows this objective."""
+    return (
+        type(objective) is Pairwise
+        and batch_size == 1
+        and objective.pair_kernel.order == 1
+        and objective.pair_kernel.bias == 0.0
+    )
+
+
+def learn_pairs(
+    learner: KernelLearner,
+    functions: Functions,
+    X: NDArray[np.floating],
+    targets: Array,
+    weights: Array,
+    steps: Steps,
+    row: int,
+    largest_loss: float,
+) -> int:
+    """Learn rows from ``row`` on, until all are learned or a safer path took over.
+
+    Returns
+    -------
+    row : int
+        The next row to learn.
+    """
+    objective: Any = learner.objective
+    f: KernelExpansion = learner.function
+    places = objective.places(targets[row:], weights[row:])
+    rules = Rules(
+        _LABELS[objective.pair_label],
+        _NORMALIZATIONS[objective.normalize],
+        float(objective.pattern[0]),
+        float(objective.pattern[1]),
+        TWINS[f.dtype],
+        np.concatenate([np.full(row, -1, np.int64), places]),
+    )
+    n_places = max(int(places.max()) + 1, objective.kept.weights.size)
+    buffered = _buffer(objective, f, X, n_places)
+    rows = Rows(X, targets, weights)
+    first = row
+    try:
+        while row < len(X):
+            f.reserve(n_places + 1)
+            buffered = buffered._replace(
+                kernels=np.zeros((n_places, f.arrays.points.shape[0]), f.dtype)
+            )
+            kernels_of_buffer(functions, f.arrays, f.size, buffered)
+            progress, reason = run_pairs(
+                functions,
+                f.compressor,
+                f.arrays,
+                buffered,
+                rules,
+                rows,
+                steps,
+                f.limits(),
+                f.progress(row),
+                learner.regularization,
+                -1.0 if f.averaging is None else f.averaging,
+                largest_loss,
+            )
+            f.resume(progress)
+            f.slots, row = buffered.slots, progress.rows_done
+            if reason == row_loop.DIVERGED:
+                raise learner.diverged(steps.step_sizes[row], row)
+            if reason == row_loop.HALF_DONE:
+                _finish(f, steps, row - 1)
+            elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+                f.use_safer_path()
+            if f.dtype != X.dtype:
+                break
+            buffered = buffered._replace(slots=f.slots)
+    finally:
+        objective.take_buffer(*buffered[:3], targets[first:row], weights[first:row])
+    return row
+
+
+def _buffer(
+    objective: Pairwise, f: KernelExpansion, X: NDArray[np.floating], n_places: int
+) -> Buffered:
+    """Return a copy of the buffer, with room for all rows that come."""
+    kept, slots = objective.kept, np.full(n_places, -1, np.int64)
+    n = kept.weights.size
+    points = np.zeros((n_places, X.shape[1]), X.dtype)
+    targets, weights = np.zeros((n_places, 2)), np.zeros(n_places)
+    if n:
+        points[:n], targets[:n], weights[:n] = kept
+    slots[: f.slots.size] = f.slots
+    return Buffered(points, targets, weights, slots, np.zeros((0, 0), X.dtype))
+
+
+def _finish(f: KernelExpansion, steps: Steps, row: int) -> None:
+    """Finish a compression that was broken off."""
+    slots = f.slots
+    f.arrays.origin[: f.size] = np.arange(1, f.size + 1)
+    steps.errors[row] = f.finish(steps.errors[row], steps.tolerances[row])
+    steps.model_orders[row] = f.size
+    f.slots = follow_slots(slots, f.arrays.origin[: f.size] - 1)

@@ -1,0 +1,425 @@
+"""The learner's loop on pairs compiled, for single rows and pair kernels of first order.
+
+It does what :mod:`mercer.learner` does in Python, step for step: pair a row with those of the
+buffer, take the slopes, shrink, add, compress, let the row enter the buffer. The kernels between
+the buffer and the dictionary are kept from step to step, so that a step evaluates those of its row
+and little more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mercer._pointers import call_pointer
+from mercer.numerics.row_loop import (
+    BROKEN_DOWN,
+    DIVERGED,
+    FINISHED,
+    HALF_DONE,
+    ILL_CONDITIONED,
+    NO_ROOM,
+    Functions,
+    Progress,
+    Rows,
+    Steps,
+    average,
+    shrink,
+    squared_tolerance,
+)
+from mercer.numerics.state import Dictionary, Limits, Newcomers
+from mercer.numerics.step import (
+    BREAKDOWN,
+    INVERSE,
+    UNFINISHED,
+    Compressor,
+    compress,
+    worst_conditioning,
+)
+
+__all__ = ["ALL", "BALANCED", "DIFFERENCE", "OPPOSITE", "SAME", "SIGN", "Buffered", "Rules"]
+__all__ += ["kernels_of_buffer", "run_pairs"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
+
+DIFFERENCE, SIGN, SAME = range(3)
+OPPOSITE, ALL, BALANCED = range(3)
+
+
+class Buffered(NamedTuple):
+    """The buffer, by place; places without a row have weight 0."""
+
+    points: Floats  # (n_places, n_features)
+    targets: Array  # (n_places, 2), label and group
+    weights: Array  # (n_places,)
+    slots: NDArray[np.int64]  # (n_places,), of the dictionary, -1 for none
+    kernels: Floats  # (n_places, capacity), with the points of the dictionary
+
+
+class Rules(NamedTuple):
+    """What is learned of pairs, and how rows move through the buffer."""
+
+    label: int  # DIFFERENCE, SIGN or SAME
+    normalize: int  # OPPOSITE, ALL or BALANCED
+    first: float  # f(x, x') = first g(x) + second g(x')
+    second: float
+    twins: float  # points nearer than this (squared, relative) are one and the same
+    places: NDArray[np.int64]  # (n_rows,), where each row goes, -1 for nowhere
+
+
+@njit(cache=True)
+def _kernel_row(functions: Functions, points: Floats, size: int, x: Floats, out: Floats) -> None:
+    call_pointer(
+        functions.kernel,
+        (
+            np.int64(points.ctypes.data),
+            np.int64(x.ctypes.data),
+            np.int64(out.ctypes.data),
+            np.int64(functions.kernel_parameters.ctypes.data),
+            np.int64(size),
+            np.int64(x.size),
+        ),
+    )
+
+
+@njit(cache=True)
+def kernels_of_buffer(
+    functions: Functions, dictionary: Dictionary, size: int, buffered: Buffered
+) -> None:
+    """Fill in the kernels between the buffer and the dictionary."""
+    for b in range(buffered.weights.size):
+        if buffered.weights[b] > 0.0:
+            _kernel_row(functions, dictionary.points, size, buffered.points[b], buffered.kernels[b])
+
+
+@njit(cache=True)
+def _pair_label(rules: Rules, first: float, second: float) -> float:
+    if rules.label == SAME:
+        return 1.0 if first == second else -1.0
+    difference = first - second
+    if rules.label == SIGN:
+        return float(np.sign(difference))
+    return difference
+
+
+@njit(cache=True)
+def _pair_slopes(
+    functions: Functions,
+    dictionary: Dictionary,
+    size: int,
+    scale: float,
+    buffered: Buffered,
+    rules: Rules,
+    target: Array,
+    own_value: float,
+    pulls: Array,
+) -> float:
+    """Write the derivative of the row's mean loss in f of each of its pairs; return that loss."""
+    n_places = buffered.weights.size
+    labels = np.zeros(n_places)
+    totals = np.zeros(2)
+    for b in range(n_places):
+        pulls[b] = 0.0
+        weight = buffered.weights[b]
+        if weight <= 0.0 or buffered.targets[b, 1] != target[1]:
+            continue
+        label = _pair_label(rules, target[0], buffered.targets[b, 0])
+        labels[b] = label
+        if label != 0.0 or rules.normalize == ALL:
+            totals[1 if rules.normalize == BALANCED and label > 0.0 else 0] += weight
+    one, margin, value, slope = np.ones(1), np.empty(1), np.empty(1), np.empty(1)
+    loss = 0.0
+    for b in range(n_places):
+        label = labels[b]
+        if label == 0.0:
+            continue
+        other = 0.0
+        for j in range(size):
+            other += np.float64(buffered.kernels[b, j]) * dictionary.weights[j, 0]
+        margin[0] = label * (rules.first * own_value + rules.second * scale * other)
+        call_pointer(
+            functions.loss,
+            (
+                np.int64(one.ctypes.data),
+                np.int64(margin.ctypes.data),
+                np.int64(slope.ctypes.data),
+                np.int64(value.ctypes.data),
+                np.int64(functions.loss_parameters.ctypes.data),
+                np.int64(1),
+            ),
+        )
+        balanced = rules.normalize == BALANCED
+        share = buffered.weights[b] / totals[1 if balanced and label > 0.0 else 0]
+        if balanced:
+            share *= 0.5
+        pulls[b] = share * label * slope[0]
+        loss += share * value[0]
+    return loss
+
+
+@njit(cache=True)
+def _twin(dictionary: Dictionary, size: int, row: Floats, own: float, twins: float) -> int:
+    """Slot of the point that is the same up to rounding, or -1."""
+    nearest, least = -1, np.inf
+    for j in range(size):
+        distance = dictionary.self_kernel[j] + own - 2.0 * np.float64(row[j])
+        if distance < least:
+            nearest, least = j, distance
+    if nearest >= 0 and least <= twins * max(own, dictionary.self_kernel[nearest]):
+        return nearest
+    return -1
+
+
+@njit(cache=True)
+def _follow(
+    functions: Functions,
+    dictionary: Dictionary,
+    size: int,
+    old_size: int,
+    buffered: Buffered,
+    newcomer_places: NDArray[np.int64],
+    own_slot: int,
+    own_row: Floats,
+    x: Floats,
+    place: int,
+) -> None:
+    """Bring the slots and kernels of the buffer up to date after a step.
+
+    ``newcomer_places`` tells of each newcomer which place it is at, -1 for the row itself.
+    """
+    moved = np.full(old_size, -1, np.int64)
+    changed = np.empty(size, np.int64)
+    n_changed = 0
+    fresh = np.full(newcomer_places.size, -1, np.int64)
+    for s in range(size):
+        origin = dictionary.origin[s]
+        if origin > 0:
+            moved[origin - 1] = s
+        elif origin < 0:
+            fresh[-1 - origin] = s
+        if origin != s + 1:
+            changed[n_changed] = s
+            n_changed += 1
+    n_places = buffered.weights.size
+    for b in range(n_places):
+        if buffered.slots[b] >= 0:
+            buffered.slots[b] = moved[buffered.slots[b]]
+    own_slot = moved[own_slot] if own_slot >= 0 else -1
+    for i in range(newcomer_places.size):
+        if newcomer_places[i] < 0:
+            own_slot = fresh[i]
+        else:
+            buffered.slots[newcomer_places[i]] = fresh[i]
+    column = np.empty(n_places, buffered.kernels.dtype)
+    for c in range(n_changed):
+        s = changed[c]
+        origin = dictionary.origin[s]
+        if origin > 0:
+            # Points move towards the front, so that no column is overwritten before it is read.
+            for b in range(n_places):
+                buffered.kernels[b, s] = buffered.kernels[b, origin - 1]
+        else:
+            _kernel_row(functions, buffered.points, n_places, dictionary.points[s], column)
+            for b in range(n_places):
+                buffered.kernels[b, s] = column[b]
+    if place < 0:
+        return
+    for s in range(size):
+        origin = dictionary.origin[s]
+        if origin > 0:
+            buffered.kernels[place, s] = own_row[origin - 1]
+        else:
+            _kernel_row(functions, dictionary.points[s:], 1, x, buffered.kernels[place, s:])
+    buffered.points[place] = x
+    buffered.slots[place] = own_slot
+
+
+@njit(cache=True)
+def run_pairs(
+    functions: Functions,
+    compressor: Compressor,
+    dictionary: Dictionary,
+    buffered: Buffered,
+    rules: Rules,
+    rows: Rows,
+    steps: Steps,
+    limits: Limits,
+    start: Progress,
+    regularization: float,
+    averaging: float,
+    largest_loss: float,
+) -> tuple[Progress, int]:
+    """Learn from rows one by one, each paired with those in the buffer.
+
+    Parameters
+    ----------
+    functions, compressor, dictionary, rows, steps, limits, start
+        As in :func:`mercer.numerics.row_loop.run_rows`; the loss is one of margins.
+    buffered : Buffered
+        Changed in place; kernels as :func:`kernels_of_buffer` fills them in.
+    rules : Rules
+        What is learned.
+    regularization, averaging, largest_loss : float
+        As there.
+
+    Returns
+    -------
+    progress : Progress
+        Where the loop stands now.
+    reason : int
+        Why it stopped, as there. After ``BROKEN_DOWN`` and ``HALF_DONE`` the kernels of the buffer
+        must be filled in again, once the step was made or finished.
+    """
+    size, oldest, scale, n_steps, row = start
+    inputs = rows.inputs
+    n_rows, n_features = inputs.shape
+    n_columns = dictionary.weights.shape[1]
+    capacity = dictionary.weights.shape[0]
+    n_places = buffered.weights.size
+    pulls = np.empty(n_places)
+    newcomer_places = np.empty(n_places + 1, np.int64)
+    newcomer_pull = np.empty(n_places + 1)
+    own_kernel = np.empty(1, inputs.dtype)
+    own_row = np.empty(capacity, inputs.dtype)
+    before = np.empty(capacity)
+    reason = FINISHED
+    while row < n_rows:
+        place = rules.places[row]
+        if size + n_places + 1 > capacity or place >= n_places:
+            reason = NO_ROOM
+            break
+        x, weight, eta = inputs[row], rows.sample_weights[row], steps.step_sizes[row]
+        _kernel_row(functions, dictionary.points, size, x, own_row)
+        own_value = 0.0
+        for j in range(size):
+            own_value += np.float64(own_row[j]) * dictionary.weights[j, 0]
+        loss = _pair_slopes(
+            functions,
+            dictionary,
+            size,
+            scale,
+            buffered,
+            rules,
+            rows.targets[row],
+            scale * own_value,
+            pulls,
+        )
+        own_pull = 0.0
+        for b in range(n_places):
+            pulls[b] *= weight
+            own_pull += pulls[b]
+        # False for NaN, too.
+        if not (loss <= largest_loss and np.isfinite(own_pull)):
+            reason = DIVERGED
+            break
+        factor = 1.0 - eta * regularization
+        scale = shrink(dictionary, size, 1, scale, factor)
+        before[:size] = dictionary.weights[:size, 0]
+        for j in range(size):
+            dictionary.origin[j] = j + 1
+            dictionary.pinned[j] = False
+        # Points that are in the dictionary get their coefficients there; the others join it.
+        n_new = 0
+        own_slot = -1
+        _kernel_row(functions, inputs[row:], 1, x, own_kernel)
+        if own_pull != 0.0 or place >= 0:
+            own_slot = _twin(dictionary, size, own_row, np.float64(own_kernel[0]), rules.twins)
+            if own_slot >= 0:
+                dictionary.weights[own_slot, 0] -= eta * rules.first * own_pull / scale
+                dictionary.pinned[own_slot] = place >= 0
+            else:
+                newcomer_places[0], newcomer_pull[0] = -1, rules.first * own_pull
+                n_new = 1
+        for b in range(n_places):
+            if buffered.weights[b] <= 0.0:
+                continue
+            slot = buffered.slots[b]
+            if slot < 0 and pulls[b] != 0.0:
+                own = _self_kernel(functions, buffered.points, b, own_kernel)
+                slot = _twin(dictionary, size, buffered.kernels[b], own, rules.twins)
+                buffered.slots[b] = slot
+            if slot >= 0:
+                dictionary.weights[slot, 0] -= eta * rules.second * pulls[b] / scale
+                dictionary.pinned[slot] = dictionary.pinned[slot] or b != place
+            elif pulls[b] != 0.0:
+                newcomer_places[n_new], newcomer_pull[n_new] = b, rules.second * pulls[b]
+                n_new += 1
+        points = np.empty((n_new, n_features), inputs.dtype)
+        new_rows = np.empty((n_new, size), inputs.dtype)
+        gram = np.empty((n_new, n_new), inputs.dtype)
+        coefficients = np.zeros((n_new, n_columns))
+        pinned = np.empty(n_new, np.bool_)
+        for i in range(n_new):
+            b = newcomer_places[i]
+            if b < 0:
+                points[i], new_rows[i] = x, own_row[:size]
+                pinned[i] = place >= 0
+            else:
+                points[i], new_rows[i] = buffered.points[b], buffered.kernels[b, :size]
+                pinned[i] = b != place
+            coefficients[i, 0] = -eta * newcomer_pull[i] / scale
+        for i in range(n_new):
+            _kernel_row(functions, points, n_new, points[i], gram[i])
+        old_size = size
+        size, oldest, error, status = compress(
+            functions.blas,
+            compressor,
+            dictionary,
+            size,
+            oldest,
+            Newcomers(points, new_rows, gram, coefficients, pinned),
+            Limits(
+                squared_tolerance(steps.tolerances[row], scale),
+                limits.max_size,
+                limits.threshold,
+                limits.rule,
+                1,
+            ),
+        )
+        if status == BREAKDOWN:
+            # The caller repeats the step on another path: as if it had not begun.
+            dictionary.weights[:size, 0] = before[:size]
+            scale /= factor
+            reason = BROKEN_DOWN
+            break
+        _follow(
+            functions,
+            dictionary,
+            size,
+            old_size,
+            buffered,
+            newcomer_places[:n_new],
+            own_slot,
+            own_row,
+            x,
+            place,
+        )
+        if place >= 0:
+            buffered.targets[place] = rows.targets[row]
+            buffered.weights[place] = weight
+        n_steps += 1
+        if averaging >= 0.0:
+            average(dictionary, size, 1, scale, (averaging + 1.0) / (n_steps + averaging))
+        steps.losses[row] = loss
+        steps.errors[row] = error * scale
+        steps.model_orders[row] = size
+        row += 1
+        if status == UNFINISHED:
+            reason = HALF_DONE
+            break
+        if compressor.kind == INVERSE and (
+            worst_conditioning(dictionary, size) > compressor.conditioning_limit
+        ):
+            reason = ILL_CONDITIONED
+            break
+    return Progress(size, oldest, scale, n_steps, row), reason
+
+
+@njit(cache=True)
+def _self_kernel(functions: Functions, points: Floats, b: int, out: Floats) -> float:
+    _kernel_row(functions, points[b:], 1, points[b], out)
+    return np.float64(out[0])

@@ -1,0 +1,394 @@
+"""The mean of a loss over pairs of rows: E l(f(x, x'), y, y')."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._validation import check_choice
+from mercer.buffers import Buffer
+from mercer.kernels.pairs import PairKernel
+from mercer.losses import MarginLoss
+from mercer.objectives._base import Anchors, Array, Batch, Objective
+
+__all__ = ["NORMALIZATIONS", "PAIR_LABELS", "Pairwise", "check_pair_parts", "pair_label_of"]
+
+Indices = NDArray[np.int64]
+
+PAIR_LABELS = ("difference", "sign", "same")
+NORMALIZATIONS = ("opposite", "all", "balanced")
+LABEL, GROUP = range(2)
+
+
+class _Pairs(NamedTuple):
+    """Pairs of a step: of a row and a point, one each."""
+
+    rows: Indices  # (n_pairs,), numbers of points
+    partners: Indices  # (n_pairs,), numbers of points
+    labels: Array  # (n_pairs,)
+    shares: Array  # (n_pairs,), weights; those of a row add up to 1 or less
+
+
+class _Kept(NamedTuple):
+    """Rows in the buffer, by place; places without a row have weight 0."""
+
+    X: NDArray[np.floating]  # (n_places, n_features)
+    targets: Array  # (n_places, 2)
+    weights: Array  # (n_places,)
+
+
+class Pairwise(Objective):
+    r"""Expected loss of pairs of rows (Ying and Zhou, Section 1 and Algorithm 2).
+
+    .. math:: E\big[\phi\big(\tau(y, y') f(x, x')\big)\big]
+
+    Every row is paired with rows that came before it, which a buffer holds. The slopes of its
+    pairs are averaged, so that a step is
+
+    .. math:: f \leftarrow f - \frac{\gamma_t}{n_t} \sum_j \phi'(\tau_j f(x_t, x_j))\, \tau_j\,
+        K_{(x_t, x_j)}
+
+    With :class:`mercer.buffers.Everything`, ``normalize="all"`` and ``pair_label="difference"``
+    this is Algorithm 2 of the paper.
+
+    Targets have two columns: the label, -1 or +1 where there are two classes, and the number of
+    the group: only rows of one group are paired. Rows of a batch are paired with each other as if
+    they came one after the other, at one and the same function.
+
+    Parameters
+    ----------
+    loss : MarginLoss
+        phi.
+    pair_kernel : PairKernel
+        What functions on pairs are; see there.
+    pair_label : {"difference", "sign", "same"}
+        tau: y - y', its sign, or 1 if y = y' and else -1.
+    buffer : Buffer
+        Which rows a row is paired with.
+    normalize : {"opposite", "all", "balanced"}
+        n_t: the number of partners with tau other than 0, of all of them, or, for
+        ``pair_label="same"``, twice that of the partners with the same tau.
+    label_scale : float, default=1.0
+        Root mean square of tau where it is not 0: the unit of step sizes and tolerances.
+
+    Attributes
+    ----------
+    intercept : float
+        Constant term of f, where the pair kernel has a bias. The ridge leaves it alone.
+
+    Raises
+    ------
+    ValueError
+        For labels that do not go with the symmetry of the functions: nothing could be learned.
+
+    Notes
+    -----
+    Weights: a row's pairs are averaged by the weights of its partners, the result is multiplied by
+    its own. Rows of weight 0 do not enter the buffer.
+
+    Examples
+    --------
+    >>> from mercer.buffers import FIFO
+    >>> from mercer.losses import Logistic
+    >>> objective = Pairwise(Logistic(), PairKernel("difference"), "sign", FIFO(5), "opposite")
+    >>> batch = Batch(np.zeros((2, 1)), np.array([[-1.0, 0.0], [1.0, 0.0]]), np.ones(2))
+    >>> objective.slopes(np.zeros((2, 1)), batch)[0].ravel()  # the second should be above
+    array([ 0.25, -0.25])
+    """
+
+    def __init__(
+        self,
+        loss: MarginLoss,
+        pair_kernel: PairKernel,
+        pair_label: str,
+        buffer: Buffer,
+        normalize: str,
+        label_scale: float = 1.0,
+    ) -> None:
+        self.loss, self.pair_kernel, self.buffer = loss, pair_kernel, buffer
+        self.pair_label: str = check_choice("pair_label", pair_label, PAIR_LABELS)
+        self.normalize: str = check_choice("normalize", normalize, NORMALIZATIONS)
+        check_pair_parts(pair_kernel, pair_label, normalize)
+        self.pattern = pair_kernel.weights
+        self.label_scale = label_scale
+        # The square of a sum of two values is at most this multiple of that of its parts.
+        self._spread = float(np.abs(self.pattern).sum())
+        if loss.curvature is not None:
+            self.curvature = loss.curvature * (label_scale * self._spread) ** 2
+        if loss.lipschitz is not None:
+            self.lipschitz = loss.lipschitz * label_scale * self._spread
+        self.intercept = 0.0
+        self.counts = (0, 0)
+        self.kept = _Kept(np.empty((0, 0)), np.empty((0, 2)), np.empty(0))
+
+    # -- points and pairs -----------------------------------------------------------------------
+
+    def points(self, batch: Batch) -> NDArray[np.floating]:
+        """See :class:`Objective`: the rows, then those of the buffer."""
+        occupied = self._occupied()
+        if occupied.size == 0:
+            return batch.X
+        buffered = self.kept.X[occupied].astype(batch.X.dtype, copy=False)
+        return np.vstack([batch.X, buffered])
+
+    def _occupied(self) -> Indices:
+        return np.flatnonzero(self.kept.weights > 0.0)
+
+    def places(self, targets: Array, weights: Array) -> Indices:
+        """Where rows go in the buffer, -1 for nowhere."""
+        places = np.full(weights.size, -1, np.int64)
+        entering = np.flatnonzero(weights > 0.0)
+        positive = targets[entering, LABEL] > 0.0
+        places[entering] = self.buffer.places(positive, self.counts)
+        return places
+
+    def anchors(self, batch: Batch) -> Anchors:
+        """See :class:`Objective`."""
+        n, occupied = batch.weights.size, self._occupied()
+        before = np.concatenate([np.full(n, -1, np.int64), occupied])
+        after = before.copy()
+        # Of several rows for one place the last one stays.
+        last = {int(place): i for i, place in enumerate(self.places(*batch[1:3])) if place >= 0}
+        after[np.isin(before, np.fromiter(last, np.int64, len(last)))] = -1
+        for place, i in last.items():
+            after[i] = place
+        return Anchors(before, after)
+
+    def _pairs(self, batch: Batch, n_points: int) -> _Pairs:
+        """Pairs of the batch; without those of the buffer if it is not among the points."""
+        n = batch.weights.size
+        occupied = self._occupied() if n_points > n else np.empty(0, np.int64)
+        targets = np.vstack([batch.targets, self.kept.targets[occupied]])
+        weights = np.concatenate([batch.weights, self.kept.weights[occupied]])
+        rows, partners = self._meetings(batch, occupied)
+        together = targets[rows, GROUP] == targets[partners, GROUP]
+        rows, partners = rows[together], partners[together]
+        tau = pair_label_of(self.pair_label, targets[rows, LABEL], targets[partners, LABEL])
+        acting = tau != 0.0
+        # Half of the weight each for the pairs that are the same, and for those that are not.
+        kind = rows + n * (tau > 0.0) * (self.normalize == "balanced")
+        counted = np.ones(tau.size, np.bool_) if self.normalize == "all" else acting
+        totals = np.bincount(kind[counted], weights[partners[counted]], minlength=2 * n)
+        rows, partners, tau, kind = rows[acting], partners[acting], tau[acting], kind[acting]
+        shares = weights[partners] / totals[kind]
+        return _Pairs(rows, partners, tau, 0.5 * shares if self.normalize == "balanced" else shares)
+
+    def _meetings(self, batch: Batch, occupied: Indices) -> tuple[Indices, Indices]:
+        """Each row and each point that is in the buffer when the row comes, as two lists."""
+        n = batch.weights.size
+        if n == 1:
+            return np.zeros(occupied.size, np.int64), 1 + np.arange(occupied.size)
+        places = self.places(*batch[1:3])
+        highest = max(int(places.max()), int(occupied.max(initial=-1)))
+        content = np.full(highest + 1, -1, np.int64)
+        content[occupied] = n + np.arange(occupied.size)
+        met = np.empty((n, content.size), np.int64)
+        for i, place in enumerate(places.tolist()):
+            met[i] = content
+            if place >= 0:
+                content[place] = i
+        rows, columns = np.nonzero(met >= 0)
+        return rows, met[rows, columns]
+
+    # -- values and slopes ----------------------------------------------------------------------
+
+    def values_of_pairs(self, values: Array, first: Indices, second: Indices) -> Array:
+        """Values of f on pairs of points.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_points, 1) or (n_points, n_points)
+            Of the function at :meth:`points`: first and second order of the pair kernel.
+        first, second : ndarray of shape (n_pairs,) of int64
+            Numbers of the points.
+        """
+        ends = first, second
+        if self.pair_kernel.order == 1:
+            f = self.pattern[0] * values[first, 0] + self.pattern[1] * values[second, 0]
+        else:
+            f = np.zeros(first.size)
+            for (p, q), weight in np.ndenumerate(self.pattern):
+                if weight:
+                    f += weight * values[ends[p], ends[q]]
+        return np.asarray(f + self.intercept)
+
+    def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
+        """See :class:`Objective`; a row without partners has the loss 0.
+
+        Slopes have the shape of the values, (n_points, 1) or (n_points, n_points).
+        """
+        n = batch.weights.size
+        pairs = self._pairs(batch, values.shape[0])
+        losses, pull = self._losses_and_pull(values, batch, pairs)
+        slopes: Array = np.zeros_like(values)
+        ends = pairs.rows, pairs.partners
+        if self.pair_kernel.order == 1:
+            for end, weight in zip(ends, self.pattern, strict=True):
+                slopes[:, 0] += weight * np.bincount(end, pull, minlength=values.shape[0])
+        else:
+            for (p, q), weight in np.ndenumerate(self.pattern):
+                if weight:
+                    np.add.at(slopes, (ends[p], ends[q]), weight * pull)
+        return slopes, np.bincount(pairs.rows, losses * pairs.shares, minlength=n).astype(float)
+
+    def _losses_and_pull(self, values: Array, batch: Batch, pairs: _Pairs) -> tuple[Array, Array]:
+        """Losses of the pairs, and the derivatives of the objective in f there."""
+        margins = pairs.labels * self.values_of_pairs(values, pairs.rows, pairs.partners)
+        losses, slopes = self.loss.value_and_derivative(np.ones(margins.size), margins)
+        own = batch.weights[pairs.rows] / batch.weights.size
+        return losses, own * pairs.shares * pairs.labels * slopes
+
+    def at_zero(self, targets: Array, weights: Array, n_outputs: int) -> tuple[Array, Array]:
+        """See :class:`Objective`: as if every row had a partner of another label."""
+        loss, slope = self.loss.value_and_derivative(np.ones(1), np.zeros(1))
+        size = float(slope[0]) * self.label_scale / weights.size
+        slopes = np.full((weights.size, n_outputs), size)
+        return slopes * weights[:, np.newaxis], np.full(weights.size, float(loss[0]))
+
+    def steepness(self, batch: Batch, n_points: int) -> Array:
+        """See :class:`Objective`: every pair counts at both of its points."""
+        pairs = self._pairs(batch, n_points)
+        shares = batch.weights[pairs.rows] * pairs.shares
+        shares *= np.square(pairs.labels / self.label_scale)
+        weights = np.zeros(n_points)
+        for end, size in zip((pairs.rows, pairs.partners), np.abs(self.pattern), strict=True):
+            weights += size / self._spread * np.bincount(end, shares, minlength=n_points)
+        return weights * (n_points / batch.weights.size)
+
+    # -- the buffer -----------------------------------------------------------------------------
+
+    def update(self, values: Array, batch: Batch, step_size: float) -> None:
+        """See :class:`Objective`: move the intercept, and let the rows enter the buffer."""
+        if self.pair_kernel.bias:
+            pairs = self._pairs(batch, values.shape[0])
+            pull = self._losses_and_pull(values, batch, pairs)[1].sum()
+            self.intercept -= step_size * float(self.pair_kernel.bias) * float(pull)
+        self._enter(batch)
+
+    def _enter(self, batch: Batch) -> None:
+        places = self.places(*batch[1:3])
+        entering = places >= 0
+        self._count(*batch[1:3])
+        if not entering.any():
+            return
+        room = self._room(batch, int(places.max()) + 1)
+        X, targets, weights = room.X.copy(), room.targets.copy(), room.weights.copy()
+        X[places[entering]] = batch.X[entering]
+        targets[places[entering]] = batch.targets[entering]
+        weights[places[entering]] = batch.weights[entering]
+        self.kept = _Kept(X, targets, weights)
+
+    def _count(self, targets: Array, weights: Array) -> None:
+        """Count rows of each class; those of weight 0 leave no trace."""
+        positive = targets[weights > 0.0, LABEL] > 0.0
+        n, n_positive = positive.size, int(positive.sum())
+        self.counts = self.counts[0] + n - n_positive, self.counts[1] + n_positive
+
+    def take_buffer(
+        self,
+        X: NDArray[np.floating],
+        kept_targets: Array,
+        kept_weights: Array,
+        targets: Array,
+        weights: Array,
+    ) -> None:
+        """Take over the buffer after rows with these targets and weights went through it.
+
+        Parameters
+        ----------
+        X, kept_targets, kept_weights : ndarray
+            Rows by place, their targets and weights; the arrays must be the objective's own.
+        targets, weights : ndarray
+            Of the rows that went through.
+        """
+        self._count(targets, weights)
+        self.kept = _Kept(X, kept_targets, kept_weights)
+
+    def _room(self, batch: Batch, n_places: int) -> _Kept:
+        """Return the buffer, with at least so many places."""
+        old = self.kept
+        have = old.weights.size
+        if n_places <= have:
+            return old
+        capacity = self.buffer.capacity
+        new = max(n_places, 2 * have + 16)
+        new = new if capacity is None else min(new, capacity)
+        X = np.zeros((new, batch.X.shape[1]), batch.X.dtype)
+        if have:
+            X[:have] = old.X
+        targets, weights = np.zeros((new, 2)), np.zeros(new)
+        targets[:have], weights[:have] = old.targets, old.weights
+        return _Kept(X, targets, weights)
+
+    def remedy(self) -> str:
+        """See :class:`Objective`."""
+        return "; standardise the columns, or use a loss with bounded slopes such as 'logistic'."
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`Objective`."""
+        # Arrays are replaced, never changed.
+        return {"intercept": self.intercept, "counts": list(self.counts), **self.kept._asdict()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See :class:`Objective`."""
+        kept = _Kept(*(state[name] for name in _Kept._fields))
+        n, capacity, counts = kept.weights.size, self.buffer.capacity, state["counts"]
+        fits = (
+            kept.X.ndim == 2
+            and len(kept.X) == n
+            and kept.X.dtype in (np.float32, np.float64)
+            and kept.targets.shape == (n, 2)
+            and kept.weights.shape == (n,)
+            and kept.targets.dtype == kept.weights.dtype == np.float64
+            and (capacity is None or n <= capacity)
+            and (kept.weights >= 0.0).all()
+            and all(np.isfinite(array).all() for array in kept)
+            and len(counts) == 2
+            and all(type(count) is int and count >= 0 for count in counts)
+            and np.isfinite(state["intercept"])
+        )
+        if not fits:
+            raise ValueError("The rows of the buffer do not fit together.")
+        self.kept, self.counts = kept, (counts[0], counts[1])
+        self.intercept = float(state["intercept"])
+
+
+def pair_label_of(pair_label: str, first: Array, second: Array) -> Array:
+    """Labels tau of pairs from those of their points: differences, signs, or 1 for the same.
+
+    Parameters
+    ----------
+    pair_label : {"difference", "sign", "same"}
+        Which.
+    first, second : ndarray of shape (n_pairs,)
+        Labels of the points.
+    """
+    if pair_label == "same":
+        return np.where(first == second, 1.0, -1.0)
+    difference = first - second
+    return np.asarray(difference if pair_label == "difference" else np.sign(difference))
+
+
+def check_pair_parts(pair_kernel: PairKernel, pair_label: str, normalize: str) -> None:
+    """Refuse labels for which the best function on pairs is 0."""
+    skew = pair_label != "same"
+    if pair_kernel.symmetry == (1 if skew else -1):
+        kind, other, advice = (
+            ("symmetric", "changes sign", "pair_label='same', or pair_kernel='difference'")
+            if skew
+            else ("skew", "stays", "pair_label='sign', or pair_kernel='symmetric'")
+        )
+        raise ValueError(
+            f"pair_label={pair_label!r} does not go with the pair kernel {pair_kernel.pattern!r}: "
+            f"its functions are {kind} when the two points of a pair change places, while the "
+            f"label {other}. A pair taken both ways would cost least at f = 0, and nothing would "
+            f"be learned. Use {advice}."
+        )
+    if normalize == "balanced" and skew:
+        raise ValueError(
+            "normalize='balanced' weighs the pairs that are the same and those that are not by one "
+            f"half each: it goes with pair_label='same' only, got pair_label={pair_label!r}. Use "
+            "'opposite' or 'all'."
+        )

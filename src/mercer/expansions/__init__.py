@@ -1,6 +1,9 @@
 """How a function stays small: keep all, compress, a fixed budget, or random features."""
 
 from mercer.expansions._base import Expansion
+from mercer.expansions._bilinear_base import BilinearFunction
+from mercer.expansions.bilinear_expansion import BilinearExpansion
+from mercer.expansions.bilinear_features import BilinearFeatures, start_bilinear
 from mercer.expansions.budget import Budget
 from mercer.expansions.feature_expansion import FeatureExpansion
 from mercer.expansions.full import Full
@@ -10,6 +13,9 @@ from mercer.expansions.random_features import RandomFeatures
 
 __all__ = [
     "KOMP",
+    "BilinearExpansion",
+    "BilinearFeatures",
+    "BilinearFunction",
     "Budget",
     "Expansion",
     "FeatureExpansion",
@@ -17,6 +23,7 @@ __all__ = [
     "KernelExpansion",
     "RandomFeatures",
     "as_expansion",
+    "start_bilinear",
 ]
 
 

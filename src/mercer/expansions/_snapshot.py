@@ -21,7 +21,7 @@ _TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 def take_snapshot(f: KernelExpansion, packed: bool) -> dict[str, Any]:
     """Copy everything that a step changes; ``packed`` keeps one triangle of the inverse."""
     n = f.size
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "points": f.arrays.points[:n].copy(),
         "self_kernel": f.arrays.self_kernel[:n].copy(),
         "weights": f.arrays.weights[:n].copy(),

@@ -1,0 +1,395 @@
+r"""Bilinear functions on a dictionary: B(x, z) is a sum of C_ij k(d_i, x) k(d_j, z)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer.expansions._anchors import follow_slots
+from mercer.expansions._base import Expansion
+from mercer.expansions._bilinear_base import BilinearFunction
+from mercer.expansions._bilinear_newcomers import ABSORB_LESS, join_newcomers, meet_points
+from mercer.expansions._bilinear_state import put_back_bilinear, take_bilinear
+from mercer.kernels import Kernel
+from mercer.numerics.bilinear import (
+    BilinearState,
+    cholesky_inverse,
+    fold,
+    refresh_norms,
+    trusted_inverse,
+)
+from mercer.numerics.bilinear_removal import delete, project_away
+from mercer.numerics.row_loop import squared_tolerance
+from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING
+
+__all__ = ["BilinearExpansion"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
+Indices = NDArray[np.int64]
+
+# The running norms of rows and columns are computed anew after so many steps, at least.
+_REFRESH = 64
+# Kernel values held at once while predicting.
+_CHUNK = 1 << 22
+
+
+class BilinearExpansion(BilinearFunction):
+    r"""A bilinear function on a dictionary that is kept small.
+
+    B is an operator on the RKHS; errors are in its Hilbert-Schmidt norm,
+    :math:`\|B\|^2 = \mathrm{tr}(C'KCK)` with K the Gram matrix of the dictionary. Removing a point
+    projects both sides of B onto the span of the others. With :math:`P = K^{-1}` the squared
+    error is
+
+    .. math:: \frac{1}{P_{jj}} \Big( c_j' K c_j + c^{j\prime} K c^j - \frac{C_{jj}^2}{P_{jj}} \Big)
+
+    for the row :math:`c_j` and the column :math:`c^j` of C, and the errors of several removals add
+    in squares. A step costs O(size²) per newcomer or removal. Memory is 3 size² numbers (C, K and
+    P), 2 where nothing is refitted and 1 for ``Full`` without a cap.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : KOMP, Budget or Full
+        How the dictionary stays small. ``Budget`` with "remove" deletes rows and columns as they
+        are, and so does ``Full`` with a cap; the error that they report is the sum of the norms of
+        what each deletion took away, a bound for several in one step.
+    n_features : int
+        Number of inputs.
+    dtype : dtype, default=float64
+        Type of the points; all arithmetic is in float64.
+    averaging : None
+        There is no averaging.
+
+    Attributes
+    ----------
+    size : int
+        Model order.
+    slots : ndarray of shape (n_places,) of int64
+        Slot of the dictionary of each point that comes again, -1 for none; see :meth:`add`.
+
+    Raises
+    ------
+    ValueError
+        For ``Budget`` with "merge", an expansion of another kind, or averaging.
+
+    References
+    ----------
+    POLK, Section 3.2, for greedy removal; Ying and Zhou, Section 1, for functions on pairs.
+
+    Examples
+    --------
+    >>> from mercer.expansions import KOMP
+    >>> from mercer.kernels import Gaussian
+    >>> B = BilinearExpansion(Gaussian(1.0), KOMP(), 1)
+    >>> X = np.array([[0.0], [1.0]])
+    >>> error = B.add(X, np.array([[0.0, 1.0], [-1.0, 0.0]]), 0.0)  # k(0, x) k(1, z) - ...
+    >>> B.current(X).round(3)
+    array([[ 0.   ,  0.632],
+           [-0.632,  0.   ]])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: Expansion,
+        n_features: int,
+        dtype: DTypeLike = np.float64,
+        averaging: float | None = None,
+    ) -> None:
+        self.refuse_averaging(averaging)
+        self.kind = expansion.compressor(kernel).kind
+        if self.kind == MERGE:
+            raise ValueError(
+                "Budget(strategy='merge') does not exist for bilinear functions: a point has a row "
+                "and a column of coefficients, not one to merge. Use strategy='project', or KOMP."
+            )
+        if self.kind not in (INVERSE, PLAIN, REMOVE, RING):
+            raise ValueError(
+                f"{expansion!r} does not exist for bilinear functions. Use KOMP, Full, "
+                "Budget(strategy='project') or Budget(strategy='remove')."
+            )
+        self.kernel, self.expansion, self.n_features = kernel, expansion, n_features
+        self.dtype = np.dtype(dtype)
+        self.n_steps, self.scale = 0, 1.0
+        self.slots = np.empty(0, np.int64)
+        self.size, self.n_joined, self.age_of_norms = 0, 0, 0
+        self.points: Array
+        self.ages: Indices
+        self._last: tuple[Any, Array] | None = None
+        self.allocate(0)
+
+    # -- the function ---------------------------------------------------------------------------
+
+    @property
+    def dictionary(self) -> Floats:
+        """Points, shape (size, n_features)."""
+        return self.points[: self.size].astype(self.dtype)
+
+    @property
+    def coefficients(self) -> Array:
+        """Matrix C, shape (size, size)."""
+        n = self.size
+        return self.scale * self.arrays.coefficients[:n, :n]
+
+    def current(self, points: Floats) -> Array:
+        """Values of B at all pairs of some points; their kernels are remembered.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_features)
+            The points of one step.
+
+        Returns
+        -------
+        values : ndarray of shape (n_points, n_points)
+            B(points_i, points_j).
+        """
+        n = self.size
+        rows = self.kernels(points, self.points[:n])
+        self._last = (points, rows)
+        values: Array = self.scale * (rows @ self.arrays.coefficients[:n, :n] @ rows.T)
+        return values
+
+    def bilinear(self, X1: Any, X2: Any) -> Array:
+        """Values of B at pairs of points.
+
+        Parameters
+        ----------
+        X1, X2 : ndarray or CSR matrix of shape (n, n_features)
+            First and second points.
+
+        Returns
+        -------
+        values : ndarray of shape (n,)
+        """
+        n, points = X1.shape[0], self.points[: self.size]
+        values, coefficients = np.zeros(n), self.coefficients
+        step = max(1, _CHUNK // max(self.size, self.n_features))
+        for start in range(0, n if self.size else 0, step):
+            rows = slice(start, start + step)
+            left = self.kernel(X1[rows], points) @ coefficients
+            values[rows] = np.einsum("ij,ij->i", left, self.kernel(X2[rows], points))
+        return values
+
+    def kernels(self, X: Floats, Z: Array | None = None) -> Array:
+        """Kernel values in float64, whatever the type of the points."""
+        return np.asarray(self.kernel(X.astype(np.float64, copy=False), Z), dtype=np.float64)
+
+    def rows(self, points: Floats, which: Indices) -> Array:
+        """Kernels of some of the points of a step with the dictionary."""
+        if self._last is not None and self._last[0] is points:
+            return self._last[1][which]
+        return self.kernels(points[which], self.points[: self.size])
+
+    # -- one step -------------------------------------------------------------------------------
+
+    def _multiply(self, factor: float) -> None:
+        n = self.size
+        self.arrays.coefficients[:n, :n] *= factor
+        for norms in (self.arrays.row_norms, self.arrays.column_norms):
+            norms[:n] *= factor**2
+
+    def add(
+        self,
+        points: Floats,
+        coefficients: Array,
+        tolerance: float,
+        before: Indices | None = None,
+        after: Indices | None = None,
+    ) -> float:
+        r"""Add :math:`\sum_{ij} V_{ij}\, k(x_i, \cdot)\, k(x_j, \cdot)` and compress.
+
+        Points that the dictionary has already get their coefficients there; other points join it
+        if they have any, or a place after the step.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_features)
+            Points. If they are the array last given to :meth:`current`, its kernels are reused.
+        coefficients : ndarray of shape (n_points, n_points)
+            V.
+        tolerance : float
+            Error that the compression may make; negative for none. Larger errors occur where
+            a cap leaves no choice, and below about 1e-5 of what the step adds.
+        before, after : ndarray of shape (n_points,) of int64, default=None
+            For points that come again: their places, numbers of the caller's, before and after
+            this step; -1 for none. Points with a place after it stay in the dictionary, unless
+            they depend linearly on the rest; all that had one before it must be among the points.
+
+        Returns
+        -------
+        error : float
+            Hilbert-Schmidt norm of the error of the compression.
+
+        Raises
+        ------
+        ValueError
+            If more points must stay than the expansion may keep; nothing has changed then.
+        """
+        none = np.full(len(points), -1, np.int64)
+        before, after = (none if places is None else places for places in (before, after))
+        squared = squared_tolerance(tolerance, self.scale)
+        new, slots, unknown = meet_points(self, points, coefficients, before, after)
+        self.forget()
+        self._reserve(new.points.shape[0])
+        booked, moved = join_newcomers(self, new, squared)
+        slots = np.append(moved, -1)[slots]
+        for slot in slots[unknown][slots[unknown] >= 0]:
+            self.n_joined += 1
+            self.ages[slot] = self.n_joined  # a point that is seen again is young again
+        self.slots = np.full(int(after.max(initial=-1)) + 1, -1, np.int64)
+        self.slots[after[after >= 0]] = slots[after >= 0]
+        error = self._compress(booked, squared) * self.scale
+        self.n_steps += 1
+        self.age_of_norms += 1
+        if self.age_of_norms >= max(_REFRESH, self.size):
+            self.refresh()
+        return float(error)
+
+    def _compress(self, booked: float, squared: float) -> float:
+        """Remove points; return the error, in units of the scaled coefficients."""
+        limit, mended_at, threshold = self.expansion.limit(), -1, ABSORB_LESS
+        if self.kind == PLAIN:
+            return 0.0
+        while True:
+            pinned, origin = np.zeros(self.size, np.bool_), np.arange(self.size)
+            pinned[self.slots[self.slots >= 0]] = True
+            if self.kind != INVERSE:
+                ages = self.ages[: self.size if self.kind == RING else 0].copy()
+                size, error = delete(self.arrays, self.size, pinned, origin, limit, ages)
+                self._follow(origin[:size])
+                return float(error)
+            size, booked, accurate = project_away(
+                self.arrays,
+                self.size,
+                pinned,
+                origin,
+                booked,
+                squared,
+                limit,
+                self.expansion.rule,
+            )
+            self._follow(origin[:size])
+            if accurate:
+                return float(np.sqrt(booked))
+            # No progress since the last time: some points depend on the rest.
+            if self.size == mended_at or not self.mend():
+                booked += self._shed(threshold)
+                threshold *= 10.0
+            mended_at = self.size
+
+    def mend(self) -> bool:
+        """Compute the inverse anew; return False if it cannot be trusted then either."""
+        n = self.size
+        inverse = cholesky_inverse(self.arrays.gram[:n, :n])
+        if inverse is not None:
+            self.arrays.inverse[:n, :n] = inverse
+        return inverse is not None
+
+    def _shed(self, threshold: float) -> float:
+        """Project points that depend on the others; return the squared error."""
+        n = self.size
+        K, C = self.arrays.gram[:n, :n].copy(), self.arrays.coefficients[:n, :n]
+        kept, inverse = trusted_inverse(K, threshold)
+        C, error = fold(K, C, kept, np.setdiff1d(np.arange(n), kept), inverse)
+        self.fill(kept, self.points[:n].copy(), K, C, inverse)
+        return error
+
+    def fill(
+        self, kept: Indices, points: Array, gram: Array, coefficients: Array, inverse: Array
+    ) -> None:
+        """Put some of a number of points in the place of the dictionary.
+
+        Parameters
+        ----------
+        kept : ndarray of shape (n_kept,) of int64
+            Which; those of the dictionary count first.
+        points, gram : ndarray of shape (n, n_features) and (n, n)
+            All of them.
+        coefficients, inverse : ndarray of shape (n_kept, n_kept)
+            Of those kept.
+        """
+        self._follow(kept[kept < self.size])
+        m = self.size = kept.size
+        self.points[:m] = points[kept]
+        self.arrays.gram[:m, :m] = gram[np.ix_(kept, kept)]
+        self.arrays.self_kernel[:m] = gram.diagonal()[kept]
+        self.arrays.coefficients[:m, :m], self.arrays.inverse[:m, :m] = coefficients, inverse
+        self.refresh()
+
+    def _follow(self, origin: Indices) -> None:
+        """Move what compiled code does not know of; ``origin``: slots before those of now."""
+        m = origin.size
+        if m < self.size:
+            self.points[:m], self.ages[:m] = self.points[origin], self.ages[origin]
+            self.slots = follow_slots(self.slots, origin)
+            self.size = m
+
+    def refresh(self) -> None:
+        """Compute the norms of rows and columns anew."""
+        if self.arrays.row_norms.size:
+            refresh_norms(self.arrays, self.size)
+        self.age_of_norms = 0
+
+    # -- storage --------------------------------------------------------------------------------
+
+    def keeps(self, name: str) -> bool:
+        """Whether the compression needs an array of :class:`BilinearState`."""
+        needed = {"gram": (INVERSE, RING, REMOVE), "inverse": (INVERSE,)}
+        needed["row_norms"] = needed["column_norms"] = (INVERSE, REMOVE)
+        return self.kind in needed.get(name, (self.kind,))
+
+    def allocate(self, capacity: int) -> None:
+        """Make new arrays and copy what is in use."""
+        old = getattr(self, "arrays", None)
+        shapes = {"coefficients": 2, "gram": 2, "inverse": 2}
+        self.arrays = BilinearState(
+            *(
+                np.zeros((capacity if self.keeps(name) else 0,) * shapes.get(name, 1))
+                for name in BilinearState._fields
+            )
+        )
+        points, ages = np.zeros((capacity, self.n_features)), np.zeros(capacity, np.int64)
+        n = self.size
+        if old is not None:
+            points[:n], ages[:n] = self.points[:n], self.ages[:n]
+            for new, was in zip(self.arrays, old, strict=True):
+                new[(slice(n),) * new.ndim] = was[(slice(n),) * was.ndim]
+        self.points, self.ages = points, ages
+
+    def _reserve(self, n_new: int) -> None:
+        """Make room for more points."""
+        needed, capacity = self.size + n_new, self.points.shape[0]
+        if needed > capacity:
+            grown = max(needed, int(1.5 * capacity) + 16)
+            # A capped expansion never needs more than its cap and one step.
+            self.allocate(max(needed, min(grown, self.expansion.limit() + n_new)))
+
+    def forget(self) -> None:
+        """Drop the kernels remembered by :meth:`current`."""
+        self._last = None
+
+    def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
+        """Everything that a step changes, copied; for :meth:`restore`.
+
+        Parameters
+        ----------
+        packed : bool, default=True
+            Keep only one triangle of symmetric matrices, for files. Slower than a copy.
+        """
+        return take_bilinear(self, packed)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
+        put_back_bilinear(self, state)

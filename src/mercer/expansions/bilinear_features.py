@@ -1,0 +1,280 @@
+r"""Bilinear functions on random features: :math:`B(x, z) = z(x)^T C\, z(z)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer.expansions._base import Expansion
+from mercer.expansions._bilinear_base import BilinearFunction
+from mercer.expansions.bilinear_expansion import BilinearExpansion
+from mercer.expansions.feature_expansion import FeatureExpansion
+from mercer.expansions.random_features import RandomFeatures
+from mercer.features._tiles import features_of
+from mercer.kernels import Kernel
+
+__all__ = ["BilinearFeatures", "start_bilinear"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
+Indices = NDArray[np.int64]
+
+# Blocks of features where the expansion does not say how many.
+_N_BLOCKS = 2
+# Rows evaluated at once.
+_CHUNK = 4096
+
+
+class BilinearFeatures(BilinearFunction):
+    r"""A bilinear function on a fixed number D of random features.
+
+    The features are those of the blocks 0, 1, ... that :class:`FeatureExpansion` would draw, scaled
+    so that their inner products are the kernel on average. They are never stored; C takes D²
+    numbers. Every step is a plain gradient step in C: nothing is compressed, and there is no error.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : RandomFeatures
+        D is ``block_size`` times ``max_blocks`` (2 if that is None). How blocks are fitted in turns
+        (``mode``) does not matter here; ``growth`` and ``ridge`` must be left alone.
+    n_features : int
+        Number of inputs.
+    averaging : None
+        There is no averaging.
+
+    Raises
+    ------
+    ValueError
+        For ``growth`` or ``ridge``, a block size of "auto", averaging, or a kernel without
+        random features.
+
+    References
+    ----------
+    DSG, Section 2, for the features; Ying and Zhou, Section 1, for functions on pairs.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> B = BilinearFeatures(Gaussian(1.0), RandomFeatures(block_size=2048), 1)
+    >>> X = np.array([[0.0], [1.0]])
+    >>> error = B.add(X, np.array([[0.0, 1.0], [-1.0, 0.0]]), 0.0)  # k(0, x) k(1, z) - ...
+    >>> B.bilinear(X, X[::-1]).round(1)
+    array([ 0.6, -0.6])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: RandomFeatures,
+        n_features: int,
+        averaging: float | None = None,
+    ) -> None:
+        self.refuse_averaging(averaging)
+        if expansion.growth not in ("auto", "fixed") or expansion.ridge != "auto":
+            raise ValueError(
+                "A bilinear function has a fixed number of random features and makes plain "
+                f"gradient steps, got growth={expansion.growth!r} and ridge={expansion.ridge!r}. "
+                "Leave both at 'auto'; RandomFeatures(mode='cyclic', max_blocks=...) sets the "
+                "number of blocks."
+            )
+        self.kernel, self.expansion, self.n_features = kernel, expansion, n_features
+        self._features = FeatureExpansion(kernel, expansion, n_features, 1)
+        self.n_blocks = int(expansion.max_blocks or _N_BLOCKS)
+        self.n_steps, self.scale = 0, 1.0
+        self.size = self.n_blocks * self._features.block_size
+        self._coefficients = np.zeros((self.size, self.size), self.dtype)
+        self._last: tuple[Any, Floats] | None = None
+
+    # -- the function ---------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of features and coefficients."""
+        return self._features.dtype
+
+    @property
+    def coefficients(self) -> Array:
+        """Matrix C, shape (size, size)."""
+        return self.scale * self._coefficients.astype(np.float64)
+
+    def random_features(self, X: Any) -> Floats:
+        """Features of rows: B(x, z) = random_features(x) C random_features(z)'.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        Z : ndarray of shape (n, size)
+            With E[Z Z'] = kernel(X).
+
+        Raises
+        ------
+        ValueError
+            If a value leaves the range of the type, or a row is outside the kernel's domain.
+        """
+        prepared, m = self._features.prepare(X), self._features.block_size
+        Z: Floats = np.empty((X.shape[0], self.size), self.dtype)
+        for block in range(self.n_blocks):
+            numbers = self._features.numbers(block)
+            Z[:, block * m : (block + 1) * m] = features_of(
+                self._features.map, prepared, numbers, m
+            )
+        Z /= self.dtype.type(np.sqrt(self.n_blocks))
+        return Z
+
+    def current(self, points: Floats) -> Array:
+        """Values of B at all pairs of some points; their features are remembered.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_features)
+            The points of one step.
+
+        Returns
+        -------
+        values : ndarray of shape (n_points, n_points)
+            B(points_i, points_j).
+        """
+        Z = self.random_features(points)
+        self._last = (points, Z)
+        return self.scale * (Z @ self._coefficients @ Z.T).astype(np.float64)
+
+    def bilinear(self, X1: Any, X2: Any) -> Array:
+        """Values of B at pairs of points.
+
+        Parameters
+        ----------
+        X1, X2 : ndarray or CSR matrix of shape (n, n_features)
+            First and second points.
+
+        Returns
+        -------
+        values : ndarray of shape (n,)
+        """
+        values = np.zeros(X1.shape[0])
+        for start in range(0, values.size, _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            left = self.random_features(X1[rows]) @ self._coefficients
+            values[rows] = np.einsum("ij,ij->i", left, self.random_features(X2[rows]))
+        return self.scale * values
+
+    # -- one step -------------------------------------------------------------------------------
+
+    def _multiply(self, factor: float) -> None:
+        self._coefficients *= self.dtype.type(factor)
+
+    def add(
+        self,
+        points: Floats,
+        coefficients: Array,
+        tolerance: float,
+        before: Indices | None = None,
+        after: Indices | None = None,
+    ) -> float:
+        r"""Add :math:`\sum_{ij} V_{ij}\, k(x_i, \cdot)\, k(x_j, \cdot)`.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_features)
+            Points. If they are the array last given to :meth:`current`, its features are reused.
+        coefficients : ndarray of shape (n_points, n_points)
+            V.
+        tolerance, before, after
+            Not used: nothing is compressed.
+
+        Returns
+        -------
+        error : float
+            0.
+        """
+        rows, columns = coefficients.any(axis=1), coefficients.any(axis=0)
+        if self._last is not None and self._last[0] is points:
+            Z = self._last[1]
+        else:
+            Z = self.random_features(points)
+        self._last = None
+        block = (coefficients[np.ix_(rows, columns)] / self.scale).astype(self.dtype)
+        if block.size:
+            self._coefficients += Z[rows].T @ (block @ Z[columns])
+        self.n_steps += 1
+        return 0.0
+
+    def forget(self) -> None:
+        """Drop the features remembered by :meth:`current`."""
+        self._last = None
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
+        """Everything that a step changes, copied; for :meth:`restore`.
+
+        Parameters
+        ----------
+        packed : bool, default=True
+            Makes no difference: C need not be symmetric.
+        """
+        return {
+            "numbers": {"scale": self.scale, "n_steps": self.n_steps},
+            "arrays": {"coefficients": self._coefficients.copy()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit.
+        """
+        coefficients, numbers = state["arrays"]["coefficients"], state["numbers"]
+        fits = (
+            coefficients.shape == self._coefficients.shape
+            and coefficients.dtype == self.dtype
+            and type(numbers["n_steps"]) is int
+            and numbers["n_steps"] >= 0
+            and 0.0 < numbers["scale"] < np.inf
+        )
+        if not fits:
+            raise ValueError("The coefficients of the random features do not fit the function.")
+        self._coefficients = coefficients.copy()
+        self.scale, self.n_steps = float(numbers["scale"]), numbers["n_steps"]
+        self.forget()
+
+
+def start_bilinear(
+    expansion: Expansion,
+    kernel: Kernel,
+    n_features: int,
+    dtype: DTypeLike = np.float64,
+    averaging: float | None = None,
+) -> BilinearExpansion | BilinearFeatures:
+    """Return the bilinear function B = 0 that is kept small by an expansion.
+
+    Parameters
+    ----------
+    expansion : Expansion
+        Random features, or what keeps a dictionary small.
+    kernel : Kernel
+        With its numbers resolved.
+    n_features : int
+        Number of inputs.
+    dtype : dtype, default=float64
+        Type of the points of a dictionary.
+    averaging : None
+        There is no averaging.
+
+    Raises
+    ------
+    ValueError
+        For what bilinear functions do not have; see the two classes.
+    """
+    if isinstance(expansion, RandomFeatures):
+        return BilinearFeatures(kernel, expansion, n_features, averaging)
+    return BilinearExpansion(kernel, expansion, n_features, dtype, averaging)

@@ -1,0 +1,309 @@
+r"""Compression of bilinear functions :math:`B(x, z) = \sum_{ij} C_{ij}\, k(d_i, x)\, k(d_j, z)`.
+
+B is an operator on the RKHS, with the Hilbert-Schmidt norm :math:`\|B\|^2 = \mathrm{tr}(C'KCK)`.
+Every change that takes point *j* out of the dictionary replaces :math:`\varphi(d_j)` by
+:math:`\varphi(d_j) - r`, on both sides. With :math:`c = \sum_k C_{jk} \varphi(d_k)` and
+:math:`d = \sum_k C_{kj} \varphi(d_k)` (the row and the column of *j*) and :math:`\gamma = C_{jj}`,
+
+.. math:: B_{before} - B_{after} = r \otimes c + d \otimes r - \gamma\, r \otimes r,
+
+whose squared norm is :func:`change_norm2`. For the projection onto the span of the others r is
+orthogonal to it, :math:`\|r\|^2 = 1 / P_{jj}` with :math:`P = K^{-1}`, and the errors of successive
+projections add in squares; for a plain deletion :math:`r = \varphi(d_j)`.
+
+The squared norms :math:`\mathrm{diag}(CKC')` of the rows and :math:`\mathrm{diag}(C'KC)` of the
+columns are kept from step to step, so that a step with one new point costs O(M²).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mercer.numerics.newcomers import absorb
+from mercer.numerics.small_dense import dot
+
+__all__ = [
+    "COSINE", "CROWDED", "DEPENDENT", "INACCURATE", "JOINED", "REFINEMENTS",
+    "BilinearState", "add_block", "change_norm2", "cholesky_inverse", "fold", "join",
+    "refresh_norms", "times", "transpose_times", "trusted_inverse",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# A residual is taken for orthogonal to the dictionary if no cosine exceeds this. The errors of
+# successive projections then add in squares to seven digits.
+COSINE = 1e-7
+# Refinements of a column of the inverse before it counts as inaccurate, and the largest cosine
+# that a fresh inverse may start them from.
+REFINEMENTS = 3
+_REFINABLE = 1e-4
+# A dependent point whose projection has larger weights than this (as multiples of norms) should
+# stay, and another go: large weights make large coefficients that cancel.
+_LARGE = 10.0
+# Largest k(d, d) P_jj. Rounding errors of kernel values begin to show in squared distances at 1e-13
+# of k(d, d); this keeps two digits away.
+_CROWDED = 1e11
+JOINED, DEPENDENT, CROWDED, INACCURATE = range(4)
+
+
+class BilinearState(NamedTuple):
+    """A bilinear function: the first ``size`` rows and columns are in use.
+
+    Arrays that a way of compressing does not need have no rows: ``gram``, ``inverse``, the norms.
+    """
+
+    self_kernel: Array  # (capacity,), k(d, d)
+    coefficients: Array  # (capacity, capacity), C
+    gram: Array  # (capacity, capacity), K
+    inverse: Array  # (capacity, capacity), P
+    row_norms: Array  # (capacity,), diag(C K C')
+    column_norms: Array  # (capacity,), diag(C' K C)
+
+
+@njit(cache=True)
+def change_norm2(
+    squared: float, row: float, column: float, own: float, row_dot: float, column_dot: float
+) -> float:
+    r"""Squared norm of :math:`r \otimes c + d \otimes r - \gamma\, r \otimes r`.
+
+    Parameters
+    ----------
+    squared, row, column : float
+        Squared norms of r, c and d.
+    own : float
+        gamma.
+    row_dot, column_dot : float
+        Inner products of r with c and with d.
+    """
+    return (
+        squared * (row + column + own * own * squared)
+        + 2.0 * row_dot * column_dot
+        - 2.0 * own * squared * (row_dot + column_dot)
+    )
+
+
+@njit(cache=True)
+def times(matrix: Array, size: int, vector: Array, out: Array) -> None:
+    """Write ``out = A @ vector``, A being the leading block of ``matrix``."""
+    for i in range(size):
+        out[i] = dot(matrix[i, :size], vector)
+
+
+@njit(cache=True)
+def transpose_times(matrix: Array, size: int, vector: Array, out: Array) -> None:
+    """Write ``out = A' @ vector``, A being the leading block of ``matrix``."""
+    out[:] = 0.0
+    for k in range(size):
+        factor = vector[k]
+        for i in range(size):
+            out[i] += factor * matrix[k, i]
+
+
+@njit(cache=True)
+def add_block(state: BilinearState, size: int, slots: Indices, block: Array) -> None:
+    """Add a block to the coefficients: ``C[slots, slots] += block``, all slots different."""
+    C, K, n = state.coefficients, state.gram, slots.size
+    if state.row_norms.size:
+        columns = np.empty((n, size))
+        for q in range(n):
+            for i in range(size):
+                columns[q, i] = C[i, slots[q]]
+        for p in range(n):
+            for q in range(n):
+                u = block[p, q]
+                if u == 0.0:
+                    continue
+                i, j = slots[p], slots[q]
+                row = 2.0 * dot(K[j, :size], C[i, :size])
+                column = 2.0 * dot(K[i, :size], columns[q])
+                for o in range(n):
+                    row += block[p, o] * K[j, slots[o]]
+                    column += block[o, q] * K[i, slots[o]]
+                state.row_norms[i] += u * row
+                state.column_norms[j] += u * column
+    for p in range(n):
+        for q in range(n):
+            C[slots[p], slots[q]] += block[p, q]
+
+
+def refresh_norms(state: BilinearState, size: int) -> None:
+    """Compute the norms of rows and columns anew: O(size³), but without old rounding errors."""
+    C, K = state.coefficients[:size, :size], state.gram[:size, :size]
+    state.row_norms[:size] = np.einsum("ij,ij->i", C @ K, C)
+    state.column_norms[:size] = np.einsum("ij,ij->j", K @ C, C)
+
+
+# -- points that join ------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def join(state: BilinearState, size: int, row: Array, self_kernel: float, threshold: float) -> int:
+    """Append a point with coefficients 0, unless it depends on the others.
+
+    Parameters
+    ----------
+    state : BilinearState
+        Changed in place.
+    size : int
+        Points in use, below the capacity.
+    row : ndarray of shape (size,)
+        Kernels of the point with them.
+    self_kernel : float
+        k(x, x).
+    threshold : float
+        The point depends on the others if its squared distance to their span is at most this
+        times k(x, x). Negative: it joins in any case, and the inverse is not looked at.
+
+    Returns
+    -------
+    status : int
+        ``JOINED``, or else nothing has changed: ``DEPENDENT``; ``CROWDED`` if the point is to
+        blame less than others, which with it depend on the rest or have large weights in its
+        projection; ``INACCURATE`` if the inverse is not good enough to say.
+    """
+    K, P, C = state.gram, state.inverse, state.coefficients
+    if threshold >= 0.0:
+        if self_kernel <= 0.0:
+            return DEPENDENT
+        weights, rest, repair = np.empty(size), np.empty(size), np.empty(size)
+        times(P, size, row, weights)
+        for attempt in range(REFINEMENTS + 1):
+            times(K, size, weights, rest)
+            squared = self_kernel
+            for i in range(size):
+                rest[i] = row[i] - rest[i]
+                # Twice the cross term less |projection|², which rounds better and is stationary.
+                squared -= weights[i] * (row[i] + rest[i])
+            least = max(squared, threshold * self_kernel)
+            worst = 0.0
+            for i in range(size):
+                worst = max(worst, rest[i] ** 2 / (K[i, i] * least))
+            if worst <= COSINE**2:
+                break
+            if attempt == REFINEMENTS:
+                return INACCURATE
+            times(P, size, rest, repair)
+            for i in range(size):
+                weights[i] += repair[i]
+        largest, crowded = 0.0, 0.0
+        for i in range(size):
+            share = K[i, i] * weights[i] ** 2
+            largest = max(largest, share)
+            crowded = max(crowded, K[i, i] * P[i, i] + share / least)
+        if squared <= threshold * self_kernel:
+            return DEPENDENT if largest <= _LARGE**2 * self_kernel else CROWDED
+        if crowded > _CROWDED:
+            return CROWDED
+        root = 1.0 / np.sqrt(squared)
+        for i in range(size):
+            weights[i] *= root
+        for i in range(size):
+            for k in range(size):
+                P[i, k] += weights[i] * weights[k]
+            P[i, size] = P[size, i] = -weights[i] * root
+        P[size, size] = root * root
+    if K.size:
+        K[size, :size] = row
+        K[:size, size] = row
+        K[size, size] = self_kernel
+    state.self_kernel[size] = self_kernel
+    C[size, : size + 1] = 0.0
+    C[:size, size] = 0.0
+    if state.row_norms.size:
+        state.row_norms[size] = state.column_norms[size] = 0.0
+    return JOINED
+
+
+def fold(
+    gram: Array, coefficients: Array, kept: Indices, dependent: Indices, inverse: Array
+) -> tuple[Array, float]:
+    r"""Project a bilinear function onto the span of some of its points.
+
+    With W the weights of the projections of the dependent points A on the kept ones D and S the
+    Gram matrix of their residuals, :math:`T = C_{DA} + W'C_{AA}` and :math:`V = C_{AD} + C_{AA}W`,
+
+    .. math:: C \leftarrow C_{DD} + T W + W' C_{AD}, \quad
+        \|\cdot\|^2 = \mathrm{tr}(T'KT S) + \mathrm{tr}(V K V'S) + \mathrm{tr}(C_{AA}'S C_{AA} S)
+
+    Parameters
+    ----------
+    gram, coefficients : ndarray of shape (n, n)
+        Of all points.
+    kept, dependent : ndarray of int64
+        The points, parted in two.
+    inverse : ndarray of shape (n_kept, n_kept)
+        Inverse of the Gram matrix of the kept ones.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (n_kept, n_kept)
+        Of the projection.
+    squared_error : float
+        Squared Hilbert-Schmidt distance to it.
+    """
+    K, k = gram[np.ix_(kept, kept)], gram[np.ix_(dependent, kept)]
+    C_AD, C_DA = coefficients[np.ix_(dependent, kept)], coefficients[np.ix_(kept, dependent)]
+    C_AA = coefficients[np.ix_(dependent, dependent)]
+    W = k @ inverse
+    W += (k - W @ K) @ inverse
+    S = gram[np.ix_(dependent, dependent)] - W @ k.T - (k - W @ K) @ W.T
+    S = 0.5 * (S + S.T)
+    T, V = C_DA + W.T @ C_AA, C_AD + C_AA @ W
+    error = np.sum(T.T @ K @ T * S) + np.sum(V @ K @ V.T * S) + np.sum(C_AA.T @ S @ C_AA * S)
+    projected: Array = coefficients[np.ix_(kept, kept)] + T @ W + W.T @ C_AD
+    return projected, max(float(error), 0.0)
+
+
+def cholesky_inverse(gram: Array) -> Array | None:
+    """Inverse Gram matrix from a Cholesky factor; None if it cannot be trusted.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Gram matrix; singular up to rounding errors, perhaps.
+    """
+    try:
+        root = np.linalg.inv(np.linalg.cholesky(gram))
+    except np.linalg.LinAlgError:
+        return None
+    # Errors of this product are small against |root_i| |root_j|; any symmetric mean of an inverse
+    # that is good from one side only would be worse by the condition number.
+    inverse: Array = root.T @ root
+    rest = np.abs(np.eye(len(gram)) - gram @ inverse)
+    cosines = rest / np.sqrt(np.outer(np.diag(gram), np.diag(inverse)))
+    return inverse if bool(np.max(cosines, initial=0.0) <= _REFINABLE) else None
+
+
+def trusted_inverse(gram: Array, threshold: float) -> tuple[Indices, Array]:
+    """Choose points that are far from the span of each other, and invert their Gram matrix.
+
+    The one farthest from the span of those chosen comes next, as long as its squared distance is
+    above the threshold times k(x, x); should the inverse be inaccurate nevertheless, above 10
+    times as much, and so on.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Gram matrix of all points.
+    threshold : float
+        The threshold.
+
+    Returns
+    -------
+    kept : ndarray of int64
+        Ascending numbers of the points chosen.
+    inverse : ndarray of shape (n_kept, n_kept)
+        Exactly symmetric.
+    """
+    diagonal = np.ascontiguousarray(gram.diagonal())
+    while True:
+        kept = np.sort(absorb(gram.copy(), diagonal, threshold)[0])
+        inverse = cholesky_inverse(gram[np.ix_(kept, kept)])
+        if inverse is not None:
+            return kept, inverse
+        threshold *= 10.0

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from mercer.exceptions import ConditioningWarning
 from mercer.expansions import RandomFeatures
 from mercer.kernels import Kernel
-from mercer.objectives import Batch, Objective
+from mercer.losses import Loss
+from mercer.objectives import Objective
+from mercer.schedules import PowerDecay, Relative
 
 __all__ = [
     "AutomaticStep",
@@ -21,12 +23,14 @@ __all__ = [
     "automatic_step",
     "stable_steps",
     "steps_of_batch",
+    "theorem_steps",
     "warn_if_off_centre",
 ]
 
 Array = NDArray[np.float64]
 
 _FIRST_ROWS = 1000
+_TYPICAL = 0.95
 _EIGEN_SAMPLE = 500
 # Angles of float32 features have errors of about 1e-8 of themselves: 3e-4 radians for these.
 _FAR_OFF = 3e4
@@ -55,6 +59,9 @@ class AutomaticStep:
         Top eigenvalue of the covariance operator.
     boldness : float, default=1.0
         Factor.
+    typical : float or None, default=None
+        What relative steps (:class:`mercer.schedules.Relative`) take for the largest k(x, x): the
+        95 % quantile of a kernel without a bound. None for ``bound``.
 
     Examples
     --------
@@ -63,12 +70,18 @@ class AutomaticStep:
     """
 
     def __init__(
-        self, curvature: float, bound: float, top_eigenvalue: float, boldness: float = 1.0
+        self,
+        curvature: float,
+        bound: float,
+        top_eigenvalue: float,
+        boldness: float = 1.0,
+        typical: float | None = None,
     ) -> None:
         self.curvature = curvature
         self.bound = bound
         self.top_eigenvalue = top_eigenvalue
         self.boldness = boldness
+        self.typical = bound if typical is None else typical
 
     def of_batch(self, n: NDArray[np.int64] | int) -> Any:
         """Step size for mini-batches of ``n`` rows."""
@@ -216,9 +229,54 @@ def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: floa
             "with sklearn.preprocessing.StandardScaler."
         )
     largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
+    typical = largest if kernel.bound is not None else float(np.quantile(diagonal, _TYPICAL))
     top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
     # All rows may be zero for an unbounded kernel; any positive bound will do then.
-    return AutomaticStep(curvature, largest or 1.0, min(max(top, 0.0), largest) or 1.0, boldness)
+    return AutomaticStep(
+        curvature,
+        largest or 1.0,
+        min(max(top, 0.0), largest) or 1.0,
+        boldness,
+        typical or largest or 1.0,
+    )
+
+
+def theorem_steps(loss: Loss) -> Relative:
+    r"""Return the steps of best rate that the theorem on unregularised learning has for a loss.
+
+    With :math:`\alpha` and L of the loss (its ``hoelder_exponent`` and ``hoelder_constant``), the
+    exponent of the decay is :math:`2 / (\alpha + 2)`. The theorem leaves the first step open; this
+    takes :math:`1 / (L \kappa^2)`.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+
+    Raises
+    ------
+    ValueError
+        If the theorem does not cover the loss.
+
+    References
+    ----------
+    Ying and Zhou, Theorem 2: the excess risk falls like :math:`T^{-\alpha / (\alpha + 2)}`.
+
+    Examples
+    --------
+    >>> from mercer.losses import Logistic
+    >>> steps = theorem_steps(Logistic())
+    >>> round(steps.schedule.power, 3)
+    0.667
+    """
+    if loss.hoelder_exponent is None:
+        raise ValueError(
+            f"`step_size='theory'` has no steps for {loss!r}. The theorem asks for a loss of "
+            "margins y f whose slope is Hölder continuous (Ying and Zhou, Definition 1). Use "
+            "'logistic', 'squared_hinge', 'least_squares_margin' or QNormHinge(q), or "
+            "`step_size='auto'`."
+        )
+    return Relative(PowerDecay(1.0, 2.0 / (loss.hoelder_exponent + 2.0)))
 
 
 def warn_if_off_centre(kernel: Kernel, sample: Any, expansion: RandomFeatures) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
-from mercer._component import Component
+from mercer._component import Component, own_copy
 from mercer._validation import check_real
 
-__all__ = ["Constant", "InverseTime", "PowerDecay", "Schedule", "as_schedule"]
+__all__ = ["Constant", "InverseTime", "PowerDecay", "Relative", "Schedule", "as_schedule"]
 
 
 class Schedule(Component, ABC):
@@ -80,7 +80,7 @@ class PowerDecay(Schedule):
 
     References
     ----------
-    UOL, Theorem 2, for unregularised learning; POLK, Theorem 1.
+    Ying and Zhou, Theorem 2, for unregularised learning; POLK, Theorem 1.
 
     Examples
     --------
@@ -148,6 +148,83 @@ class InverseTime(Schedule):
         return float(self.scale) / (1 + float(t) / float(self.offset))
 
 
+class Relative(Schedule):
+    r"""Another schedule, in units of :math:`1 / (L \kappa^2)`: :math:`\eta_t = s_t / (L \kappa^2)`.
+
+    L says how fast the slopes of the loss change and :math:`\kappa^2` how large the kernel is, so
+    that one schedule fits all losses, kernels and scales of the inputs. Estimators fill in the
+    unit when they have seen the first rows:
+
+    - L is the loss's ``hoelder_constant`` if it has one, else its ``curvature``, or 1 if its
+      slopes have bounds but their change has none.
+    - :math:`\kappa^2` is the largest k(x, x). For kernels without a bound it is the 95 % quantile
+      of k(x, x) over a sample of the rows: the largest ones would make all steps far too small.
+
+    Parameters
+    ----------
+    schedule : float, Schedule or callable
+        Step sizes in this unit.
+    unit : float or None, default=None
+        The unit itself, above 0; None leaves it to the estimator.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range; when called, if the unit is not known yet.
+
+    References
+    ----------
+    Ying and Zhou, Theorem 3, whose constants are of this form.
+
+    Examples
+    --------
+    >>> from mercer.schedules import PowerDecay, Relative
+    >>> steps = Relative(PowerDecay(4.0)).resolved(0.5)
+    >>> steps(4)
+    1.0
+    """
+
+    def __init__(self, schedule: float | Callable[[int], float], unit: float | None = None) -> None:
+        self.schedule = schedule
+        self.unit = unit
+        self._check()
+
+    def _check(self) -> None:
+        if isinstance(self.schedule, Relative):
+            raise ValueError(
+                f"`schedule` is relative itself: {self.schedule!r}. Steps in units of a unit have "
+                "no meaning. Leave one `Relative` out."
+            )
+        as_schedule(self.schedule)
+        if self.unit is not None:
+            check_real("unit", self.unit, low=0, open_low=True, why=_WHY)
+
+    def resolved(self, unit: float) -> Relative:
+        r"""Return this schedule with its unit filled in; one that has a unit keeps it.
+
+        Parameters
+        ----------
+        unit : float
+            :math:`1 / (L \kappa^2)`, above 0.
+
+        Raises
+        ------
+        ValueError
+            If ``unit`` is not positive.
+        """
+        return Relative(own_copy(self.schedule), unit if self.unit is None else self.unit)
+
+    def __call__(self, t: int) -> float:
+        """Value at step ``t`` = 1, 2, ..."""
+        if self.unit is None:
+            raise ValueError(
+                f"{self!r} has no unit yet, so it gives no step sizes. Estimators that take "
+                "relative steps fill it in from the first rows; elsewhere use "
+                "`.resolved(unit)` with 1 / (L * largest k(x, x)), or the schedule inside it."
+            )
+        return float(self.unit) * float(as_schedule(self.schedule)(t))
+
+
 _WHY = "A step of 0 learns nothing, and one below 0 moves away from the solution."
 
 
@@ -187,6 +264,6 @@ def as_schedule(value: Any) -> Callable[[int], float]:
         schedule: Callable[[int], float] = value
         return schedule
     raise ValueError(
-        "A schedule must be a positive number, one of Constant, PowerDecay and InverseTime, or a "
-        f"function of the step number t = 1, 2, ..., got {value!r}."
+        "A schedule must be a positive number, one of Constant, PowerDecay, InverseTime and "
+        f"Relative, or a function of the step number t = 1, 2, ..., got {value!r}."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,20 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
 from mercer.estimators._progress import Progress, Reporter
-from mercer.expansions import Expansion, FeatureExpansion, RandomFeatures, as_expansion
+from mercer.expansions import (
+    BilinearFeatures,
+    Expansion,
+    FeatureExpansion,
+    RandomFeatures,
+    as_expansion,
+)
 from mercer.history import History
 from mercer.kernels import Kernel, as_kernel
 from mercer.learner import Learner, make_learner
 from mercer.losses import Loss
 from mercer.objectives import Objective, Pointwise
 from mercer.planning import AutomaticStep, automatic_step, warn_if_off_centre
-from mercer.schedules import as_schedule
+from mercer.schedules import Relative, Schedule, as_schedule
 
 __all__ = ["AVERAGING", "KernelEstimator"]
 
@@ -41,6 +47,8 @@ class KernelEstimator(BaseEstimator):
 
     learner_: Learner
     loss_: Loss
+    #: What `step_size` may be besides a number or a schedule.
+    _step_names: ClassVar[tuple[str, ...]] = ("auto",)
 
     # -- what subclasses define -----------------------------------------------------------------
 
@@ -63,6 +71,18 @@ class KernelEstimator(BaseEstimator):
 
     def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
         return sample_weight
+
+    def _theory(self) -> Schedule:
+        """Return the steps of the theorems, for estimators that have "theory" as a step size."""
+        raise NotImplementedError
+
+    def _auto(self, automatic: AutomaticStep) -> Any:
+        """Return what the step size "auto" stands for: a schedule, or the automatic step."""
+        return automatic
+
+    def _smoothness(self, automatic: AutomaticStep) -> float:
+        """L of relative steps, in units of 1 / (L κ²)."""
+        return automatic.curvature
 
     # -- fitting --------------------------------------------------------------------------------
 
@@ -228,7 +248,7 @@ class KernelEstimator(BaseEstimator):
     # -- set-up ---------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        check_integer("batch_size", self.batch_size, low=1)
+        self._batch_size()
         self._n_passes(1)
         check_real("regularization", self.regularization, low=0.0)
         check_choice("average", self.average, tuple(AVERAGING))
@@ -237,9 +257,16 @@ class KernelEstimator(BaseEstimator):
         if not isinstance(self.step_size, str):
             as_schedule(self.step_size)
         else:
-            check_choice("step_size", self.step_size, ("auto",))
+            check_choice("step_size", self.step_size, self._step_names)
         as_kernel(self.kernel)
-        self._chosen_expansion()
+        mode = getattr(self._chosen_expansion(), "mode", "faithful")
+        relative = self.step_size == "theory" or isinstance(self.step_size, Relative)
+        if relative and mode != "faithful":
+            raise ValueError(
+                f"`step_size={self.step_size!r}` is for gradient steps, but {self.expansion!r} in "
+                f"mode {mode!r} solves equations, which sets the scale of its steps. Use "
+                "RandomFeatures(mode='faithful') or a kernel expansion, or `step_size='auto'`."
+            )
 
     def _start(
         self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
@@ -269,7 +296,11 @@ class KernelEstimator(BaseEstimator):
         return Pointwise(self.loss_)
 
     def _rows_per_step(self) -> int:
-        return int(self.batch_size) * self._rows_per_sample()
+        return self._batch_size() * self._rows_per_sample()
+
+    def _batch_size(self) -> int:
+        """Return the number of samples of a step."""
+        return check_integer("batch_size", self.batch_size, low=1)
 
     def _rows_per_sample(self) -> int:
         """Rows that the learner gets for each sample of the user's."""
@@ -292,7 +323,7 @@ class KernelEstimator(BaseEstimator):
         dtype: Any,
     ) -> None:
         """Set up f = 0; the parts must be this model's own."""
-        function = expansion.start(kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
+        function = self._start_function(expansion, kernel, dtype, averaging)
         step = self._step(automatic)
         self._tuned = self.step_size, self.regularization, self.batch_size
         self.kernel_ = kernel
@@ -305,10 +336,20 @@ class KernelEstimator(BaseEstimator):
             automatic,
         )
 
+    def _start_function(
+        self, expansion: Expansion, kernel: Kernel, dtype: Any, averaging: float | None
+    ) -> Any:
+        """Return f = 0."""
+        return expansion.start(kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
+
     def _step(self, automatic: AutomaticStep) -> Any:
         if isinstance(self.step_size, str):
-            return automatic
-        return own_copy(as_schedule(self.step_size))
+            schedule: Any = self._theory() if self.step_size == "theory" else self._auto(automatic)
+        else:
+            schedule = own_copy(as_schedule(self.step_size))
+        if isinstance(schedule, Relative):
+            return schedule.resolved(1.0 / (self._smoothness(automatic) * automatic.typical))
+        return schedule
 
     def _risk_to_state(self) -> dict[str, Any]:
         """Return what a risk of the loss needs besides, for estimators that have one."""
@@ -323,7 +364,7 @@ class KernelEstimator(BaseEstimator):
     def dictionary_(self) -> NDArray[np.floating]:
         """Dictionary points, shape (model_order_, n_features_in_)."""
         function = self._fitted().function
-        if isinstance(function, FeatureExpansion):
+        if isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 "A model of random features has no dictionary. Its features are "
                 "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_."
@@ -351,7 +392,7 @@ class KernelEstimator(BaseEstimator):
         """
         check_is_fitted(self, "learner_")
         function = self.learner_.current_function()
-        if not isinstance(function, FeatureExpansion):
+        if not isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
                 "kernel_(X, dictionary_) @ coefficients_."

@@ -113,6 +113,7 @@ class StoredEstimator(Stored):
                 automatic.bound,
                 automatic.top_eigenvalue,
                 automatic.boldness,
+                automatic.typical,
             ],
             "row_names": self.__dict__.get("_row_names"),
             "targets": self._targets_to_state(),

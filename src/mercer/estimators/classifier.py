@@ -23,7 +23,9 @@ from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
+from mercer.planning import AutomaticStep, theorem_steps
 from mercer.risks import Risk
+from mercer.schedules import Schedule
 
 __all__ = ["KernelClassifier"]
 
@@ -52,10 +54,12 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         Kernel (:mod:`mercer.kernels`).
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``.
-    step_size : float, callable or "auto", default="auto"
-        Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
-        takes a large safe step for the kernel, the loss and the batch size
-        (:class:`mercer.planning.AutomaticStep`).
+    step_size : float, callable, "auto" or "theory", default="auto"
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to it
+        (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and
+        the batch size (:class:`mercer.planning.AutomaticStep`). ``"theory"`` takes the decreasing
+        steps of the theorem on learning without regularization, which are safe but slow
+        (:func:`mercer.recipes.unregularized`); it needs ``regularization=0``.
     regularization : float, default=1e-6
         Ridge parameter lambda.
     batch_size : int, default=32
@@ -66,7 +70,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         Whether ``fit`` visits the rows of each pass in random order.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class in the loss. ``"balanced"`` weighs classes by the inverse of their
-        frequency; ``partial_fit`` uses the frequencies seen so far.
+        frequency in all rows of ``fit``; ``partial_fit`` and ``learn_one`` go by the rows so far,
+        this one included, as if each class (two at least) had been seen once before.
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
         so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
@@ -117,6 +122,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     """
 
     _task = "classification"
+    _step_names = ("auto", "theory")
 
     def __init__(
         self,
@@ -188,6 +194,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         super()._check_parameters()
         if self.loss != "auto":
             as_loss(self.loss, "classification")
+        if isinstance(self.step_size, str) and self.step_size == "theory":
+            self._check_theory()
         weight = self.class_weight
         if weight is not None and weight != "balanced" and not isinstance(weight, dict):
             raise ValueError(
@@ -196,6 +204,30 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
             )
         for label, value in weight.items() if isinstance(weight, dict) else ():
             check_real(f"class_weight[{label!r}]", value, low=0.0)
+
+    def _check_theory(self) -> None:
+        """Refuse what the theorem on unregularised learning does not cover."""
+        for name, value, none in (
+            ("regularization", self.regularization, 0),
+            ("risk", self.risk, None),
+        ):
+            if value != none:
+                raise ValueError(
+                    f"`step_size='theory'` needs `{name}={none}`, got {value!r}: the theorem is "
+                    "about the mean of a loss without a ridge, where falling steps take the "
+                    f"ridge's place. Set `{name}={none}`, or use `step_size='auto'`."
+                )
+        if self.loss != "auto":
+            theorem_steps(as_loss(self.loss, "classification"))
+
+    def _theory(self) -> Schedule:
+        return theorem_steps(self.loss_)
+
+    def _smoothness(self, automatic: AutomaticStep) -> float:
+        constant = self.loss_.hoelder_constant
+        if constant is None or self.risk_ is not None:
+            return super()._smoothness(automatic)
+        return constant
 
     def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         if y is None:
@@ -293,9 +325,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
             return np.asarray(sample_weight * positions.size / (n_classes * totals[positions]))
         # Row by row, so that it does not matter how the stream is cut; each class starts at 1, or
         # the first row of a rare class would weigh as much as all before it.
-        seen = n_classes + before.sum() + np.arange(1, positions.size + 1)
+        known = max(n_classes, 2)  # the other one is only late
+        seen = known + before.sum() + np.arange(1, positions.size + 1)
         own = 1.0 + before[positions] + count_so_far(positions)
-        return np.asarray(sample_weight * seen / (n_classes * own))
+        return np.asarray(sample_weight * seen / (known * own))
 
     def _targets_to_state(self) -> dict[str, Any]:
         return {"classes": labels_to_state(self.classes_), "counts": self.class_counts_}

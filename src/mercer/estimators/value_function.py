@@ -359,7 +359,7 @@ class ValueFunction(EpisodeSources, TaskEstimator):
         usual = automatic_step(kernel, sample, problem.curvature, 1.0)
         gram = np.asarray(kernel(few[0]), dtype=np.float64)
         top = max(problem.top_rate(gram, few[1]) / problem.curvature, 1e-9 * usual.bound)
-        return AutomaticStep(problem.curvature, usual.bound, top)
+        return AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
 
     def _objective(self) -> Objective:
         problem = self._problem

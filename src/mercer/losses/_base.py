@@ -86,7 +86,8 @@ class Loss(Component, ABC):
        streams then run in the compiled loop, like those of the losses that come with mercer.
 
     Declare ``curvature`` and ``lipschitz`` where they are finite: automatic step sizes and
-    second-order steps use them. Parameters go into ``__init__`` unchanged and are checked in
+    second-order steps use them. So do unregularised learners with ``hoelder_exponent`` and
+    ``hoelder_constant``. Parameters go into ``__init__`` unchanged and are checked in
     ``_check``.
 
     Attributes
@@ -101,6 +102,11 @@ class Loss(Component, ABC):
     lipschitz : float or None
         Upper bound of the norm of the derivative, per output (for multi-class losses: of the
         whole row); None if there is none.
+    hoelder_exponent, hoelder_constant : float or None
+        The :math:`\alpha` and L of losses of margins :math:`\phi(s)`, s = y f, that are
+        :math:`\alpha`-activating (Ying and Zhou, Definition 1): :math:`\phi'(0) < 0` and
+        :math:`|\phi'(s) - \phi'(u)| \le L |s - u|^\alpha`. None for all others. What unregularised
+        learning asks for (:func:`mercer.recipes.unregularized`).
     has_probabilities : bool
         Whether :meth:`probabilities` is available.
 
@@ -124,6 +130,8 @@ class Loss(Component, ABC):
     has_probabilities: ClassVar[bool] = False
     curvature: float | None = None
     lipschitz: float | None = None
+    hoelder_exponent: float | None = None
+    hoelder_constant: float | None = None
     row: ClassVar[Callable[..., None] | None] = None
     _row_is_current: ClassVar[bool] = False
 

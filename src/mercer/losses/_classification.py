@@ -59,6 +59,8 @@ class Logistic(MarginLoss):
 
     curvature = 0.25
     lipschitz = 1.0
+    hoelder_exponent = 1.0
+    hoelder_constant = 0.25
     has_probabilities: ClassVar[bool] = True
     row = staticmethod(_logistic)
 
@@ -122,6 +124,8 @@ class SquaredHinge(MarginLoss):
     """
 
     curvature = 2.0
+    hoelder_exponent = 1.0
+    hoelder_constant = 2.0
     row = staticmethod(_squared_hinge)
 
 
@@ -181,6 +185,16 @@ class QNormHinge(MarginLoss):
         """Twice a square's; unbounded at the kink for q below 2."""
         return 2.0 if self.q == 2 else None
 
+    @property
+    def hoelder_exponent(self) -> float | None:  # type: ignore[override]
+        """Return q - 1."""
+        return float(self.q) - 1.0
+
+    @property
+    def hoelder_constant(self) -> float | None:  # type: ignore[override]
+        """Return q: powers below 1 are subadditive, so differences are largest from the kink."""
+        return float(self.q)
+
     def row_parameters(self) -> list[float]:
         """Give ``row`` its exponent."""
         return [self.q]
@@ -209,6 +223,8 @@ class LeastSquaresMargin(MarginLoss):
     """
 
     curvature = 2.0
+    hoelder_exponent = 1.0
+    hoelder_constant = 2.0
     row = staticmethod(_least_squares_margin)
 
 

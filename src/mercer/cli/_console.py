@@ -41,13 +41,20 @@ _RENAMED = {
     "n_features": "features",
 }
 _SHARED = (
-    "batch_size|block_size|checkpoint_every|class_weight|exclude|expansion|kernel|length_scale|"
-    "loss|max_blocks|max_size|mode|noise|nu|outlier|parsimony|regularization|ridge|risk|scaling|seed|"
-    "shuffle_buffer|step_size|strategy|target|task|tolerance"
+    "batch_size|block_size|buffer|checkpoint_every|class_weight|exclude|expansion|group|kernel|"
+    "length_scale|loss|max_blocks|max_size|mode|noise|normalize|nu|outlier|pair_kernel|pair_label|"
+    "parsimony|regularization|ridge|risk|scaling|seed|shuffle_buffer|step_size|strategy|target|"
+    "task|tolerance"
 )
 _WORDING = (
     (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
     (re.compile(r'pass `extra="drop"`'), "pass `--ignore-extra`"),
+    (re.compile(r"\(in `partial_fit` say them with `classes=`\)"), "of any type"),
+    (re.compile(r"`?\bbuffer=FIFO\((\d+)\)`?( of mercer\.buffers)?"), r"`--buffer fifo:\1`"),
+    (
+        re.compile(r"`?\b(pair_kernel|pair_label|normalize|step_size|task)='(\w+)'`?"),
+        lambda found: f"`--{found[1].replace('_', '-')} {found[2]}`",
+    ),
     (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
     (
         re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._measures import scores_for
+from mercer.cli._sample import RowSample
 from mercer.data import read_tables, schema
 from mercer.data._columns import check_names
 from mercer.data._formats import Csv, format_of
@@ -37,6 +38,8 @@ class Evaluation(NamedTuple):
     losses : ndarray of shape (n_rows,) or None
         The model's own loss on every row (:func:`mercer.cli._risk.loss_units`); None if it has
         none, or has classes and minimises their mean.
+    group : ndarray of shape (n_rows,) or None
+        Groups of the rows ``X, y``, of a ranking within groups.
     """
 
     measures: dict[str, Any]
@@ -44,6 +47,7 @@ class Evaluation(NamedTuple):
     X: NDArray[np.floating]
     y: NDArray[Any]
     losses: Array | None = None
+    group: Array | None = None
 
 
 def check_test_data(
@@ -84,8 +88,9 @@ def check_test_data(
             f"`outlier` says which label marks novel rows, but {why.format(model=model)}. "
             + ("Leave it out." if model.has_target else "Name their column with `target`.")
         )
-    used = [*model.preprocessor.feature_names_in_, *([] if name is None else [name])]
-    ignored = set(model.preprocessor.exclude) - {name}
+    more = [column for column in (name, model.group) if column is not None]
+    used = [*model.preprocessor.feature_names_in_, *more]
+    ignored = set(model.preprocessor.exclude) - set(more)
     found = [column for column in names if column not in ignored]
     check_names(used, found, f"{data}", allow_extra=ignore_extra)
     return name
@@ -96,7 +101,8 @@ def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, s
     if not all(issubclass(format_of(file), Csv) for file in find_files(data)):
         return {}
     text = list(model.text_columns_)
-    if model.task == "classification" and model.classes_.dtype.kind == "U":
+    labels = getattr(model.estimator, "classes_", None)
+    if labels is not None and labels.dtype.kind == "U":
         text.append(str(model.target))
     return dict.fromkeys(sorted(set(text) & set(schema(data).names)), "string")
 
@@ -158,7 +164,13 @@ def evaluate(
         Gaussian process: those of a regression, ``log_density`` (mean logarithm of the predictive
         density) and ``coverage_90_percent`` (share of targets in central 90 % intervals). Novelty:
         ``novel_percent``; with labels ``labelled_novel_percent``, ``found_percent`` (of the novel
-        rows), ``false_alarm_percent`` (of the others) and ``auc``.
+        rows), ``false_alarm_percent`` (of the others) and ``auc``. Ranking: ``pairs`` (of rows of
+        one group, with different targets), for two classes ``auc`` with
+        ``auc_standard_error`` (DeLong), else ``concordance`` (share of the pairs in the right
+        order); with groups ``groups``, ``concordance`` within them and, for targets of at least
+        0, ``ndcg_at_10`` (mean over groups of more than one row). Pair kernels without scores of
+        rows: ``concordance`` or, for ``pair_label="same"``, ``auc_of_pairs``, on random pairs of
+        at most 20,000 rows.
 
     Raises
     ------
@@ -167,38 +179,22 @@ def evaluate(
     """
     name = check_test_data(model, data, target=target, ignore_extra=ignore_extra, outlier=outlier)
     scores = scores_for(model, outlier)
-    kept = _Sample(n_keep)
-    for _, X, y in encoded_tables(model, data, target=name):
+    kept = RowSample(n_keep)
+    more = () if model.group is None else (model.group,)
+    for table, X, y in encoded_tables(model, data, target=name, more=more):
         if y is None:
             y = np.empty((len(X), 0))
-        scores.add(X, y)
-        kept.add(X, y)
+        group = model.groups(table)
+        scores.add(X, y, group)
+        kept.add(X, y, group)
     if not scores.n_rows:
         raise ValueError(f"{data} holds no rows, so there is nothing to evaluate on.")
     losses = None if scores.tail is None else scores.tail.losses
     return Evaluation(
         {"rows": scores.n_rows, **scores.measures()},
         scores.by_class(),
-        *kept.rows,
+        kept.X,
+        kept.y,
         losses=None if losses is None or not losses.size else losses,
+        group=kept.group,
     )
-
-
-class _Sample:
-    """A uniform sample of rows of a stream: those with the smallest random keys."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rng = np.random.default_rng(0)
-        self.keys: Array = np.empty(0)
-        self.rows: tuple[NDArray[Any], NDArray[Any]] = (np.empty((0, 0)), np.empty(0))
-
-    def add(self, X: NDArray[Any], y: NDArray[Any]) -> None:
-        if not self.size:
-            return
-        keys = np.concatenate([self.keys, self.rng.random(len(y))])
-        kept = np.sort(np.argsort(keys)[: self.size])
-        old = self.keys.size
-        if old:
-            X, y = np.concatenate([self.rows[0], X]), np.concatenate([self.rows[1], y])
-        self.keys, self.rows = keys[kept], (X[kept], y[kept])

@@ -11,10 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from mercer._validation import check_integer, check_real
+from mercer._validation import check_integer
 from mercer.cli._console import ProgressView, Stopped, guarded, note, print_result
 from mercer.cli._evaluation import Evaluation, check_test_data, evaluate
 from mercer.cli._files import check_writable
+from mercer.cli._pairs import (
+    Normalize,
+    PairKernelName,
+    PairLabel,
+    make_buffer,
+    make_step_size,
+)
 from mercer.cli._parts import (
     ClassWeight,
     ExpansionName,
@@ -35,6 +42,7 @@ from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 __all__ = ["fit", "train"]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
+_PAIRS = "Pairs of a ranking"
 
 
 def _option(text: str, panel: str, *names: str) -> Any:
@@ -50,6 +58,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
     target: Annotated[
         str | None, _option("Column to predict; for novelty one of known labels, if any.", _DATA)
     ] = None,
+    group: Annotated[
+        str | None, _option("Column of the query of each row: only these are ranked.", _DATA)
+    ] = None,
     task: Annotated[Task, _option("Guessed from loss and target by default.", _LEARNING)] = (
         Task.auto
     ),
@@ -63,6 +74,21 @@ def fit(  # noqa: PLR0913  # one parameter per option
     ] = None,
     quantiles: Annotated[
         str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
+    ] = None,
+    pair_kernel: Annotated[
+        PairKernelName | None, _option("Functions of pairs: difference (scores).", _PAIRS)
+    ] = None,
+    pair_label: Annotated[
+        PairLabel | None, _option("Which is above (sign), by how much, or same.", _PAIRS)
+    ] = None,
+    buffer: Annotated[
+        str | None,
+        _option(
+            "Rows to pair with: 10 (per class), fifo:50, reservoir:100, previous, all.", _PAIRS
+        ),
+    ] = None,
+    normalize: Annotated[
+        Normalize | None, _option("Partners that the mean of a row is over.", _PAIRS)
     ] = None,
     kernel: Annotated[
         str | None, _option("Such as gaussian (default), laplacian, polynomial.", _LEARNING)
@@ -103,9 +129,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
     features: Annotated[
         int | None, _option("Random features of a Gaussian process (2,048).", _LEARNING)
     ] = None,
-    step_size: Annotated[float | None, _option("Chosen from the data by default.", _LEARNING)] = (
-        None
-    ),
+    step_size: Annotated[
+        str | None, _option("A number, auto (from the data), or theory.", _LEARNING)
+    ] = None,
     regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None,
     batch_size: Annotated[
         int | None, _option("Rows per step (32); random features take more.", _LEARNING)
@@ -140,7 +166,10 @@ def fit(  # noqa: PLR0913  # one parameter per option
     """Train a model on a table in one pass or a few, in bounded memory.
 
     Tasks: classification and regression of a target; novelty, which needs none and finds rows
-    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors.
+    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors;
+    rank, which learns from pairs of rows to order them by the target: for two classes it maximises
+    the AUC. With --group only rows of one group are paired, and shuffling keeps the rows of a group
+    together: those that are within --shuffle-buffer rows of each other in the data meet.
 
     The same data, options and seed give the same model file. A run that was killed goes on from
     its last checkpoint with --resume, to the same file, byte for byte.
@@ -153,13 +182,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
             "`--target` must name the column to predict. Only --task novelty goes without."
         )
     for name, given in (("quantiles", quantiles), ("risk", risk)):
-        if given is not None and task in (Task.novelty, Task.gp):
+        if given is not None and task in (Task.rank, Task.novelty, Task.gp):
             raise ValueError(
                 f"`--{name}` cannot be chosen for {TASKS[task.value].words}, which has an "
                 "objective of its own. Leave it out."
             )
-    if step_size is not None:
-        check_real("step_size", step_size, low=0.0, open_low=True)
     if checkpoint_every is not None:
         check_integer("checkpoint_every", checkpoint_every, low=1)
     if task is Task.novelty and expansion is ExpansionName.random_features and mode is None:
@@ -177,19 +204,24 @@ def fit(  # noqa: PLR0913  # one parameter per option
     options = {
         "risk": make_risk(risk),
         "kernel": make_kernel(kernel, length_scale),
-        "expansion": make_expansion(expansion, of_expansion, seed),
-        "step_size": step_size,
+        "expansion": make_expansion(expansion, of_expansion, seed, task),
+        "step_size": make_step_size(step_size),
         "regularization": regularization,
         "batch_size": batch_size,
         "class_weight": None if class_weight is None else str(class_weight),
         "nu": nu,
         "noise": noise,
         "n_features": features,
+        "pair_kernel": None if pair_kernel is None else pair_kernel.value,
+        "pair_label": None if pair_label is None else pair_label.value,
+        "buffer": make_buffer(buffer),
+        "normalize": None if normalize is None else normalize.value,
     }
     training = FileTraining(
         data,
         target,
         task=task.value,
+        group=group,
         loss=make_loss(loss, quantiles),
         options={name: value for name, value in options.items() if value is not None},
         n_passes=passes,
@@ -225,6 +257,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
+    if group is not None:
+        note(
+            f"pairs within groups of {group!r}; " + _kept_together(training.shuffle_buffer),
+            quiet=quiet,
+        )
     minimised = getattr(model.estimator, "risk", None)
     if minimised is not None:
         note(f"minimised: {minimised.describe()}", quiet=quiet)
@@ -257,6 +294,13 @@ def fit(  # noqa: PLR0913  # one parameter per option
         note(f"{report_file}: report", quiet=quiet)
 
 
+def _kept_together(shuffle_buffer: int) -> str:
+    """Say which rows of a group can meet."""
+    if shuffle_buffer < 2:
+        return "rows in the order of the data, where those of a group should be neighbours"
+    return f"shuffled with the rows of a group together, {shuffle_buffer:,} rows at a time"
+
+
 def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, quiet: bool) -> str:
     """Run a training with progress on standard error; say how fast it was.
 
@@ -266,7 +310,8 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
         If the user pressed Ctrl-C.
     """
     at_risk = getattr(training.model_.estimator, "risk", None) is not None
-    measure = "objective" if at_risk else "loss"
+    ranks = training.task == "rank"
+    measure = "objective" if at_risk else "loss of pairs" if ranks else "loss"
     began, rows_before = time.perf_counter(), training.n_rows_
     with (
         _interruptible() as pressed,

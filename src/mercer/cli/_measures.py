@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from mercer.cli._ranking import Rankings
 from mercer.cli._risk import LossTail
 from mercer.estimators import TableModel
 
@@ -32,7 +33,12 @@ def scores_for(model: TableModel, outlier: str | None = None) -> Scores:
     """
     if model.task == "novelty":
         return Novelties(model, outlier)
-    kinds: dict[str, Any] = {"classification": Classes, "regression": Quantities, "gp": Densities}
+    kinds: dict[str, Any] = {
+        "classification": Classes,
+        "regression": Quantities,
+        "rank": Rankings,
+        "gp": Densities,
+    }
     scores: Scores = kinds[model.task](model)
     return scores
 
@@ -43,7 +49,7 @@ class Scores(Protocol):
     n_rows: int
     tail: LossTail | None
 
-    def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None: ...
+    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None: ...
 
     def measures(self) -> dict[str, float]: ...
 
@@ -63,7 +69,7 @@ class Classes:
         self.positive: list[NDArray[np.bool_]] = []
         self.tail = None if self.estimator.risk_ is None else LossTail(model)
 
-    def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None:
+    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         classes = self.estimator.classes_
         if (y.dtype.kind == "U") != (classes.dtype.kind == "U"):
             raise ValueError(
@@ -129,7 +135,7 @@ class Quantities:
         self.pinball: Array = np.zeros(0 if self.levels is None else self.levels.size)
         self.covered: Array = self.pinball.copy()
 
-    def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None:
+    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         predicted = self._predicted(X, y).reshape(len(y), -1)
         middle = predicted[:, 0]
         if self.levels is not None:
@@ -187,8 +193,8 @@ class Densities(Quantities):
         self.log_density = 0.0
         self.inside = 0
 
-    def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None:
-        super().add(X, y)
+    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
+        super().add(X, y, group)
         std = self.model.predict_std(X)
         z = (y - self.model.predict_inputs(X)) / std
         self.log_density -= float((0.5 * z**2 + np.log(std)).sum())
@@ -213,7 +219,7 @@ class Novelties:
         self.scores: list[Array] = []
         self.labels: list[NDArray[Any]] = []
 
-    def add(self, X: NDArray[np.floating], y: NDArray[Any]) -> None:
+    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         self.scores.append(self.estimator.decision_function(X))
         if y.ndim == 1:
             self.labels.append(y)

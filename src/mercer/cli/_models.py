@@ -74,7 +74,9 @@ def evaluate_command(
     coverage of the 90 % intervals. Regression, and classification with a risk: mean, value at risk
     and CVaR (mean of the worst) of the model's own loss; squared is half the squared error.
     Novelty: share of the rows found novel and, where labels are known, share of the novel rows
-    found, false alarms and AUC.
+    found, false alarms and AUC. Ranking: AUC for two classes, with its standard error; else the
+    share of pairs in the right order; within groups, if it has any, with the mean NDCG of their
+    first 10 rows.
     """
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
@@ -111,10 +113,18 @@ def predict_command(
     where the loss has no probabilities, `score` (more than two classes: `score_<class>`). For
     novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
     Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
-    Further columns of DATA, the target among them, are not looked at.
+    A ranking writes `score` only: rows with higher ones rank above. Further columns of DATA, the
+    target among them, are not looked at.
     """
     check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
     loaded = load_table_model(model)
+    if loaded.task == "rank" and not loaded.scores_rows:
+        raise ValueError(
+            f"{model} answers on pairs of rows, not on rows: its pair kernel is "
+            f"{loaded.estimator.pair_kernel!r}. Use `mercer.load_model` and "
+            "`estimator.predict_pair` in Python, or train with `--pair-kernel difference`, which "
+            "gives scores."
+        )
     kept = list(dict.fromkeys(keep or []))
     check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
     n_rows = 0
@@ -137,6 +147,8 @@ def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray
     """Columns of predictions for encoded rows."""
     estimator: Any = model.estimator
     predicted = model.predict_inputs(X)
+    if model.task == "rank":
+        return {"score": predicted}
     if predicted.ndim == 2:
         levels = np.atleast_1d(np.asarray(estimator.loss_.levels, dtype=float))
         return {f"quantile_{t:g}": q for t, q in zip(levels, predicted.T.copy(), strict=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from mercer.estimators import KernelRanker
 from mercer.expansions import KOMP, Budget, Expansion, Full, RandomFeatures, as_expansion
 from mercer.kernels import Kernel, as_kernel
 from mercer.losses import Loss, Quantile
@@ -31,6 +32,7 @@ class Task(StrEnum):
     auto = "auto"
     classification = "classification"
     regression = "regression"
+    rank = "rank"
     novelty = "novelty"
     gp = "gp"
 
@@ -174,7 +176,9 @@ def make_ridge(ridges: str | None) -> float | list[float] | None:
     return values if len(values) > 1 else values[0]
 
 
-def make_expansion(name: ExpansionName, options: dict[str, Any], seed: int = 0) -> Expansion | None:
+def make_expansion(
+    name: ExpansionName, options: dict[str, Any], seed: int = 0, task: Task = Task.auto
+) -> Expansion | None:
     """Join the options of an expansion; None if none was given.
 
     Parameters
@@ -185,6 +189,8 @@ def make_expansion(name: ExpansionName, options: dict[str, Any], seed: int = 0) 
         Names of options with underscores; None for those not given.
     seed : int, default=0
         Of random features.
+    task : Task, default=Task.auto
+        Rankings have another default than the rest.
 
     Raises
     ------
@@ -202,7 +208,9 @@ def make_expansion(name: ExpansionName, options: dict[str, Any], seed: int = 0) 
         if not given:
             return None
         if given.keys() <= _TAKES["komp"].keys():
-            return KOMP(**{**as_expansion("auto").get_params(), **given})
+            # A ranker resolves "auto" itself.
+            automatic = KernelRanker()._chosen_expansion() if task is Task.rank else "auto"
+            return KOMP(**{**as_expansion(automatic).get_params(), **given})
         chosen = "budget" if "strategy" in given else "random_features"
     taken = _TAKES[chosen]
     refused = [f"--{key.replace('_', '-')}" for key in given if key not in taken]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._evaluation import Evaluation
+from mercer.cli._ranking import describe_pairs
 from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.estimators import TableModel
 from mercer.expansions import FeatureExpansion
@@ -52,6 +53,7 @@ def describe(model: Any) -> dict[str, Any]:
         values["n_classes"] = len(estimator.classes_)
         values["classes"] = _cut(map(str, estimator.classes_.tolist()))
     values["kernel"] = repr(estimator.kernel_)
+    values |= describe_pairs(model)
     learned_in_steps = hasattr(estimator, "learner_")
     values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(model)
     at_risk = describe_risk(model)
@@ -76,7 +78,7 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
         "regularization": float(estimator.regularization),
-        "batch_size": int(estimator.batch_size),
+        "batch_size": int(estimator._batch_size()),
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
         "precision": str(np.dtype(function.dtype)),
@@ -195,9 +197,8 @@ def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[
     face = _FACES[model.task](model)
     if evaluation is None or not len(evaluation.y):
         return figures_for(face)
-    return figures_for(
-        face, face.to_units(evaluation.X), evaluation.y if model.has_target else None
-    )
+    y = evaluation.y if model.has_target else None
+    return figures_for(face, face.to_units(evaluation.X), y, evaluation.group)
 
 
 def title_of(model: TableModel, what: str) -> str:
@@ -297,9 +298,23 @@ class _Classifier(_Scored):
             self.predict_proba = lambda X: model.estimator.predict_proba(self.encoded(X))
 
 
+class _Ranker(_Face):
+    """Predicts scores of rows, or answers on pairs only."""
+
+    def __init__(self, model: TableModel) -> None:
+        super().__init__(model)
+        self.pair_label = model.estimator.pair_label
+        if model.scores_rows:
+            self.decision_function = lambda X: model.estimator.decision_function(self.encoded(X))
+
+    def predict_pair(self, X1: Any, X2: Any) -> Array:
+        return np.asarray(self.model.estimator.predict_pair(self.encoded(X1), self.encoded(X2)))
+
+
 _FACES: dict[str, type[_Face]] = {
     "classification": _Classifier,
     "regression": _Regressor,
+    "rank": _Ranker,
     "novelty": _Scored,
     "gp": _GaussianProcess,
 }

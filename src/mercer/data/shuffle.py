@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._validation import check_integer
 
-__all__ = ["shuffled"]
+__all__ = ["group_order", "shuffled"]
 
 Array = NDArray[Any]
 Block = TypeVar("Block", bound="Array | tuple[Any, ...]")
@@ -59,6 +59,33 @@ def shuffled(
     """
     check_integer("buffer_size", buffer_size, low=1)
     return _shuffled(blocks, buffer_size, np.random.default_rng(random_state))
+
+
+def group_order(group: Any, generator: Any) -> NDArray[np.int64]:
+    """Random order of rows in which those of one group stay together.
+
+    Parameters
+    ----------
+    group : array-like of shape (n_rows,)
+        Group of each row.
+    generator : numpy.random.Generator or numpy.random.RandomState
+        Where the order comes from.
+
+    Returns
+    -------
+    order : ndarray of shape (n_rows,) of int64
+        Groups in random order, the rows of each in random order.
+
+    Examples
+    --------
+    >>> group = np.array([1, 2, 1, 2])
+    >>> group[group_order(group, np.random.default_rng(0))].tolist() in ([1, 1, 2, 2], [2, 2, 1, 1])
+    True
+    """
+    _, numbers = np.unique(group, return_inverse=True)
+    ranks = generator.permutation(int(numbers.max(initial=-1)) + 1)
+    order: NDArray[np.int64] = generator.permutation(numbers.size)
+    return order[np.argsort(ranks[numbers[order]], kind="stable")]
 
 
 def _shuffled(blocks: Iterable[Any], size: int, rng: np.random.Generator) -> Iterator[Any]:

@@ -9,6 +9,8 @@ needs matplotlib.
 from mercer.display._curve import RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay
 from mercer.display._monitors import MonitorDisplay
+from mercer.display._ranking import RankingDisplay
+from mercer.display._roc import ROCCurveDisplay
 from mercer.display._row_losses import Tail, row_losses, tail_of
 from mercer.display._runs import HistoryLike, LearningCurveDisplay, ModelOrderDisplay
 from mercer.display._surface import DecisionSurfaceDisplay
@@ -20,6 +22,8 @@ __all__ = [
     "LossDistributionDisplay",
     "ModelOrderDisplay",
     "MonitorDisplay",
+    "ROCCurveDisplay",
+    "RankingDisplay",
     "RegressionCurveDisplay",
     "Tail",
     "row_losses",

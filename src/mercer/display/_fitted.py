@@ -16,6 +16,7 @@ __all__ = [
     "grid_range",
     "has_run",
     "input_dictionary",
+    "learns_pairs",
     "like_frame",
     "loss_words",
     "name_of_loss",
@@ -39,6 +40,11 @@ def has_run(estimator: Any) -> bool:
     The posterior of a Gaussian process is an algebraic function of all rows.
     """
     return not hasattr(final_model(estimator), "log_marginal_likelihood")
+
+
+def learns_pairs(estimator: Any) -> bool:
+    """Whether a model was learned from pairs of rows."""
+    return hasattr(final_model(estimator), "predict_pair")
 
 
 def name_of_loss(estimator: Any) -> str:
@@ -97,7 +103,8 @@ def objective_name(estimator: Any) -> str:
     """
     risk = risk_of(estimator)
     if risk is None:
-        return name_of_loss(estimator)
+        name = name_of_loss(estimator)
+        return f"{name} of pairs" if learns_pairs(estimator) else name
     return f"objective ({_words(type(risk).__name__)} of the {name_of_loss(estimator)})"
 
 

@@ -18,7 +18,13 @@ from mercer.display._drawing import (
     subsample,
     tidy,
 )
-from mercer.display._fitted import check_inputs, grid_range, input_dictionary, like_frame
+from mercer.display._fitted import (
+    check_inputs,
+    grid_range,
+    input_dictionary,
+    learns_pairs,
+    like_frame,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -267,7 +273,7 @@ class DecisionSurfaceDisplay:
         Parameters
         ----------
         estimator : fitted estimator, or a Pipeline that ends in one
-            Classifier (``classes_``, ``decision_function``), novelty detector
+            Classifier (``classes_``, ``decision_function``), novelty detector or ranker
             (``decision_function``) or regressor (``predict``).
         X : array-like or DataFrame of shape (n_samples, 2)
             Data that set the range and are drawn.
@@ -297,7 +303,9 @@ class DecisionSurfaceDisplay:
         x0, x1 = (np.linspace(*grid_range(v, padding), grid_resolution) for v in values.T)
         grid = np.stack(np.meshgrid(x0, x1), axis=-1)
         points = like_frame(X, grid.reshape(-1, 2))
-        classes = getattr(estimator, "classes_", None)
+        ranks = learns_pairs(estimator)
+        # Where the scores of a ranking are 0 means nothing.
+        classes = None if ranks else getattr(estimator, "classes_", None)
         if classes is not None and len(classes) < 2:
             raise ValueError(
                 f"The classifier has seen only class {classes[0]!r}, so it has no boundary to "
@@ -318,7 +326,7 @@ class DecisionSurfaceDisplay:
             )
         elif len(classes) == 2:
             response = response[..., 1] - response[..., 0]
-        novelty = classes is None and scored
+        novelty = classes is None and scored and not ranks
         if novelty:
             classes, class_names = np.array([-1, 1]), class_names or ("outlier", "inlier")
         display = cls(
@@ -327,7 +335,7 @@ class DecisionSurfaceDisplay:
             response=response,
             classes=classes,
             X=values,
-            y=y,
+            y=None if ranks else y,
             dictionary=input_dictionary(estimator),
             feature_names=names if feature_names is None else feature_names,
             margin=None if novelty else 1.0,

@@ -4,6 +4,7 @@ from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.density_ratio import DensityRatio
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.novelty import NoveltyDetector
+from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
 from mercer.estimators.table import TableModel
 from mercer.estimators.value_function import ValueFunction
@@ -12,6 +13,7 @@ __all__ = [
     "DensityRatio",
     "GaussianProcessRegressor",
     "KernelClassifier",
+    "KernelRanker",
     "KernelRegressor",
     "NoveltyDetector",
     "TableModel",

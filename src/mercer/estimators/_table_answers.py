@@ -34,12 +34,19 @@ class AskedTableModel:
         return self._task.has_target
 
     @property
+    def scores_rows(self) -> bool:
+        """Whether rows have scores: not all rankings do, some answer on pairs only."""
+        return hasattr(self.estimator, "decision_function")
+
+    @property
     def predicts_quantities(self) -> bool:
         """Whether predictions are numbers in units of the target."""
         return self._task.is_quantity
 
     def predict(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> NDArray[Any]:
         """Labels or quantities of the rows of a table; -1 for a novel row, 1 for any other.
+
+        Of a ranking the scores: rows with higher ones rank above.
 
         Parameters
         ----------
@@ -51,11 +58,16 @@ class AskedTableModel:
         y : ndarray of shape (n_rows,)
             Labels of ``classes_``, or quantities in the target's units; (n_rows, n_levels) for
             several quantile levels.
+
+        Raises
+        ------
+        AttributeError
+            For a ranking that answers on pairs only.
         """
         return self.predict_inputs(self.inputs(table, extra=extra))
 
     def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        """Labels or quantities of rows already encoded by :meth:`inputs`."""
+        """Labels, quantities or scores of rows already encoded by :meth:`inputs`."""
         values = self.estimator.predict(X)
         if not self.predicts_quantities:
             return np.asarray(values)
@@ -107,7 +119,8 @@ class AskedTableModel:
     def decision_function(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
         """Scores of a classifier, (n_rows,) for two classes, else (n_rows, n_classes).
 
-        Of a novelty detector (n_rows,), below 0 for what is novel.
+        Of a novelty detector (n_rows,), below 0 for what is novel; of a ranking (n_rows,), higher
+        for what ranks above.
 
         Parameters
         ----------
@@ -117,6 +130,6 @@ class AskedTableModel:
         Raises
         ------
         AttributeError
-            For a regression.
+            For a regression, and a ranking that answers on pairs only.
         """
         return np.asarray(self.estimator.decision_function(self.inputs(table, extra=extra)))

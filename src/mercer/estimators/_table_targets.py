@@ -1,4 +1,4 @@
-"""Targets of a table, checked: labels and quantities."""
+"""Targets of a table, checked: labels and quantities; and its groups."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from mercer.data._columns import check_names
 from mercer.data._views import Levels, view_table
+from mercer.estimators._pair_targets import group_numbers
 
-__all__ = ["read_targets"]
+__all__ = ["read_groups", "read_targets"]
+
+Array = NDArray[np.float64]
 
 
-def read_targets(table: Any, name: str, *, quantity: bool) -> NDArray[Any]:
+def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
     """Read the targets of a table.
 
     Parameters
@@ -22,8 +25,8 @@ def read_targets(table: Any, name: str, *, quantity: bool) -> NDArray[Any]:
         Rows.
     name : str
         Column of the targets.
-    quantity : bool
-        Whether they are numbers to approach rather than labels.
+    kind : {"labels", "quantities", "any"}
+        Whether they are labels, numbers to approach, or either: what can be ranked.
 
     Returns
     -------
@@ -45,7 +48,7 @@ def read_targets(table: Any, name: str, *, quantity: bool) -> NDArray[Any]:
             f"rows, first in row {int(np.argmax(missing))} of this table. There is nothing to "
             "learn from or to compare with in such rows: remove them, or fill in the target."
         )
-    if not quantity:
+    if kind == "labels" or (kind == "any" and (isinstance(values, Levels) or bool(values.integer))):
         return _labels(values, name)
     if isinstance(values, Levels):
         if not view.n_rows:
@@ -59,7 +62,7 @@ def read_targets(table: Any, name: str, *, quantity: bool) -> NDArray[Any]:
         row = int(np.argmin(np.isfinite(y)))
         raise ValueError(
             f"The target {name!r} holds {y[row]} in row {row} of this table, which no model "
-            "can approach. Remove such rows, or replace the value."
+            "can learn. Remove such rows, or replace the value."
         )
     return y
 
@@ -82,3 +85,42 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
                 "into classes."
             )
     return np.asarray(whole)
+
+
+def read_groups(table: Any, name: str) -> Array:
+    """Read the groups of the rows of a table, as numbers.
+
+    Parameters
+    ----------
+    table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+        Rows.
+    name : str
+        Column that says which group a row is of: numbers, text or truth values.
+
+    Returns
+    -------
+    groups : ndarray of shape (n_rows,)
+        From :func:`mercer.estimators._pair_targets.group_numbers`.
+
+    Raises
+    ------
+    ValueError
+        If the column is missing, or has rows without a value.
+    """
+    view = view_table(table)
+    check_names([name], view.names, "The table")
+    values = view.column(name)
+    missing = values.codes < 0 if isinstance(values, Levels) else ~np.isfinite(values.values)
+    if missing.any():
+        raise ValueError(
+            f"The group {name!r} has no value in {int(missing.sum()):,} of {view.n_rows:,} rows, "
+            f"first in row {int(np.argmax(missing))} of this table: nobody knows which rows to "
+            "compare these with. Remove them, or fill in the group."
+        )
+    if not isinstance(values, Levels):
+        return group_numbers(values.values, view.n_rows)
+    if values.boolean:
+        return np.asarray(values.codes == 1, dtype=np.float64)
+    return group_numbers(
+        np.array(values.levels or [""], dtype=np.str_), max(1, len(values.levels))
+    )[values.codes]

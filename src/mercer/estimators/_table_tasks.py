@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.novelty import NoveltyDetector
+from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
 
 __all__ = ["TASKS", "TableTask", "task_of"]
@@ -25,30 +26,51 @@ class TableTask(NamedTuple):
         For messages.
     estimator : type
         Class of the estimators that do it.
-    has_target : bool
-        Whether learning needs a target.
-    is_quantity : bool
-        Whether what is predicted is a number, in units of its own.
+    targets : {"labels", "quantities", "any", "none"}
+        What is learned: classes, numbers in units of their own, what can be put in order, or
+        nothing.
+    losses : {"classification", "regression"} or None
+        Kind of losses to choose from; None for an objective of its own.
     """
 
     name: str
     title: str
     words: str
     estimator: Any
-    has_target: bool
-    is_quantity: bool
+    targets: str
+    losses: str | None
 
+    @property
+    def has_target(self) -> bool:
+        """Whether learning needs a target."""
+        return self.targets != "none"
+
+    @property
+    def is_quantity(self) -> bool:
+        """Whether what is predicted is a number, in units of its own."""
+        return self.targets == "quantities"
+
+
+_CLASSES, _NUMBERS = "classification", "regression"
 
 TASKS = {
     task.name: task
     for task in (
         TableTask(
-            "classification", "classification", "a classification", KernelClassifier, True, False
+            _CLASSES, _CLASSES, "a classification", KernelClassifier, "labels", losses=_CLASSES
         ),
-        TableTask("regression", "regression", "a regression", KernelRegressor, True, True),
-        TableTask("novelty", "novelty", "novelty detection", NoveltyDetector, False, False),
         TableTask(
-            "gp", "Gaussian process", "a Gaussian process", GaussianProcessRegressor, True, True
+            _NUMBERS, _NUMBERS, "a regression", KernelRegressor, "quantities", losses=_NUMBERS
+        ),
+        TableTask("rank", "ranking", "a ranking", KernelRanker, "any", losses=_CLASSES),
+        TableTask("novelty", "novelty", "novelty detection", NoveltyDetector, "none", losses=None),
+        TableTask(
+            "gp",
+            "Gaussian process",
+            "a Gaussian process",
+            GaussianProcessRegressor,
+            "quantities",
+            losses=None,
         ),
     )
 }

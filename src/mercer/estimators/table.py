@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,10 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
-from mercer.data._views import is_table, view_table
+from mercer.data._views import is_table
 from mercer.estimators._table_answers import AskedTableModel
-from mercer.estimators._table_targets import read_targets
+from mercer.estimators._table_ranking import check_group, first_classes
+from mercer.estimators._table_reading import ReadsTables
 from mercer.estimators._table_tasks import TASKS, task_of
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
@@ -30,7 +31,7 @@ _MANY_INPUTS = 64
 
 
 @storable
-class TableModel(AskedTableModel):
+class TableModel(AskedTableModel, ReadsTables):
     r"""A kernel machine that learns from and predicts for tables with named columns.
 
     It joins a :class:`mercer.data.TablePreprocessor`, an estimator and the target's column, so
@@ -46,17 +47,20 @@ class TableModel(AskedTableModel):
 
     Parameters
     ----------
-    estimator : KernelClassifier, KernelRegressor, NoveltyDetector or GaussianProcessRegressor
-        What learns. It is trained in place.
+    estimator : estimator
+        What learns: a KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or
+        GaussianProcessRegressor. It is trained in place.
     preprocessor : TablePreprocessor
-        How columns become inputs. Its ``exclude`` must hold the target.
+        How columns become inputs. Its ``exclude`` must hold the target and the group.
     target : str or None, default=None
-        Column to predict. For a novelty detector it is not learned: a column of labels to compare
-        with, or None.
+        Column to predict, or to rank by. For a novelty detector it is not learned: a column of
+        labels to compare with, or None.
+    group : str or None, default=None
+        Column that says which rows a ranking compares: those of one query, say.
 
     Attributes
     ----------
-    task : {"classification", "regression", "novelty", "gp"}
+    task : {"classification", "regression", "rank", "novelty", "gp"}
         What the estimator does.
     has_target : bool
         Whether learning needs the target.
@@ -65,8 +69,8 @@ class TableModel(AskedTableModel):
     target_mean_, target_scale_ : float
         Mean and standard deviation of the target in the warm-up; 0 and 1 if it is no quantity.
     classes_ : ndarray of shape (n_classes,)
-        Labels seen, sorted (classification only): integers, text or booleans. Whole floats such as
-        -1.0 are kept as integers.
+        Labels seen, sorted (classification, and ranking of two classes): integers, text or
+        booleans. A classification keeps whole floats such as -1.0 as integers.
     history_ : History
         Progressive loss, model order and compression error over the stream (not of a Gaussian
         process, which has no steps).
@@ -97,6 +101,7 @@ class TableModel(AskedTableModel):
         estimator: Any,
         preprocessor: TablePreprocessor,
         target: str | None = None,
+        group: str | None = None,
     ) -> None:
         self._task = task_of(estimator)
         if not isinstance(preprocessor, TablePreprocessor):
@@ -113,19 +118,24 @@ class TableModel(AskedTableModel):
                 f"The target {target!r} must be in the preprocessor's `exclude`, got "
                 f"{tuple(preprocessor.exclude)!r}: else the inputs would give the answer away."
             )
+        check_group(group, target, self.task == "rank", preprocessor)
         self.estimator = estimator
         self.preprocessor = preprocessor
         self.target = target
+        self.group = group
+        self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
 
     def __repr__(self) -> str:
-        return f"TableModel({self.estimator!r}, {self.preprocessor!r}, {self.target!r})"
+        group = "" if self.group is None else f", {self.group!r}"
+        return f"TableModel({self.estimator!r}, {self.preprocessor!r}, {self.target!r}{group})"
 
     @property
     def columns_(self) -> list[str]:
         """Columns that learning reads."""
         learned = [self.target] if self.has_target and self.target is not None else []
-        return [*self.preprocessor.feature_names_in_, *learned]
+        compared = [] if self.group is None else [self.group]
+        return [*self.preprocessor.feature_names_in_, *learned, *compared]
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -151,7 +161,7 @@ class TableModel(AskedTableModel):
         levels = self.preprocessor._seen().levels
         return [name for name, counts in levels.items() if not counts.boolean]
 
-    # -- from tables to arrays ------------------------------------------------------------------
+    # -- measuring ------------------------------------------------------------------------------
 
     def warm_up(self, tables: Any) -> Self:
         """Measure columns and target on the first rows; must come before learning.
@@ -185,8 +195,10 @@ class TableModel(AskedTableModel):
         self.preprocessor.freeze()
         if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
             self.preprocessor.set_params(dtype="float32")
+        y = np.concatenate(targets)[: self.preprocessor.n_samples_seen_]
+        if self.task == "rank":
+            self._first_classes = first_classes(self.estimator, y, self.group is not None)
         if self.predicts_quantities and not self._counts():
-            y = np.concatenate(targets)[: self.preprocessor.n_samples_seen_]
             self.target_mean_ = float(y.mean())
             self.target_scale_ = float(y.std()) or 1.0
         return self
@@ -196,88 +208,10 @@ class TableModel(AskedTableModel):
         loss = getattr(self.estimator, "loss", None)
         return loss is not None and isinstance(as_loss(loss), Poisson)
 
-    def inputs(
-        self, table: Any, *, extra: Literal["error", "drop"] = "error"
-    ) -> NDArray[np.floating]:
-        """Encode a table for the estimator.
-
-        Parameters
-        ----------
-        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-            Rows with the columns of the warm-up; the target may be absent.
-        extra : {"error", "drop"}, default="error"
-            What to do about columns that the warm-up did not have.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_inputs)
-            float32 from 64 inputs on (mercer computes in float64 where that is too coarse).
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, new, or changed between numbers and text.
-        """
-        return self.preprocessor.transform(table, extra=extra)
-
-    def targets(self, table: Any, *, column: str | None = None) -> NDArray[Any]:
-        """Read the targets of a table, checked.
-
-        Parameters
-        ----------
-        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-            Rows with the target.
-        column : str, default=None
-            Where the targets are, if not in the column ``target``.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-            Labels (int64, text or bool) or quantities (float64) in their own units.
-
-        Raises
-        ------
-        ValueError
-            If the column is missing, has rows without a value, or does not fit the task.
-        """
-        name = self.target if column is None else column
-        if name is None:
-            raise ValueError(
-                "This model was made without a target, so `column` must say where labels to "
-                "compare with are."
-            )
-        return read_targets(table, name, quantity=self.predicts_quantities)
-
-    def _learned(self, table: Any) -> NDArray[Any]:
-        """Targets as :meth:`learn` takes them: of no width where none are learned."""
-        return self.targets(table) if self.has_target else np.empty((view_table(table).n_rows, 0))
-
-    def rows(self, table: Any) -> tuple[NDArray[np.floating], NDArray[Any]]:
-        """Read what :meth:`learn` takes: inputs and targets of a table.
-
-        Parameters
-        ----------
-        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-            Rows with all columns and the target.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_inputs)
-            From :meth:`inputs`.
-        y : ndarray of shape (n_rows,), or (n_rows, 0) for novelty detection
-            From :meth:`targets`.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`inputs` and :meth:`targets`.
-        """
-        return self.inputs(table), self._learned(table)
-
     # -- learning -------------------------------------------------------------------------------
 
-    def learn(self, X: NDArray[np.floating], y: NDArray[Any]) -> Self:
-        """Learn rows that :meth:`rows` prepared, in order.
+    def learn(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> Self:
+        """Learn rows that :meth:`rows` and :meth:`groups` prepared, in order.
 
         Parameters
         ----------
@@ -285,6 +219,8 @@ class TableModel(AskedTableModel):
             Encoded inputs.
         y : ndarray of shape (n_rows,), or (n_rows, 0) for novelty detection
             Labels, or quantities in their own units.
+        group : ndarray of shape (n_rows,) or None, default=None
+            Groups, for a model that has them.
 
         Returns
         -------
@@ -301,9 +237,17 @@ class TableModel(AskedTableModel):
         """
         if not self.preprocessor.frozen_:
             raise NotFittedError("The columns were not measured yet: call `warm_up` first.")
+        if (group is None) != (self.group is None):
+            raise ValueError(
+                f"`group` must be {'None' if self.group is None else 'the groups of the rows'}: "
+                f"this model was made with group={self.group!r}. Pass what `groups` returns."
+            )
         if self.predicts_quantities:
             y = (y - self.target_mean_) / self.target_scale_
-        self.estimator.partial_fit(X, y)
+        if self.task == "rank":
+            self.estimator.partial_fit(X, y, group, classes=self._first_classes)
+        else:
+            self.estimator.partial_fit(X, y)
         return self
 
     def partial_fit(self, table: Any) -> Self:
@@ -325,7 +269,7 @@ class TableModel(AskedTableModel):
         """
         if not self.preprocessor.frozen_:
             self.warm_up(table)
-        return self.learn(*self.rows(table))
+        return self.learn(*self.rows(table), self.groups(table))
 
     # -- files ----------------------------------------------------------------------------------
 
@@ -358,6 +302,7 @@ class TableModel(AskedTableModel):
         """
         return {
             "target": self.target,
+            "group": self.group,
             "target_mean": self.target_mean_,
             "target_scale": self.target_scale_,
             "kind": type(self.estimator).__name__,
@@ -378,7 +323,7 @@ class TableModel(AskedTableModel):
         kind = check_choice("kind", state["kind"], tuple(_ESTIMATORS))
         estimator = _ESTIMATORS[kind].from_state(state["estimator"])
         preprocessor = TablePreprocessor.from_state(json.loads(state["preprocessor"]))
-        model = cls(estimator, preprocessor, state["target"])
+        model = cls(estimator, preprocessor, state["target"], state.get("group"))
         if not preprocessor.frozen_ or preprocessor.n_features_out_ != estimator.n_features_in_:
             raise ValueError("the inputs of the model do not match the columns of its tables")
         mean, scale = float(state["target_mean"]), float(state["target_scale"])

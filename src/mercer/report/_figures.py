@@ -31,11 +31,13 @@ from mercer.display._fitted import (
     final_model,
     has_run,
     input_dictionary,
+    learns_pairs,
     objective_name,
     output_labels,
     risk_of,
     unit_of_loss,
 )
+from mercer.report._ranking import ranking_figures, roc_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +55,7 @@ _MAX_NAMED_CLASSES = 14
 
 
 def figures_for(
-    estimator: Any, X: Any = None, y: ArrayLike | None = None
+    estimator: Any, X: Any = None, y: ArrayLike | None = None, group: ArrayLike | None = None
 ) -> list[tuple[str, Figure]]:
     """Draw the standard figures of a fitted estimator.
 
@@ -61,8 +63,10 @@ def figures_for(
     learned in steps. With held-out rows ``X, y`` also, for a classifier, the confusion matrix, the
     ROC curve (two classes) and the reliability of its probabilities (if it has any); for a
     regressor, predicted against true values and the residuals, and for a Gaussian process the
-    reliability of its intervals; for a novelty detector, the scores. Models of one or two inputs
-    show the learned function itself. Figures are free of pyplot: nothing is left open.
+    reliability of its intervals; for a novelty detector, the scores; for a ranker the ROC curve
+    (two classes) or, with groups, how well each is ordered, and the scores by class or target.
+    Models of one or two inputs show the learned function itself. Figures are free of pyplot:
+    nothing is left open.
 
     Parameters
     ----------
@@ -72,6 +76,8 @@ def figures_for(
         Rows the model has not learned from.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
         Their classes or targets.
+    group : array-like of shape (n_samples,), default=None
+        Their groups, for a ranker.
 
     Returns
     -------
@@ -103,7 +109,10 @@ def figures_for(
         figures = _run_figures(estimator) if has_run(estimator) else []
         if X is None:
             return figures
-        if hasattr(estimator, "classes_"):
+        if learns_pairs(estimator):
+            if y is not None:
+                figures += ranking_figures(estimator, X, np.asarray(y), group)
+        elif hasattr(estimator, "classes_"):
             if y is not None:
                 figures += _classifier_figures(estimator, X, np.asarray(y))
         elif hasattr(estimator, "decision_function"):
@@ -137,8 +146,10 @@ def _run_figures(estimator: Any) -> list[Captioned]:
             f"{format_number(curve.n_samples[-1])} rows."
         )
         what = "loss" if risk_of(estimator) is None else objective_name(estimator)
+        of = "the pairs of each row before learning them"
+        of = of if learns_pairs(estimator) else "each row before learning it"
         unit = unit_of_loss(estimator)
-        caption = f"Learning curve: {what} on each row before learning it"
+        caption = f"Learning curve: {what} on {of}"
         figures.insert(0, (caption + (f", in {unit}" if unit else ""), figure))
     return figures
 
@@ -151,7 +162,7 @@ def _classifier_figures(estimator: Any, X: Any, y: NDArray[Any]) -> list[Caption
     if binary and hasattr(estimator, "decision_function"):
         scores = np.asarray(estimator.decision_function(X), dtype=float)
         scores = scores if scores.ndim == 1 else scores[:, -1]
-        figures.append(_roc(positive, scores, str(classes[-1])))
+        figures.append(roc_figure(positive, scores, f"class {classes[-1]}"))
     if hasattr(estimator, "predict_proba"):
         probability = np.asarray(estimator.predict_proba(X), dtype=float)
         if len(classes) == 2:
@@ -200,25 +211,6 @@ def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) 
         f"Confusion matrix of {n} classes: {right} of {total} rows are on its diagonal."
     )
     return "Confusion matrix: rows of each class, and what they were taken for", figure
-
-
-def _roc(positive: NDArray[np.bool_], scores: Array, name: str) -> Captioned:
-    from sklearn.metrics import roc_auc_score, roc_curve
-
-    false_alarms, hits, _ = roc_curve(positive, scores)
-    rows = np.unique(np.linspace(0, len(hits) - 1, min(len(hits), 400)).round().astype(int))
-    area = format_number(float(roc_auc_score(positive, scores)))
-    figure, ax = report_axes(height=3.8)
-    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="chance")
-    label = f"model, area {area}"
-    ax.plot(false_alarms[rows], hits[rows], color=PALETTE[0], linewidth=2.0, label=label)
-    ax.set(aspect="equal", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
-    ax.set_xlabel("False positive rate")
-    ax.set_ylabel("True positive rate")
-    tidy(ax)
-    draw_legend(ax)
-    figure.set_label(f"ROC curve for class {name}: the area under it is {area}.")
-    return f"ROC curve for class {name}", figure
 
 
 def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
@@ -358,8 +350,11 @@ def _scores(scores: Array) -> Captioned:
 
 def _function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
     n_inputs = np.shape(X)[1]
-    classes = getattr(estimator, "classes_", None)
     scored = hasattr(estimator, "decision_function")
+    ranks = learns_pairs(estimator)
+    if ranks and not scored:
+        return []  # a function of pairs
+    classes = None if ranks else getattr(estimator, "classes_", None)
     sparse = input_dictionary(estimator) is not None
     shown = "data and dictionary points" if sparse else "data"
     if n_inputs == 1 and classes is None and not scored:

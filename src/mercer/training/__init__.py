@@ -13,24 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mercer._component import to_config
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data._columns import check_names
 from mercer.estimators import TableModel
+from mercer.estimators._table_ranking import check_group
 from mercer.estimators._table_tasks import TASKS
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
+from mercer.training._estimator import count_classes, make_estimator
+from mercer.training._group_shuffle import shuffled_groups
 from mercer.training._plan import RunPlan, plan_run
 from mercer.training._progress import TrainingProgress, sum_of_losses
 from mercer.training._row_stream import RowStream
 
-__all__ = ["FileTraining", "TrainingProgress", "checkpoint_path"]
-
-_MOST_CLASSES = 1000
+__all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
 
 
 class FileTraining:
@@ -45,27 +43,32 @@ class FileTraining:
     target : str or None, default=None
         Column to predict. For novelty detection none is needed, and a column of labels that is
         given is not learned.
-    task : {"auto", "classification", "regression", "novelty", "gp"}, default="auto"
+    task : {"auto", "classification", "regression", "rank", "novelty", "gp"}, default="auto"
         "auto" asks the loss, if one is given, else the values of the target
-        (:func:`mercer.data.infer_task`). "gp" is Gaussian-process regression.
+        (:func:`mercer.data.infer_task`). "rank" learns from pairs of rows, "gp" is
+        Gaussian-process regression.
+    group : str or None, default=None
+        Column of the groups of a ranking: only rows of one group are compared. It is no input.
     loss : str or Loss, default=None
         None is the default of the estimator. Novelty detection and Gaussian processes have none.
     options : mapping, default=None
         Further parameters of :class:`mercer.KernelClassifier`, :class:`mercer.KernelRegressor`,
-        :class:`mercer.NoveltyDetector` or :class:`mercer.GaussianProcessRegressor`.
+        :class:`mercer.KernelRanker`, :class:`mercer.NoveltyDetector` or
+        :class:`mercer.GaussianProcessRegressor`.
     n_passes : int, default=1
         Passes over the data. Random features that are fitted by solving take more, to make their
         ``min_steps``, where the number of rows is known: in Parquet and Arrow files, and in
         others of fewer rows than the warm-up. A Gaussian process takes one.
     exclude : sequence of str, default=()
-        Columns that are no inputs; the target is none anyway.
+        Columns that are no inputs; target and group are none anyway.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
         Of numbers (:class:`mercer.data.TablePreprocessor`).
     seed : int, default=0
         Of everything random: the same seed and data give the same model file.
     shuffle_buffer : int, default=65_536
         Rows shuffled at a time; fewer if they would take more than 64 MiB. 0 or 1 keeps the order
-        of the files.
+        of the files. With groups, rows of one group stay together, so that they meet: see
+        :func:`mercer.training.shuffled_groups`.
     warmup_rows : int, default=50_000
         Rows that scales and categories are measured on.
 
@@ -108,7 +111,8 @@ class FileTraining:
         data: str | os.PathLike[str],
         target: str | None = None,
         *,
-        task: Literal["auto", "classification", "regression", "novelty", "gp"] = "auto",
+        task: Literal["auto", "classification", "regression", "rank", "novelty", "gp"] = "auto",
+        group: str | None = None,
         loss: str | Loss | None = None,
         options: Mapping[str, Any] | None = None,
         n_passes: int = 1,
@@ -130,7 +134,9 @@ class FileTraining:
         self.n_passes = check_integer("n_passes", n_passes, low=1)
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
         self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
-        if loss is not None and task in ("novelty", "gp"):
+        check_group(group, target, task == "rank", None)
+        self.group = group
+        if loss is not None and task != "auto" and TASKS[task].losses is None:
             raise ValueError(
                 f"`loss` cannot be chosen for {TASKS[task].words}, which has an objective of its "
                 "own. Leave it out."
@@ -140,15 +146,15 @@ class FileTraining:
                 f"`n_passes` must be 1 for a Gaussian process, got {n_passes}: it would take every "
                 f"row for {n_passes} independent observations. One pass is all it needs."
             )
-        known: Any = None if task == "auto" else task
+        known: Any = None if task == "auto" else TASKS[task].losses
         self.loss = None if loss is None else as_loss(loss, known)
-        self.task: str = self.loss.task if self.loss is not None else task
+        self.task: str = task if task != "auto" or self.loss is None else self.loss.task
         own = sorted({"loss", "n_passes", "random_state"} & set(self.options))
         if own:
             raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
         self._columns: dict[str, Any] = {
             "exclude": tuple(
-                dict.fromkeys(name for name in (target, *exclude) if name is not None)
+                dict.fromkeys(name for name in (target, group, *exclude) if name is not None)
             ),
             "scaling": scaling,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
@@ -164,10 +170,13 @@ class FileTraining:
         """Everything besides the data that the model depends on."""
         return {
             "target": self.target,
+            "group": self.group,
             "task": self.task,
             "loss": to_config(self.loss),
             "passes": self.n_passes,
-            "exclude": [name for name in self._columns["exclude"] if name != self.target],
+            "exclude": [
+                name for name in self._columns["exclude"] if name not in (self.target, self.group)
+            ],
             "scaling": self._columns["scaling"],
             "warm-up rows": self._columns["warmup_rows"],
             "seed": self.seed,
@@ -203,6 +212,8 @@ class FileTraining:
         ValueError
             For files, columns or parameters that cannot be used, each with the reason.
         """
+        if self.task != "auto":
+            self._estimator()  # checks the parameters
         names = schema(self.data).names
         check_names(self._columns["exclude"], names, f"{self.data}")
         warmup_rows = self._columns["warmup_rows"]
@@ -216,10 +227,12 @@ class FileTraining:
                 self.task = infer_task(table.column(looked_at))
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
-        model = TableModel(self._estimator(), TablePreprocessor(**self._columns), self.target)
+        model = TableModel(
+            self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
+        )
         n_outputs = 1
         if self.task == "classification":
-            n_classes = self._count_classes(model.targets(table))
+            n_classes = count_classes(model.targets(table), self.target)
             n_outputs = n_classes if n_classes > 2 else 1
         self.model_ = model.warm_up(read_tables(self.data))
         self._rows_per_pass = count_rows(self.data)
@@ -235,30 +248,7 @@ class FileTraining:
         self.n_passes_ = plan.n_passes
 
     def _estimator(self) -> Any:
-        task = TASKS[self.task]
-        chosen = self.options if self.loss is None else {**self.options, "loss": self.loss}
-        accepted = task.estimator().get_params(deep=False)
-        for name in chosen:
-            if name not in accepted:
-                raise ValueError(f"`{name}` cannot be chosen for {task.words}.")
-        run = {"n_passes": self.n_passes, "random_state": self.seed}
-        estimator = task.estimator(
-            **{name: value for name, value in run.items() if name in accepted}, **chosen
-        )
-        # What is wrong shall be known before hours of reading, not after.
-        estimator._check_parameters()
-        return estimator
-
-    def _count_classes(self, labels: NDArray[Any]) -> int:
-        classes = np.unique(labels)
-        if classes.size > _MOST_CLASSES:
-            raise ValueError(
-                f"The target {self.target!r} has {classes.size:,} different values in the first "
-                f"rows, such as {classes[0]!s} and {classes[1]!s}: more than the "
-                f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
-                "or regression if these are quantities."
-            )
-        return int(classes.size)
+        return make_estimator(self.task, self.loss, self.options, self.n_passes, self.seed)
 
     def resume(self, checkpoint: str | os.PathLike[str]) -> Self:
         """Take up a training at its checkpoint.
@@ -344,9 +334,9 @@ class FileTraining:
         losses = sum_of_losses(self.model_) if self.n_rows_ else 0.0
         resumed_at, saved_at = self.n_rows_, self.n_rows_
         first_end, rows_before = time.perf_counter(), self.n_rows_
-        for X, y in stream.chunks(self.n_rows_, every=self._every):
+        for X, y, group in stream.chunks(self.n_rows_, every=self._every):
             before = self.n_rows_
-            self.model_.learn(X, y)
+            self.model_.learn(X, y, group)
             self.n_rows_ += len(y)
             self._rows_per_pass = stream.rows_per_pass
             if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mercer.expansions import RandomFeatures, as_expansion
+from mercer.kernels import as_pair_kernel
 
 __all__ = ["RunPlan", "plan_run"]
 
@@ -46,11 +47,15 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int =
     -------
     plan : RunPlan
     """
-    batch_size = int(estimator.batch_size)
+    # "auto" is a batch size of rankers, which know what it stands for.
+    automatic = getattr(estimator, "_batch_size", None)
+    batch_size = int(estimator.batch_size if automatic is None else automatic())
     # A Gaussian process has no expansion.
     chosen = getattr(estimator, "expansion", None)
     expansion = None if chosen is None else as_expansion(chosen)
-    if not isinstance(expansion, RandomFeatures):
+    # Functions of pairs of second order have a fixed number of features, in ordinary steps.
+    bilinear = as_pair_kernel(getattr(estimator, "pair_kernel", "difference")).order == 2
+    if bilinear or not isinstance(expansion, RandomFeatures):
         return RunPlan(n_passes, batch_size, cuts_matter=False)
     plan = expansion.plan(batch_size, n_passes, n_rows, n_outputs)
     made = n_passes if n_rows is None else plan.n_passes

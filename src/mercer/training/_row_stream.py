@@ -1,6 +1,7 @@
 """The rows that a training learns, in an order that the data and the settings alone decide.
 
-Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p). To go on
+Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p); rows of a
+group stay together where a ranking compares rows within groups. To go on
 somewhere inside, the pass is read again and its first rows are dropped.
 """
 
@@ -8,17 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data import read_tables, shuffled
 from mercer.estimators import TableModel
+from mercer.training._group_shuffle import shuffled_groups
 
 __all__ = ["RowStream", "in_place"]
 
-Block = tuple[NDArray[Any], NDArray[Any]]
+Block = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]
 Result = TypeVar("Result")
 
 _CHUNK = 8192  # rows learned between two reports of progress
@@ -93,6 +95,8 @@ class RowStream:
         ------
         X, y : ndarray
             About 8,192 rows.
+        group : ndarray or None
+            Their groups, if the model has them.
 
         Raises
         ------
@@ -107,9 +111,9 @@ class RowStream:
         size = later if start else full
         held: list[Block] = []
         n_held = 0
-        for X, y in self._rows(start):
-            held.append((X, y))
-            n_held += len(y)
+        for block in self._rows(start):
+            held.append(block)
+            n_held += len(block[1])
             while n_held >= size + b:
                 chunk, rest = _split(held, size)
                 yield chunk
@@ -122,12 +126,12 @@ class RowStream:
         first, skip = divmod(start, known) if known else (0, start)
         for number in range(first, self.n_passes):
             n_seen = 0
-            for X, y in self._one_pass(number):
+            for X, y, group in self._one_pass(number):
                 n_seen += len(y)
                 dropped = min(skip, len(y))
                 skip -= dropped
                 if dropped < len(y):
-                    yield X[dropped:], y[dropped:]
+                    yield X[dropped:], y[dropped:], None if group is None else group[dropped:]
             if self.rows_per_pass not in (None, n_seen):
                 raise ValueError(
                     f"{self.data} changed while it was read: pass {number + 1} found {n_seen:,} "
@@ -138,12 +142,17 @@ class RowStream:
 
     def _one_pass(self, number: int) -> Iterator[Block]:
         model = self.model
-        blocks = in_place(self.data, read_tables(self.data, columns=model.columns_), model.rows)
+        blocks: Iterator[Any] = in_place(
+            self.data,
+            read_tables(self.data, columns=model.columns_),
+            lambda table: (*model.rows(table), model.groups(table)),
+        )
         if self.shuffle_buffer < 2:
             return blocks
         row_bytes = model.preprocessor.n_features_out_ * np.dtype(model.preprocessor.dtype).itemsize
         size = max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
-        return shuffled(blocks, size, np.random.SeedSequence([self.seed, number]))
+        shuffle = shuffled if model.group is None else shuffled_groups
+        return shuffle(blocks, size, np.random.SeedSequence([self.seed, number]))
 
 
 def in_place(
@@ -169,5 +178,11 @@ def in_place(
 
 def _split(held: list[Block], size: int) -> tuple[Block, Block]:
     """Join blocks and cut them after ``size`` rows."""
-    X, y = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
-    return (X[:size], y[:size]), (X[size:], y[size:])
+    X, y, group = (
+        None if arrays[0] is None else np.concatenate(arrays) for arrays in zip(*held, strict=True)
+    )
+    first, rest = (
+        tuple(None if array is None else array[part] for array in (X, y, group))
+        for part in (slice(size), slice(size, None))
+    )
+    return cast(Block, first), cast(Block, rest)

@@ -1,0 +1,226 @@
+"""Targets of pairwise learning: labels as numbers, groups as numbers."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.estimators._labels import check_same_type
+from mercer.estimators._state import labels_from_state, labels_to_state
+
+__all__ = ["PairLabels", "group_numbers", "label_scale"]
+
+Array = NDArray[np.float64]
+
+# Labels are compared among so many rows of a sample.
+_MOST_COMPARED = 500
+_EXACT = 2**53
+
+
+def group_numbers(group: Any, n_rows: int) -> Array:
+    """Numbers of the groups of rows; any labels will do.
+
+    Text becomes the first 48 bits of its hash, so that no table grows with the stream; two of a
+    million different texts share a number with a probability of 0.2 %.
+
+    Parameters
+    ----------
+    group : array-like of shape (n_rows,) or None
+        Group (query) of each row; None puts all rows in one.
+    n_rows : int
+        How many rows there are.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each row, or one is missing.
+
+    Examples
+    --------
+    >>> group_numbers([3, 3, 7], 3)
+    array([3., 3., 7.])
+    """
+    if group is None:
+        return np.zeros(n_rows)
+    groups = np.asarray(group)
+    if groups.shape != (n_rows,):
+        raise ValueError(
+            f"`group` must have one entry for each of the {n_rows} rows, got shape {groups.shape}. "
+            "It names the group of each row, it does not count the rows of groups."
+        )
+    if any(g is None or g != g for g in groups.tolist()):
+        raise ValueError("`group` has a value that is missing: give every row one.")
+    if groups.dtype.kind in "biuf":
+        numbers = groups.astype(np.float64)
+        large = np.abs(numbers) >= _EXACT  # neighbours would be one and the same
+        numbers[large] = _hashes(groups[large])
+        return numbers
+    return _hashes(groups)
+
+
+def _hashes(groups: NDArray[Any]) -> Array:
+    names, where = np.unique(groups.astype(str), return_inverse=True)
+    hashes = [int.from_bytes(blake2b(n.encode(), digest_size=6).digest()) for n in names.tolist()]
+    return np.array(hashes, dtype=np.float64)[where]
+
+
+def label_scale(pair_label: str, labels: Array) -> float:
+    """Root mean square of the pair labels that are not 0, on a sample of labels; 1 if none is.
+
+    Examples
+    --------
+    >>> label_scale("difference", np.array([-1.0, 1.0, 1.0]))
+    2.0
+    """
+    if pair_label != "difference":
+        return 1.0
+    labels = labels[:: max(1, labels.size // _MOST_COMPARED)]
+    differences = np.subtract.outer(labels, labels)
+    acting = differences[differences != 0.0]
+    return float(np.sqrt(np.mean(np.square(acting)))) if acting.size else 1.0
+
+
+class PairLabels(NamedTuple):
+    """How the y of rows become numbers.
+
+    Attributes
+    ----------
+    kind : {"two", "real", "same"}
+        Two classes as -1 and +1, numbers as they are, or labels of any kind by their position.
+    classes : ndarray
+        The classes seen so far: sorted for "two", in the order of appearance for "same".
+    """
+
+    kind: str
+    classes: NDArray[Any]
+
+    @classmethod
+    def first(cls, y: Any, pair_label: str, per_class: bool | None, announced: Any) -> Self:
+        """Look at the first rows.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Their labels.
+        pair_label : {"sign", "difference", "same"}
+            What is learned of pairs.
+        per_class : bool or None
+            Whether the buffer keeps rows of two classes; None if that is open.
+        announced : array-like of shape (2,) or None
+            The two classes, if they are known.
+
+        Raises
+        ------
+        ValueError
+            If y does not fit.
+        """
+        if pair_label == "same":
+            return cls("same", np.asarray(y)[:0]).meet(y)
+        if announced is not None:
+            classes = np.unique(np.asarray(announced))
+            if classes.size != 2:
+                raise ValueError(f"`classes` must be two different labels, got {announced!r}.")
+            return cls("two", classes).meet(y)
+        values = np.unique(y)
+        numeric = values.dtype.kind in "biuf"
+        if not numeric and values.size != 2:
+            raise ValueError(
+                f"y has {values.size} label(s) that are no numbers, such as {values[:3].tolist()}"
+                ": they have no order to learn. Use numbers for grades, two classes (say them with "
+                "`classes=` in `partial_fit`), or pair_label='same'."
+            )
+        if values.size > 2 and per_class:
+            raise ValueError(
+                f"The buffer keeps rows of each of two classes, but y has {values.size} different "
+                "values. Use buffer=FIFO(50) of mercer.buffers, or 'auto'."
+            )
+        # The sign of a difference needs no classes; its size does, as 0 and 1 are 2 apart.
+        two = values.size <= 2 and (per_class is not False or pair_label == "difference")
+        if two or not numeric:
+            return cls("two", values)
+        return cls("real", values[:0]).meet(y)
+
+    def check_several(self) -> None:
+        """Raise ``ValueError`` if there is one class only."""
+        if self.kind == "two" and self.classes.size < 2:
+            raise ValueError(
+                f"y has 1 class only, {self.classes.tolist()[0]!r}: there is no pair to learn "
+                "from. `fit` needs rows of both."
+            )
+
+    def meet(self, y: Any) -> Self:
+        """Return the labels after some more rows.
+
+        Raises
+        ------
+        ValueError
+            If y has a value that does not fit those before.
+        """
+        y = np.asarray(y)
+        if self.kind == "real":
+            if y.dtype.kind not in "biuf" or not np.isfinite(y.astype(np.float64)).all():
+                raise ValueError(
+                    f"y must hold finite numbers, as the first rows did, got {y[:3].tolist()}."
+                )
+            return self
+        values = np.unique(y)
+        if self.classes.size:
+            check_same_type(values, self.classes, "the labels learned so far")
+        new = values[~np.isin(values, self.classes)]
+        if new.size == 0:
+            return self
+        if self.kind == "same":
+            return self._replace(classes=np.concatenate([self.classes, new]))
+        classes, first = np.union1d(self.classes, new), new.tolist()[0]
+        if classes.size > 2:
+            raise ValueError(
+                f"y has the value {first!r} besides {self.classes.tolist()}, with which the model "
+                "was started as one of two classes. For grades, or numbers, start it with rows "
+                "that have more than two values, or with buffer=FIFO(50) of mercer.buffers."
+            )
+        grown = self._replace(classes=classes)
+        if not np.array_equal(grown.encode(self.classes), self.encode(self.classes)):
+            raise ValueError(
+                f"y has the value {first!r} after only {self.classes.tolist()[0]!r}, which was "
+                "taken for the other side of 0. Start with rows of both classes, or say "
+                "`classes=` in the first `partial_fit`."
+            )
+        return grown
+
+    def encode(self, y: Any) -> Array:
+        """Labels as numbers."""
+        y = np.asarray(y)
+        if self.kind == "real":
+            return np.asarray(y, dtype=np.float64)
+        if self.kind == "same":
+            order = np.argsort(self.classes)
+            places = np.searchsorted(self.classes, y, sorter=order)
+            return np.asarray(order[places], dtype=np.float64)
+        # A class alone ranks above the one to come if it is above 0.
+        positive = y == self.classes[1] if self.classes.size == 2 else y > 0
+        return np.where(positive, 1.0, -1.0)
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data."""
+        labels = labels_to_state(np.sort(self.classes)) if self.classes.size else None
+        order = np.argsort(np.argsort(self.classes)).tolist()
+        return {"kind": self.kind, "labels": labels, "order": order}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        kind, order = state["kind"], state["order"]
+        classes = np.empty(0) if state["labels"] is None else labels_from_state(state["labels"])
+        sizes = {"two": (1, 2), "real": (0,), "same": range(1, classes.size + 1)}
+        if classes.size not in sizes.get(kind, ()) or sorted(order) != list(range(classes.size)):
+            raise ValueError("the labels of the pairs do not fit together")
+        return cls(kind, classes[np.array(order, dtype=np.intp)])

@@ -29,8 +29,8 @@ def peak_mib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def main(n_rows=10_000_000):
-    model = KernelClassifier(kernel="gaussian", expansion=KOMP(max_size=100))
+def follow(model, n_rows, measure):
+    """Learn from the stream; return a row of a table at some places of it."""
     marks = {int(n_rows * f) for f in (0.001, 0.01, 0.1, 0.3, 1.0)}
     rows, seen = [], 0
     spent = 0.0
@@ -47,10 +47,15 @@ def main(n_rows=10_000_000):
                     "model order": model.model_order_,
                     "records of history": len(model.history_.loss),
                     "µs per row": 1e6 * spent / seen,
-                    "accuracy": float(model.score(X, y)),
+                    measure: float(model.score(X, y)),
                 }
             )
-    _common.publish("memory", rows)
+    return rows
+
+
+def main(n_rows=10_000_000):
+    model = KernelClassifier(kernel="gaussian", expansion=KOMP(max_size=100))
+    _common.publish("memory", follow(model, n_rows, "accuracy"))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ SCRIPTS = (
     "random_features",
     "random_features_defaults",
     "risks",
+    "pairs",
+    "pairs_memory",
 )
 #: Tables that a script of another name prints.
 ORIGINS = {
@@ -49,6 +51,8 @@ TITLES = {
     "random_features": "Cost of random features",
     "random_feature_errors": "Error of random features",
     "risks": "Risks, untuned, one pass",
+    "pairs": "Pairs: cost of a row",
+    "pairs_memory": "Pairs: memory on an endless stream",
     "gpu": "Random features on a GPU",
 }
 HEAD = """# Benchmarks

@@ -215,7 +215,7 @@ class BilinearExpansion(BilinearFunction):
             V.
         tolerance : float
             Error that the compression may make; negative for none. Larger errors occur where
-            a cap leaves no choice, and below about 1e-5 of what the step adds.
+            a cap leaves no choice, and for tolerances below about 1e-4 of what the step adds.
         before, after : ndarray of shape (n_points,) of int64, default=None
             For points that come again: their places, numbers of the caller's, before and after
             this step; -1 for none. Points with a place after it stay in the dictionary, unless

@@ -30,6 +30,7 @@ from mercer.numerics.row_loop import (
     shrink,
     squared_tolerance,
 )
+from mercer.numerics.small_dense import dot
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.step import (
     BREAKDOWN,
@@ -109,9 +110,7 @@ def _pair_label(rules: Rules, first: float, second: float) -> float:
 @njit(cache=True)
 def _pair_slopes(
     functions: Functions,
-    dictionary: Dictionary,
-    size: int,
-    scale: float,
+    coefficients: Array,
     buffered: Buffered,
     rules: Rules,
     target: Array,
@@ -137,10 +136,8 @@ def _pair_slopes(
         label = labels[b]
         if label == 0.0:
             continue
-        other = 0.0
-        for j in range(size):
-            other += np.float64(buffered.kernels[b, j]) * dictionary.weights[j, 0]
-        margin[0] = label * (rules.first * own_value + rules.second * scale * other)
+        other = dot(buffered.kernels[b, : coefficients.size], coefficients)
+        margin[0] = label * (rules.first * own_value + rules.second * other)
         call_pointer(
             functions.loss,
             (
@@ -285,7 +282,7 @@ def run_pairs(
     newcomer_pull = np.empty(n_places + 1)
     own_kernel = np.empty(1, inputs.dtype)
     own_row = np.empty(capacity, inputs.dtype)
-    before = np.empty(capacity)
+    current, before = np.empty(capacity), np.empty(capacity)
     reason = FINISHED
     while row < n_rows:
         place = rules.places[row]
@@ -294,20 +291,11 @@ def run_pairs(
             break
         x, weight, eta = inputs[row], rows.sample_weights[row], steps.step_sizes[row]
         _kernel_row(functions, dictionary.points, size, x, own_row)
-        own_value = 0.0
         for j in range(size):
-            own_value += np.float64(own_row[j]) * dictionary.weights[j, 0]
-        loss = _pair_slopes(
-            functions,
-            dictionary,
-            size,
-            scale,
-            buffered,
-            rules,
-            rows.targets[row],
-            scale * own_value,
-            pulls,
-        )
+            current[j] = scale * dictionary.weights[j, 0]
+        own_value = dot(own_row[:size], current[:size])
+        target = rows.targets[row]
+        loss = _pair_slopes(functions, current[:size], buffered, rules, target, own_value, pulls)
         own_pull = 0.0
         for b in range(n_places):
             pulls[b] *= weight
@@ -399,7 +387,7 @@ def run_pairs(
             place,
         )
         if place >= 0:
-            buffered.targets[place] = rows.targets[row]
+            buffered.targets[place] = target
             buffered.weights[place] = weight
         n_steps += 1
         if averaging >= 0.0:

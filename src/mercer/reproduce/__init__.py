@@ -40,6 +40,12 @@ _MODULES = (
     "colk_guidance",
     "colk_tracking",
     "colk_policy",
+    "yz_rates",
+    "yz_memory",
+    "yz_auc",
+    "yz_buffers",
+    "yz_same_digit",
+    "yz_ranking",
 )
 
 

@@ -15,6 +15,10 @@ _MNIST = (
     "MNIST, {} images: columns p0 ... p783 (pixels 0 to 255, row by row) and label (0 to 9). From "
     "OpenML, data set mnist_784 (training images first)"
 )
+_IJCNN1 = (
+    "ijcnn1 of the IJCNN 2001 challenge ({} rows): columns f1 ... f22 and label (-1 or +1). From "
+    "the LIBSVM collection of data sets"
+)
 
 #: What has to be in each file, and where the data are to be had.
 DATA_FILES = {
@@ -22,8 +26,8 @@ DATA_FILES = {
     "adult_test.parquet": _ADULT.format("a9a.t, 16,281 rows"),
     "covtype.parquet": (
         "Forest cover types, 581,012 rows: the 54 columns of the UCI repository's covtype.data in "
-        "their order and label (+1 for cover type 2, -1 for the rest). From the UCI repository, or "
-        "sklearn.datasets.fetch_covtype"
+        "their order, label (+1 for cover type 2, -1 for the rest) and Cover_Type (1 to 7, or 0 "
+        "where it is not known). From the UCI repository, or sklearn.datasets.fetch_covtype"
     ),
     "mnist_train.parquet": _MNIST.format("60,000 training"),
     "mnist_test.parquet": _MNIST.format("10,000 test"),
@@ -36,6 +40,16 @@ DATA_FILES = {
         "QM7 as NumPy arrays (numpy.savez): X, Coulomb matrices in atomic units of shape (7101, "
         "23, 23); T, energies in kcal/mol; fold, 0 to 4. From https://github.com/qmlcode/tutorial "
         "(geometries and energies), or http://quantum-machine.org/datasets (7,165 molecules)"
+    ),
+    "ijcnn1_train.parquet": _IJCNN1.format("49,990"),
+    "ijcnn1_test.parquet": _IJCNN1.format("91,701"),
+    "mammography.parquet": (
+        "Mammography, 11,183 rows: 6 inputs and label (+1 for the 260 calcifications, -1 for the "
+        "rest). From OpenML, data set mammography"
+    ),
+    "protein_casp.parquet": (
+        "Physicochemical properties of protein tertiary structure (CASP), 45,730 rows: columns F1 "
+        "... F9 and rmsd (in Å). From the UCI repository"
     ),
     "lidar.parquet": (
         "LIDAR, 221 rows: columns range (390 to 720) and logratio. From Ruppert, Wand and Carroll, "

@@ -1,6 +1,7 @@
 """The command on rankings: what it learns, measures, writes and refuses."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,14 @@ from sklearn.metrics import roc_auc_score
 from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
 from mercer.cli import main
-from mercer.cli._ranking import auc_standard_error
+from mercer.cli._console import in_words_of_the_command
+from mercer.cli._parts import ExpansionName, make_expansion
+from mercer.cli._ranking import auc_standard_error, describe_pairs
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
+from mercer.estimators._pair_targets import PairLabels
 from mercer.expansions import KOMP, Full
+from mercer.kernels import PairKernel
 from mercer.losses import SquaredHinge
 from mercer.metrics import concordance, ndcg
 from mercer.training import FileTraining, shuffled_groups
@@ -176,13 +181,29 @@ def test_every_option_reaches_the_ranker(files, mercer, tmp_path):
 )
 def test_buffers_are_read(files, mercer, tmp_path, text, buffer):
     pq.write_table(pq.read_table(files / "train.parquet").slice(0, 120), tmp_path / "few.parquet")
-    expansion = ["--expansion", "full"] if text == "all" else []
     code, _, err = mercer(
         *("fit", tmp_path / "few.parquet", "--out", tmp_path / "m", *MODELS["click"]),
-        *("--buffer", text, *expansion),
+        *("--buffer", text),
     )
     assert code == 0, err
-    assert load_model(tmp_path / "m").estimator.buffer_ == buffer
+    ranker = load_model(tmp_path / "m").estimator
+    assert ranker.buffer_ == buffer
+    assert type(ranker.learner_.function.expansion) is (Full if text == "all" else KOMP)
+
+
+def test_the_dictionary_has_room_for_the_buffer_that_was_chosen(files, mercer, tmp_path):
+    pq.write_table(pq.read_table(files / "train.parquet").slice(0, 120), tmp_path / "few.parquet")
+    for words in ("--buffer fifo:300", "--buffer fifo:300 --tolerance 0.01", "--buffer all"):
+        code, _, err = mercer(
+            *("fit", tmp_path / "few.parquet", "--out", tmp_path / "m", *MODELS["worth"]),
+            *words.split(),
+        )
+        assert code == 0, err
+    # More than the 200 points that are the default of smaller buffers.
+    expansion = make_expansion(
+        ExpansionName.auto, {"tolerance": 0.01}, ranker=KernelRanker(buffer=FIFO(300))
+    )
+    assert expansion == KOMP(max_size=600, tolerance=0.01)
 
 
 def test_automatic_buffers_follow_the_target(files):
@@ -192,6 +213,44 @@ def test_automatic_buffers_follow_the_target(files):
     }
     assert buffers.pop("click") == PerClassFIFO()
     assert set(map(repr, buffers.values())) == {repr(FIFO())}
+
+
+@pytest.mark.parametrize(
+    ("words", "normalize"),
+    [
+        ("", "opposite"),
+        ("--normalize auto", "opposite"),
+        ("--normalize all", "all"),
+        ("--pair-kernel mlpk --pair-label same", "balanced"),
+        ("--pair-kernel mlpk --pair-label same --normalize opposite", "opposite"),
+    ],
+)
+def test_normalization_follows_the_label_of_pairs(files, mercer, tmp_path, words, normalize):
+    pq.write_table(pq.read_table(files / "train.parquet").slice(0, 120), tmp_path / "few.parquet")
+    code, _, err = mercer(
+        *("fit", tmp_path / "few.parquet", "--out", tmp_path / "m", *MODELS["grade"]),
+        *words.split(),
+    )
+    assert code == 0, err
+    code, out, _ = mercer("inspect", tmp_path / "m", "--json")
+    assert json.loads(out)["normalize"] == normalize
+
+
+def test_the_help_states_the_defaults_of_rankings(mercer, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = mercer("fit", "--help")
+    ranker, usual = KernelRanker(), KernelClassifier()
+    stated = {
+        "--max-size": (KOMP(max_size=1000).max_size, ranker._chosen_expansion().limit()),
+        "--regularization": (usual.regularization, ranker.regularization),
+        "--batch-size": (usual.batch_size, ranker._batch_size()),
+    }
+    assert usual._chosen_expansion().limit() == 1000
+    for option, (of_others, of_rankings) in stated.items():
+        (line,) = [line for line in out.splitlines() if f" {option} " in line]
+        found = re.search(r"\(([\d,.e-]+); ranking: ([\d,.e-]+)\)", line)
+        numbers = [float(text.replace(",", "")) for text in found.groups()]
+        assert numbers == [of_others, of_rankings], option
 
 
 @pytest.mark.parametrize("step_size", ["auto", "theory", "0.5"])
@@ -352,7 +411,8 @@ def test_predict_refuses_models_of_pairs(files, mercer, tmp_path):
     words = (files / "test.parquet", "--out", tmp_path / "p.csv")
     code, _, err = mercer("predict", files / "same.mercer", *words)
     assert code == 2
-    assert "predict_pair" in err
+    assert "its pair kernel is mlpk" in err
+    assert "mercer.load_model('same.mercer').predict_pair(table1, table2)" in err
     assert "--pair-kernel difference" in err
     assert not (tmp_path / "p.csv").exists()
 
@@ -361,13 +421,47 @@ def test_inspect_says_what_is_compared(files, mercer):
     code, out, _ = mercer("inspect", files / "query.mercer", "--json")
     values = json.loads(out)
     assert code == 0
-    assert values["pair_kernel"] == "PairKernel()"
+    assert values["pair_kernel"] == "difference"
     assert (values["pair_label"], values["normalize"]) == ("sign", "opposite")
-    assert (values["buffer"], values["group"]) == ("FIFO()", "query")
+    assert (values["buffer"], values["group"]) == ("the last 50 rows", "query")
     assert values["batch_size"] == 1
     _, out, _ = mercer("inspect", files / "click.mercer", "--json")
     assert json.loads(out)["group"] == "none: all rows are compared"
-    assert json.loads(out)["buffer"] == "PerClassFIFO()"
+    assert json.loads(out)["buffer"] == "the last 10 rows of each class"
+    _, out, _ = mercer("inspect", files / "same.mercer", "--json")
+    assert json.loads(out)["pair_kernel"] == "mlpk"
+
+
+@pytest.mark.parametrize(
+    ("options", "pair_kernel", "buffer"),
+    [
+        ({"buffer": "previous"}, "difference", "the last row of each class"),
+        (
+            {"buffer": Reservoir(1000), "pair_kernel": [1, -1], "expansion": Full()},
+            "[1.0, -1.0]",
+            "1,000 rows drawn from those before",
+        ),
+        (
+            {"buffer": Reservoir(9, per_class=True)},
+            "difference",
+            "9 rows of each class drawn from those before",
+        ),
+        (
+            {
+                "buffer": Everything(),
+                "pair_kernel": PairKernel("mlpk", bias=0.5),
+                "pair_label": "same",
+                "expansion": Full(),
+            },
+            "mlpk, bias 0.5",
+            "all rows before",
+        ),
+    ],
+)
+def test_patterns_and_buffers_are_described_in_full(options, pair_kernel, buffer):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    described = describe_pairs(KernelRanker(random_state=0, **options).fit(X, X[:, 0] > 0))
+    assert (described["pair_kernel"], described["buffer"]) == (pair_kernel, buffer)
 
 
 # -- what is refused ----------------------------------------------------------------------------
@@ -379,8 +473,8 @@ def test_inspect_says_what_is_compared(files, mercer):
         ("--pair-kernel symmetric", "`--pair-label sign` does not go with"),
         ("--pair-label same", "`--pair-label same` does not go with"),
         ("--pair-kernel mlpk --pair-label same --buffer 10", "Use `--buffer fifo:50`"),
-        ("--buffer fifo:300", "keeps at most 200 points"),
-        ("--buffer all", "holds all rows"),
+        ("--buffer fifo:300 --max-size 200", "keeps at most 200 points"),
+        ("--buffer all --max-size 100", "holds all rows"),
         ("--buffer fifty", "`--buffer` takes a number"),
         ("--buffer fifo:0", "`--buffer` takes a number"),
         ("--buffer -3", "`--buffer` takes a number"),
@@ -467,6 +561,33 @@ def test_classes_of_another_type_are_refused(files, mercer, tmp_path):
     assert "text and numbers cannot be mixed" in err
 
 
+def meet(y, *later, per_class=None):
+    labels = PairLabels.first(np.array(y), "sign", per_class, None)
+    for more in later:
+        labels = labels.meet(np.array(more))
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda: meet(["a", "b", "c"]), "two classes of any type, or `--pair-label same`"),
+        (lambda: meet(["a", "a"]), "two classes of any type, or `--pair-label same`"),
+        (lambda: meet([1, 2, 3], per_class=True), "Use `--buffer fifo:50`"),
+        (lambda: meet([0, 1], [7]), "or with `--buffer fifo:50`"),
+        (lambda: meet([3], [5]), "Start with rows of both classes"),
+    ],
+    ids=["words", "one word", "grades", "third value", "other side"],
+)
+def test_advice_on_labels_is_in_words_of_the_command(call, advice):
+    # The texts of the library and what makes them those of the command are changed together.
+    with pytest.raises(ValueError, match=r"y has|The buffer keeps") as found:
+        call()
+    said = in_words_of_the_command(str(found.value))
+    assert advice in said
+    for python in ("partial_fit", "classes=", "FIFO(", "buffer=", "pair_label=", "mercer.buffers"):
+        assert python not in said
+
+
 # -- the order of the rows ----------------------------------------------------------------------
 
 
@@ -523,13 +644,15 @@ def test_scattered_groups_are_gathered_within_a_window():
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 65_536])
 def test_rows_of_a_group_meet_in_training(files, tmp_path, shuffle_buffer):
-    # Groups of two in neighbouring rows, one of each class: their pairs are all there is.
+    # Groups of two in neighbouring rows, one of each class: their pairs are all there is, and with
+    # a buffer of one row only the second row of each group finds its partner.
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((3000, 1))
-    better = x[::2, 0] + x[1::2, 0] > 0
+    x = rng.standard_normal(3000)
+    better = x[::2] > x[1::2]
     y = np.column_stack([better, ~better]).ravel().astype(int)
     group = np.repeat(np.arange(1500), 2)
-    pq.write_table(pa.table({"x": x[:, 0], "y": y, "g": group}), tmp_path / "x.parquet")
+    rows = pa.table({"x": x, "y": y, "g": group})
+    pq.write_table(rows, tmp_path / "x.parquet")
     training = FileTraining(
         tmp_path / "x.parquet",
         "y",
@@ -539,10 +662,49 @@ def test_rows_of_a_group_meet_in_training(files, tmp_path, shuffle_buffer):
         shuffle_buffer=shuffle_buffer,
     ).start()
     assert training.run(tmp_path / "m")
-    history = training.model_.history_
-    # With a buffer of one row only the second row of each group finds its partner.
-    losses = np.diff(history.n_samples, prepend=0) @ (history.loss > 0.0)
-    assert losses > 0.9 * history.n_samples[-1]
+    assert concordance(y, training.model_.predict(rows), group) > 0.95
+
+
+ALONE = {
+    "no two rows of a group": (["--group", "id"], "'id' with another 'y'", "`--group`"),
+    "groups far apart": (
+        ["--group", "far", "--shuffle-buffer", "20"],
+        "'far' with another 'y'",
+        "`--shuffle-buffer` (20 rows)",
+    ),
+    "one target in a group": (["--group", "y_again"], "'y_again' with", "`--group`"),
+    "one target": (["--target", "one"], "with another 'one'", "`--buffer`"),
+}
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_run_in_which_no_rows_met_warns(mercer, tmp_path, name, quiet):
+    words, why, mend = ALONE[name]
+    n = 600
+    y = np.random.default_rng(0).integers(0, 3, n)
+    columns = {
+        "x": np.linspace(0.0, 1.0, n),
+        "y": y,
+        "id": np.arange(n),
+        "far": np.tile(np.arange(n // 2), 2),
+        "y_again": y,
+        "one": np.ones(n),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    used = {words[1], "y"} if words[0] == "--group" else {words[1]}
+    words = [*words] if "--target" in words else ["--target", "y", *words]
+    words += [w for other in columns.keys() - used - {"x"} for w in ("--exclude", other)]
+    code, _, err = mercer(
+        *("fit", tmp_path / "x.parquet", "--out", tmp_path / "m", "--task", "rank", *words),
+        *(["--quiet"] if quiet else []),
+    )
+    assert code == 0, err
+    (warning,) = [line for line in err.splitlines() if line.startswith("warning:")]
+    assert "has learned nothing from 600 rows, and its values are all 0" in warning
+    assert why in warning
+    assert mend in warning
+    assert not np.any(load_model(tmp_path / "m").estimator.coefficients_)
 
 
 # -- the table model ----------------------------------------------------------------------------
@@ -553,7 +715,8 @@ def test_a_table_model_learns_and_stores_groups(files, tmp_path):
     columns = TablePreprocessor(exclude=("query", "click", "grade", "worth"))
     model = TableModel(KernelRanker(random_state=0), columns, "grade", "query").partial_fit(rows)
     X, y = model.rows(rows)
-    direct = KernelRanker(random_state=0).partial_fit(X, y, rows.column("query").to_numpy())
+    query = rows.column("query").to_numpy()
+    direct = KernelRanker(random_state=0).partial_fit(X, y, group=query)
     assert_allclose(model.decision_function(rows), direct.decision_function(X), rtol=1e-12)
     model.save(tmp_path / "m")
     again = load_model(tmp_path / "m")
@@ -563,6 +726,33 @@ def test_a_table_model_learns_and_stores_groups(files, tmp_path):
     assert np.array_equal(
         model.partial_fit(half).predict(rows), again.partial_fit(half).predict(rows)
     )
+
+
+@pytest.mark.parametrize("name", ["click", "query", "same", "skew"])
+def test_a_table_model_gives_values_of_pairs_of_raw_rows(files, name):
+    model = load_model(files / f"{name}.mercer")
+    rows = pq.read_table(files / "test.parquet").select(["a", "b"])
+    first, second = rows.slice(0, 50), rows.slice(50, 50)
+    values = model.predict_pair(first, second)
+    expected = model.estimator.predict_pair(model.inputs(first), model.inputs(second))
+    assert_allclose(values, expected, rtol=1e-12)
+    turned = model.predict_pair(second, first)
+    assert_allclose(turned, values if name == "same" else -values, rtol=1e-9, atol=1e-12)
+    if model.scores_rows:
+        assert_allclose(values, model.predict(first) - model.predict(second), atol=1e-12)
+    more = first.append_column("more", pa.array(np.zeros(50)))
+    assert_allclose(model.predict_pair(more, second, extra="drop"), values)
+    with pytest.raises(ValueError, match="'more'"):
+        model.predict_pair(more, second)
+    with pytest.raises(ValueError, match=r"`table1` and `table2` must have .* 50 and 3"):
+        model.predict_pair(first, second.slice(0, 3))
+
+
+def test_only_rankings_have_values_of_pairs():
+    rows = {"x": np.arange(40.0), "y": np.arange(40) > 20}
+    model = TableModel(KernelClassifier(), TablePreprocessor(exclude=("y",)), "y")
+    with pytest.raises(AttributeError, match=r"Only a ranking .* this is a classification"):
+        model.partial_fit(rows).predict_pair(rows, rows)
 
 
 def test_a_table_model_refuses_groups_that_cannot_be():

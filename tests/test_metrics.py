@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import ndcg_score, roc_auc_score
 
-from mercer.metrics import concordance, ndcg
+from mercer.metrics import concordance, concordant_pairs, ndcg
 
 
 def count_pairs(y, scores, group=None):
@@ -31,9 +31,11 @@ def rows(seed, n=60, levels=None, ties=False):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("levels", [2, 5, None])
 @pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("grouped", [False, True])
-def test_concordance_is_the_share_of_pairs_in_the_right_order(seed, levels, ties, grouped):
-    y, scores, group = rows(seed, levels=levels, ties=ties)
+@pytest.mark.parametrize(("n", "grouped"), [(60, False), (60, True), (130, False), (700, True)])
+def test_concordance_is_the_share_of_pairs_in_the_right_order(seed, levels, ties, n, grouped):
+    # Small groups and large ones are counted in different ways, of 700 rows by both.
+    y, scores, group = rows(seed, n, levels=levels, ties=ties)
+    group = np.where(group < 2, 0, group) if n == 700 else group
     group = group if grouped else None
     expected = count_pairs(y, scores, group)
     assert_allclose(concordance(y, scores, group), expected, rtol=1e-12)
@@ -72,6 +74,16 @@ def test_groups_may_be_of_any_type_and_in_any_order(name):
     shuffled = y[order], scores[order], labels[order]
     assert_allclose(concordance(*shuffled), expected, rtol=1e-12)
     assert_allclose(ndcg(*shuffled), ndcg(y, scores, group), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [60, 700])
+def test_pairs_are_counted_group_by_group(n):
+    y, scores, group = rows(5, n, levels=4, ties=True)
+    n_right, n_pairs = concordant_pairs(y, scores, group)
+    for i, g in enumerate(np.unique(group)):
+        own = group == g
+        assert n_pairs[i] == np.sum(y[own][:, None] != y[own]) / 2
+        assert_allclose(n_right[i] / n_pairs[i], count_pairs(y[own], scores[own]), rtol=1e-12)
 
 
 def test_a_group_of_one_row_or_one_grade_has_no_pairs():

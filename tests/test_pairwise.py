@@ -264,16 +264,16 @@ def test_ranker_streams_through_its_buffer(pair_kernel, label, buffer):
     for normalize in admitted_normalizations(label):
         options = {"normalize": normalize, "regularization": 0.1}
         model = ranker("logistic", pair_kernel, buffer, pair_label=label, **options)
-        model.fit(X, y, groups, weights)
+        model.fit(X, y, weights, group=groups)
         expected = values_of_algorithm_2(
             X, y, pair_kernel, "logistic", buffer, weights, label=label, groups=groups, **options
         )
         assert_same_values(predicted(model, X), expected)
         pieces = clone(model)
         for rows in (slice(0, 20), slice(20, 21), slice(21, 45)):
-            pieces.partial_fit(X[rows], y[rows], groups[rows], weights[rows])
+            pieces.partial_fit(X[rows], y[rows], sample_weight=weights[rows], group=groups[rows])
         for row in range(45, N_ROWS):
-            pieces.learn_one(X[row], y[row], groups[row], weights[row])
+            pieces.learn_one(X[row], y[row], weights[row], group=groups[row])
         assert_same_values(predicted(pieces, X), expected)
 
 
@@ -331,7 +331,7 @@ def test_ranker_compares_labels_of_any_number(pair_kernel):
     assert len(np.unique(y)) > 3
     options = {"normalize": "balanced", "groups": some_groups()}
     model = ranker("logistic", pair_kernel, "fifo", pair_label="same", normalize="balanced")
-    model.fit(X, [f"class {label:g}" for label in y], some_groups())
+    model.fit(X, [f"class {label:g}" for label in y], group=some_groups())
     expected = values_of_algorithm_2(X, y, pair_kernel, "logistic", "fifo", label="same", **options)
     assert_same_values(predicted(model, X), expected)
 

@@ -36,7 +36,7 @@ def rows(n=400, n_inputs=3, seed=0):
 def fit(target, *, group=False, **options):
     X, targets, groups = rows()
     return KernelRanker(random_state=0, **options).fit(
-        X, targets[target], groups if group else None
+        X, targets[target], group=groups if group else None
     )
 
 
@@ -162,7 +162,10 @@ def test_the_page_holds_the_measure_the_curve_and_the_pairs(files, tmp_path, cap
     assert "ROC curve for class good" in page
     assert "Scores of each class" in page
     assert "Mean progressive logistic loss of pairs" in page
-    for name, value in (("pair kernel", "PairKernel()"), ("buffer", "PerClassFIFO()")):
+    for name, value in (
+        ("pair kernel", "difference"),
+        ("buffer", "the last 10 rows of each class"),
+    ):
         assert re.search(f'<th scope="row">{name}</th><td>{re.escape(value)}</td>', page)
 
 

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kendalltau
-from sklearn.metrics import ndcg_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from mercer._validation import check_integer
 
 __all__ = ["concordance", "ndcg"]
 
 Array = NDArray[np.float64]
+
+_FEW = 64  # rows of a group up to which its pairs are compared one by one
 
 
 def concordance(
@@ -57,13 +59,59 @@ def concordance(
                 "counted, not weighed. Leave it out."
             )
         return float(roc_auc_score(y, scores, sample_weight=sample_weight))
-    right = total = 0.0
-    for rows in _rows_of_groups(group, y.size):
-        n_right, n_pairs = _concordant(y[rows], scores[rows])
-        right, total = right + n_right, total + n_pairs
+    right, total = (float(np.sum(counts)) for counts in concordant_pairs(y, scores, group))
     if total == 0.0:
         raise ValueError("All y are equal (within each group): no pair has an order to compare.")
     return right / total
+
+
+def concordant_pairs(
+    y: ArrayLike, scores: ArrayLike, group: ArrayLike | None = None
+) -> tuple[Array, Array]:
+    """Count the pairs of each group in the right order.
+
+    Parameters
+    ----------
+    y, scores, group : array-like of shape (n_samples,)
+        As for :func:`concordance`.
+
+    Returns
+    -------
+    n_right : ndarray of shape (n_groups,)
+        Pairs with different y whose scores are in the same order, ties half.
+    n_pairs : ndarray of shape (n_groups,)
+        Pairs with different y. Groups are in the order of their labels.
+
+    Examples
+    --------
+    >>> concordant_pairs([1, 2, 2, 5], [3, 4, 7, 1], ["a", "a", "b", "b"])
+    (array([1., 0.]), array([1., 1.]))
+    """
+    y, scores = _checked(y, scores)
+    order, group_of, starts = _by_group(group, y.size)
+    y, scores = y[order], scores[order]
+    ends = np.append(starts[1:], y.size)
+    right, total = np.zeros(starts.size), np.zeros(starts.size)
+    for i in np.flatnonzero(ends - starts > _FEW):
+        rows = slice(starts[i], ends[i])
+        right[i], total[i] = _concordant(y[rows], scores[rows])
+    # Small groups all at once: each row with the one that comes `step` after it in its group.
+    first = np.flatnonzero((ends - starts <= _FEW)[group_of])
+    for step in range(1, _FEW):
+        first = first[first + step < ends[group_of[first]]]
+        if not first.size:
+            break
+        tau = _sign(y[first], y[first + step])
+        agreement = tau * _sign(scores[first], scores[first + step])
+        shares = np.where(tau == 0, 0.0, 0.5 * (1.0 + agreement))
+        right += np.bincount(group_of[first], shares, minlength=starts.size)
+        total += np.bincount(group_of[first], tau != 0, minlength=starts.size)
+    return right, total
+
+
+def _sign(first: Array, second: Array) -> NDArray[np.int8]:
+    """Whether the first is above (1), below (-1) or equal (0)."""
+    return (first > second).astype(np.int8) - (first < second).astype(np.int8)
 
 
 def _concordant(y: Array, scores: Array) -> tuple[float, float]:
@@ -106,7 +154,8 @@ def ndcg(
     Returns
     -------
     gain : float
-        1 for a perfect order. Groups without any gain count as 0.
+        1 for a perfect order; rows with equal scores share their places, as in scikit-learn's
+        ``ndcg_score``. Groups without any gain count as 0.
 
     Raises
     ------
@@ -123,10 +172,27 @@ def ndcg(
         raise ValueError(f"`y` must not be below 0, got {y.min():g}: it is what a row gains.")
     if k is not None:
         check_integer("k", k, low=1)
-    groups = [rows for rows in _rows_of_groups(group, y.size) if rows.size > 1]
-    if not groups:
+    order, group_of, starts = _by_group(group, y.size)
+    sizes = np.diff(np.append(starts, y.size))
+    if sizes.max(initial=0) < 2:
         raise ValueError("No group has two rows, so that there is no order to judge.")
-    return float(np.mean([ndcg_score(y[None, rows], scores[None, rows], k=k) for rows in groups]))
+    places = np.arange(y.size) - starts[group_of]
+    discounts = np.where(places < (y.size if k is None else k), 1.0 / np.log2(places + 2.0), 0.0)
+    gains, values = y[order], scores[order]
+    ranked = np.lexsort((-values, group_of))
+    # Rows with equal scores share their places, so that each has the mean gain.
+    tied = _runs(group_of, values[ranked])
+    means = np.bincount(tied, gains[ranked]) / np.bincount(tied)
+    found = np.bincount(group_of, means[tied] * discounts)
+    best = np.bincount(group_of, gains[np.lexsort((-gains, group_of))] * discounts)
+    shares = np.divide(found, best, out=np.zeros(best.size), where=best > 0.0)
+    return float(shares[sizes > 1].mean())
+
+
+def _runs(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """Give the rows of each run of equal ones the number of the run, from 0 on."""
+    new = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return np.concatenate([[0], np.cumsum(new)])
 
 
 def _checked(y: ArrayLike, scores: ArrayLike) -> tuple[Array, Array]:
@@ -141,12 +207,16 @@ def _checked(y: ArrayLike, scores: ArrayLike) -> tuple[Array, Array]:
     return gains, values
 
 
-def _rows_of_groups(group: ArrayLike | None, n: int) -> list[NDArray[np.int64]]:
+def _by_group(
+    group: ArrayLike | None, n: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Sort rows by their groups: their order; in it, the group of each; where each group starts."""
     if group is None:
-        return [np.arange(n)]
+        return np.arange(n), np.zeros(n, dtype=np.int64), np.zeros(min(n, 1), dtype=np.int64)
     groups = np.asarray(group)
     if groups.shape != (n,):
         raise ValueError(f"`group` must have shape ({n},), got {groups.shape}.")
     _, numbers = np.unique(groups, return_inverse=True)
     order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+    group_of = numbers[order]
+    return order, group_of, np.flatnonzero(np.diff(group_of, prepend=-1))

@@ -18,6 +18,7 @@ from mercer.schedules import PowerDecay, Relative
 
 __all__ = [
     "AutomaticStep",
+    "CarefulSteps",
     "FeatureSteps",
     "FirstRows",
     "automatic_step",
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 
 _FIRST_ROWS = 1000
 _TYPICAL = 0.95
+_HEAVIEST = 1e200
 _EIGEN_SAMPLE = 500
 # Angles of float32 features have errors of about 1e-8 of themselves: 3e-4 radians for these.
 _FAR_OFF = 3e4
@@ -87,6 +89,49 @@ class AutomaticStep:
         """Step size for mini-batches of ``n`` rows."""
         spread = self.bound + (np.asarray(n) - 1) * self.top_eigenvalue
         return self.boldness * np.asarray(n) / (self.curvature * spread)
+
+
+@dataclass(frozen=True)
+class CarefulSteps:
+    """A schedule whose steps are shorter where rows are heavier, or longer, than usual.
+
+    Its first step is as long as is good for a usual row; rows that move the function further get
+    no more than that, however late they come. For steps that the library chooses.
+
+    Attributes
+    ----------
+    schedule : callable
+        Step number (1, 2, ...) to step size.
+    usual : float
+        k(x, x) of usual rows.
+    order : int
+        Power of k(x, x) to which a row counts.
+    unbounded : bool
+        Whether slopes are unbounded: bold steps on heavy rows would then diverge, so that the
+        limit falls with the square of the weight.
+    """
+
+    schedule: Any
+    usual: float
+    order: int
+    unbounded: bool
+
+    def __call__(self, t: int) -> float:
+        """Size of step ``t`` for usual rows."""
+        return float(self.schedule(t))
+
+    def limits(
+        self, kernel: Kernel, X: Any, weights: Array, rows_per_step: NDArray[np.int64]
+    ) -> Array:
+        """Longest steps, shape (n_steps,), for batches of some rows."""
+        heaviness = np.maximum(weights, 1.0)
+        starts = np.cumsum(rows_per_step) - rows_per_step
+        with np.errstate(over="ignore"):  # what overflows is found, and said, by the loop
+            if kernel.bound is None:
+                own = np.asarray(kernel.diag(X), dtype=np.float64)
+                heaviness = heaviness * np.maximum(own / self.usual, 1.0) ** self.order
+            heaviest = np.maximum.reduceat(heaviness, starts) ** (2 if self.unbounded else 1)
+        return np.asarray(self(1) / np.minimum(heaviest, _HEAVIEST))
 
 
 class FeatureSteps:

@@ -49,7 +49,8 @@ _SHARED = (
 _WORDING = (
     (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
     (re.compile(r'pass `extra="drop"`'), "pass `--ignore-extra`"),
-    (re.compile(r"\(in `partial_fit` say them with `classes=`\)"), "of any type"),
+    (re.compile(r"\(say them with `classes=` in `partial_fit`\)"), "of any type"),
+    (re.compile(r", or say `classes=` in the first `partial_fit`"), ""),
     (re.compile(r"`?\bbuffer=FIFO\((\d+)\)`?( of mercer\.buffers)?"), r"`--buffer fifo:\1`"),
     (
         re.compile(r"`?\b(pair_kernel|pair_label|normalize|step_size|task)='(\w+)'`?"),

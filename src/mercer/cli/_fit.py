@@ -36,6 +36,7 @@ from mercer.cli._parts import (
     make_risk,
 )
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.estimators import KernelRanker
 from mercer.estimators._table_tasks import TASKS
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
@@ -88,8 +89,8 @@ def fit(  # noqa: PLR0913  # one parameter per option
         ),
     ] = None,
     normalize: Annotated[
-        Normalize | None, _option("Partners that the mean of a row is over.", _PAIRS)
-    ] = None,
+        Normalize, _option("Partners that the mean of a row is over.", _PAIRS)
+    ] = Normalize.auto,
     kernel: Annotated[
         str | None, _option("Such as gaussian (default), laplacian, polynomial.", _LEARNING)
     ] = None,
@@ -99,7 +100,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
     expansion: Annotated[
         ExpansionName, _option("How the model stays small.", _LEARNING)
     ] = ExpansionName.auto,
-    max_size: Annotated[int | None, _option("Most dictionary points (1,000).", _LEARNING)] = None,
+    max_size: Annotated[
+        int | None, _option("Most dictionary points (1,000; ranking: 200).", _LEARNING)
+    ] = None,
     tolerance: Annotated[
         float | None, _option("Error that compression may make in a step.", _LEARNING)
     ] = None,
@@ -132,9 +135,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
     step_size: Annotated[
         str | None, _option("A number, auto (from the data), or theory.", _LEARNING)
     ] = None,
-    regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None,
+    regularization: Annotated[
+        float | None, _option("Ridge parameter (1e-6; ranking: 0).", _LEARNING)
+    ] = None,
     batch_size: Annotated[
-        int | None, _option("Rows per step (32); random features take more.", _LEARNING)
+        int | None, _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING)
     ] = None,
     class_weight: Annotated[
         ClassWeight | None, _option("Weigh rare classes up.", _LEARNING)
@@ -201,10 +206,12 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "max_blocks": max_blocks,
         "ridge": make_ridge(ridge),
     }
+    paired = make_buffer(buffer)
+    ranker = KernelRanker(buffer=paired or "auto") if task is Task.rank else None
     options = {
         "risk": make_risk(risk),
         "kernel": make_kernel(kernel, length_scale),
-        "expansion": make_expansion(expansion, of_expansion, seed, task),
+        "expansion": make_expansion(expansion, of_expansion, seed, ranker),
         "step_size": make_step_size(step_size),
         "regularization": regularization,
         "batch_size": batch_size,
@@ -214,8 +221,8 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "n_features": features,
         "pair_kernel": None if pair_kernel is None else pair_kernel.value,
         "pair_label": None if pair_label is None else pair_label.value,
-        "buffer": make_buffer(buffer),
-        "normalize": None if normalize is None else normalize.value,
+        "buffer": paired,
+        "normalize": None if normalize is Normalize.auto else normalize.value,
     }
     training = FileTraining(
         data,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer.cli._console import guarded, note, print_result
 from mercer.cli._evaluation import encoded_tables, evaluate
 from mercer.cli._files import check_writable, table_writer
+from mercer.cli._ranking import describe_pairs
 from mercer.cli._report import ROWS_FOR_PICTURES, describe, report, title_of
 from mercer.data import schema
 from mercer.data._columns import check_names
@@ -121,9 +122,10 @@ def predict_command(
     if loaded.task == "rank" and not loaded.scores_rows:
         raise ValueError(
             f"{model} answers on pairs of rows, not on rows: its pair kernel is "
-            f"{loaded.estimator.pair_kernel!r}. Use `mercer.load_model` and "
-            "`estimator.predict_pair` in Python, or train with `--pair-kernel difference`, which "
-            "gives scores."
+            f"{describe_pairs(loaded)['pair_kernel']}. In Python, "
+            f"`mercer.load_model({model.name!r}).predict_pair(table1, table2)` gives the values of "
+            "pairs of rows of two tables. Or train with `--pair-kernel difference`, which gives "
+            "scores."
         )
     kept = list(dict.fromkeys(keep or []))
     check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")

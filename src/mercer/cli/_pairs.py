@@ -32,6 +32,7 @@ class PairLabel(StrEnum):
 class Normalize(StrEnum):
     """Choices of ``--normalize``."""
 
+    auto = "auto"
     opposite = "opposite"
     all = "all"
     balanced = "balanced"

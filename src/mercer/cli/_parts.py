@@ -177,7 +177,7 @@ def make_ridge(ridges: str | None) -> float | list[float] | None:
 
 
 def make_expansion(
-    name: ExpansionName, options: dict[str, Any], seed: int = 0, task: Task = Task.auto
+    name: ExpansionName, options: dict[str, Any], seed: int = 0, ranker: KernelRanker | None = None
 ) -> Expansion | None:
     """Join the options of an expansion; None if none was given.
 
@@ -189,8 +189,8 @@ def make_expansion(
         Names of options with underscores; None for those not given.
     seed : int, default=0
         Of random features.
-    task : Task, default=Task.auto
-        Rankings have another default than the rest.
+    ranker : KernelRanker, default=None
+        Of a ranking, whose default follows its buffer.
 
     Raises
     ------
@@ -208,8 +208,7 @@ def make_expansion(
         if not given:
             return None
         if given.keys() <= _TAKES["komp"].keys():
-            # A ranker resolves "auto" itself.
-            automatic = KernelRanker()._chosen_expansion() if task is Task.rank else "auto"
+            automatic = "auto" if ranker is None else ranker._chosen_expansion()
             return KOMP(**{**as_expansion(automatic).get_params(), **given})
         chosen = "budget" if "strategy" in given else "random_features"
     taken = _TAKES[chosen]

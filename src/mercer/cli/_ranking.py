@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.cli._risk import LossTail
 from mercer.cli._sample import RowSample
 from mercer.estimators import TableModel
+from mercer.kernels import PairKernel
 from mercer.metrics import concordance, ndcg
 
 __all__ = ["Rankings", "auc_standard_error", "describe_pairs", "has_pairs"]
@@ -58,7 +60,7 @@ class Rankings:
         if not (_has_both_kinds(codes, sample.group) if same else has_pairs(codes, sample.group)):
             return result
         name = "auc_of_pairs" if same else "concordance"
-        result[name] = float(self.estimator.score(sample.X, sample.y, sample.group))
+        result[name] = float(self.estimator.score(sample.X, sample.y, group=sample.group))
         return result
 
     def by_class(self) -> dict[str, dict[str, Any]]:
@@ -150,9 +152,42 @@ def describe_pairs(model: Any) -> dict[str, Any]:
     if not hasattr(estimator, "predict_pair"):
         return {}
     return {
-        "pair_kernel": repr(estimator._pair_kernel),
+        "pair_kernel": _in_words(estimator._pair_kernel),
         "pair_label": str(estimator._parts["pair_label"]),
-        "buffer": repr(estimator.buffer_),
+        "buffer": _rows_held(estimator.buffer_),
         "normalize": str(estimator._parts["normalize"]),
         "group": getattr(model, "group", None) or "none: all rows are compared",
     }
+
+
+def _in_words(kernel: PairKernel) -> str:
+    """Pattern of a pair kernel, by its name if it has one.
+
+    Examples
+    --------
+    >>> _in_words(PairKernel()), _in_words(PairKernel([[1, 0], [0, 1]], bias=0.5))
+    ('difference', '[[1.0, 0.0], [0.0, 1.0]], bias 0.5')
+    """
+    pattern = kernel.pattern if isinstance(kernel.pattern, str) else str(kernel.weights.tolist())
+    return f"{pattern}, bias {kernel.bias:g}" if kernel.bias else pattern
+
+
+def _rows_held(buffer: Buffer) -> str:
+    """Say which rows a new one is paired with.
+
+    Examples
+    --------
+    >>> _rows_held(FIFO()), _rows_held(PerClassFIFO(1))
+    ('the last 50 rows', 'the last row of each class')
+    >>> _rows_held(Reservoir(100)), _rows_held(Everything())
+    ('100 rows drawn from those before', 'all rows before')
+    """
+    if isinstance(buffer, Everything):
+        return "all rows before"
+    if not isinstance(buffer, FIFO | PerClassFIFO | Reservoir):
+        return repr(buffer)
+    n = int(buffer.size)
+    rows = ("row" if n == 1 else "rows") + (" of each class" if buffer.per_class else "")
+    if isinstance(buffer, Reservoir):
+        return f"{n:,} {rows} drawn from those before"
+    return f"the last {rows}" if n == 1 else f"the last {n:,} {rows}"

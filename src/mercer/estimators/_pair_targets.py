@@ -51,7 +51,7 @@ def group_numbers(group: Any, n_rows: int) -> Array:
             f"`group` must have one entry for each of the {n_rows} rows, got shape {groups.shape}. "
             "It names the group of each row, it does not count the rows of groups."
         )
-    if any(g is None or g != g for g in groups.tolist()):
+    if any(g is None or type(g).__name__ == "NAType" or g != g for g in groups.tolist()):
         raise ValueError("`group` has a value that is missing: give every row one.")
     if groups.dtype.kind in "biuf":
         numbers = groups.astype(np.float64)
@@ -67,16 +67,18 @@ def _hashes(groups: NDArray[Any]) -> Array:
     return np.array(hashes, dtype=np.float64)[where]
 
 
-def label_scale(pair_label: str, labels: Array) -> float:
+def label_scale(pair_label: str, labels: Array, kind: str) -> float:
     """Root mean square of the pair labels that are not 0, on a sample of labels; 1 if none is.
 
     Examples
     --------
-    >>> label_scale("difference", np.array([-1.0, 1.0, 1.0]))
-    2.0
+    >>> label_scale("difference", np.array([1.0, 2.0, 2.0]), "real")
+    1.0
     """
     if pair_label != "difference":
         return 1.0
+    if kind == "two":
+        return 2.0  # of -1 and +1, even if one of them is still to come
     labels = labels[:: max(1, labels.size // _MOST_COMPARED)]
     differences = np.subtract.outer(labels, labels)
     acting = differences[differences != 0.0]
@@ -91,7 +93,8 @@ class PairLabels(NamedTuple):
     kind : {"two", "real", "same"}
         Two classes as -1 and +1, numbers as they are, or labels of any kind by their position.
     classes : ndarray
-        The classes seen so far: sorted for "two", in the order of appearance for "same".
+        The classes seen so far: for "two" the one that ranks above comes second, for "same" in
+        the order of appearance.
     """
 
     kind: str
@@ -120,8 +123,8 @@ class PairLabels(NamedTuple):
         if pair_label == "same":
             return cls("same", np.asarray(y)[:0]).meet(y)
         if announced is not None:
-            classes = np.unique(np.asarray(announced))
-            if classes.size != 2:
+            classes = np.asarray(announced)
+            if classes.shape != (2,) or classes[0] == classes[1]:
                 raise ValueError(f"`classes` must be two different labels, got {announced!r}.")
             return cls("two", classes).meet(y)
         values = np.unique(y)
@@ -143,12 +146,18 @@ class PairLabels(NamedTuple):
             return cls("two", values)
         return cls("real", values[:0]).meet(y)
 
-    def check_several(self) -> None:
-        """Raise ``ValueError`` if there is one class only."""
-        if self.kind == "two" and self.classes.size < 2:
+    def check_several(self, y: Any) -> None:
+        """Raise ``ValueError`` if all y are the same, or for "same" all different."""
+        n_values = np.unique(y).size
+        if n_values < 2:
             raise ValueError(
-                f"y has 1 class only, {self.classes.tolist()[0]!r}: there is no pair to learn "
-                "from. `fit` needs rows of both."
+                f"y has 1 class only, {y.tolist()[0]!r}: there is no pair to learn from. `fit` "
+                "needs rows with different y."
+            )
+        if self.kind == "same" and n_values == y.size:
+            raise ValueError(
+                "No two rows have the same y: there is no pair of rows that belong together. For "
+                "an order of the rows use pair_label='sign'."
             )
 
     def meet(self, y: Any) -> Self:
@@ -186,7 +195,7 @@ class PairLabels(NamedTuple):
             raise ValueError(
                 f"y has the value {first!r} after only {self.classes.tolist()[0]!r}, which was "
                 "taken for the other side of 0. Start with rows of both classes, or say "
-                "`classes=` in the first `partial_fit`."
+                "`classes=` in the first `partial_fit`; for grades, buffer=FIFO(50)."
             )
         return grown
 

@@ -139,7 +139,7 @@ class RankingAnswers:
                     values += weight * function.bilinear(ends[p], ends[q])
         return values
 
-    def score(self, X: Any, y: Any, group: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> float:
         """How good the model is on rows it did not learn, between 0 and 1.
 
         With scores of rows, the area under the ROC curve, for graded or real y the share of pairs
@@ -153,10 +153,10 @@ class RankingAnswers:
             Inputs.
         y : array-like of shape (n_samples,)
             Classes, grades or labels, as in ``fit``.
-        group : array-like of shape (n_samples,), default=None
-            Only pairs of one group count.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; for scores and two classes without groups.
+        group : array-like of shape (n_samples,), default=None
+            Only pairs of one group count.
 
         Returns
         -------

@@ -19,7 +19,7 @@ class RankingRows(_Rows):
 
     _labels: PairLabels
 
-    def learn_one(self, x: Any, y: Any, group: Any = None, sample_weight: float = 1.0) -> Self:
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0, *, group: Any = None) -> Self:
         """Learn one row; a step of its own.
 
         A model whose first row comes this way fixes the length scale of the kernel and the step
@@ -33,10 +33,10 @@ class RankingRows(_Rows):
             same ones.
         y : label or float
             Class, grade or number.
-        group : label, default=None
-            Group of the row.
         sample_weight : float, default=1.0
             Weight of the row.
+        group : label, default=None
+            Group of the row; those of one group must come close together (see ``buffer``).
 
         Returns
         -------

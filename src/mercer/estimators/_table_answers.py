@@ -62,9 +62,47 @@ class AskedTableModel:
         Raises
         ------
         AttributeError
-            For a ranking that answers on pairs only.
+            For a ranking that answers on pairs only: see :meth:`predict_pair`.
         """
         return self.predict_inputs(self.inputs(table, extra=extra))
+
+    def predict_pair(
+        self, table1: Any, table2: Any, *, extra: Literal["error", "drop"] = "error"
+    ) -> Array:
+        """Values of pairs of rows, by a ranking of any pair kernel.
+
+        Parameters
+        ----------
+        table1, table2 : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            First and second rows of the pairs; neither target nor group is looked at.
+        extra : {"error", "drop"}, default="error"
+            As :meth:`inputs`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_pairs,)
+            Above 0 if the first row should rank above the second, or, for ``pair_label="same"``,
+            if they belong together.
+
+        Raises
+        ------
+        AttributeError
+            If the model is no ranking.
+        ValueError
+            If one table has more rows than the other, or as :meth:`inputs`.
+        """
+        if self.task != "rank":
+            raise AttributeError(
+                f"Only a ranking has values of pairs of rows, but this is {self._task.words}. Use "
+                "a KernelRanker, which `mercer fit --task rank` trains."
+            )
+        first, second = (self.inputs(table, extra=extra) for table in (table1, table2))
+        if len(first) != len(second):
+            raise ValueError(
+                "`table1` and `table2` must have one row for each pair, got "
+                f"{len(first):,} and {len(second):,} rows."
+            )
+        return np.asarray(self.estimator.predict_pair(first, second))
 
     def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
         """Labels, quantities or scores of rows already encoded by :meth:`inputs`."""

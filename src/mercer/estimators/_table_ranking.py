@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer.data import TablePreprocessor
+from mercer.exceptions import NothingLearnedWarning
 
-__all__ = ["check_group", "first_classes"]
+__all__ = ["check_group", "first_classes", "warn_if_no_pairs"]
 
 
 def check_group(group: str | None, target: str | None, ranks: bool, columns: Any) -> None:
@@ -76,3 +79,45 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
     trial._choose_parts(y, None, grouped)
     labels = trial._labels
     return labels.classes if labels.kind == "two" and labels.classes.size == 2 else None
+
+
+def warn_if_no_pairs(model: Any, n_rows: int, shuffle_buffer: int) -> None:
+    """Warn if a ranking has learned nothing, because no row met one to be compared with.
+
+    Parameters
+    ----------
+    model : TableModel
+        After its training; no ranking is fine, too.
+    n_rows : int
+        Rows that it learned.
+    shuffle_buffer : int
+        Rows shuffled at a time.
+
+    Warns
+    -----
+    NothingLearnedWarning
+        If all coefficients are 0.
+    """
+    if model.task != "rank" or np.any(model.estimator.coefficients_):
+        return
+    other = "" if model.estimator.pair_label == "same" else f" with another {model.target!r}"
+    if model.group is None:
+        why = f"a row is paired with an earlier one{other}, and there was none in the buffer"
+        mend = "Give data whose target has several values, in mixed order, or a larger `buffer`"
+    else:
+        why = (
+            f"a row is paired with an earlier one of its {model.group!r}{other}, and there was "
+            "none in the buffer"
+        )
+        mend = (
+            "If hardly two rows have the same value there, it is no column of groups: name another "
+            "as `group`, or leave it out. If the rows of a group are far apart in the data, raise "
+            f"`shuffle_buffer` ({shuffle_buffer:,} rows) above that distance, or sort the data by "
+            "the group"
+        )
+    warnings.warn(
+        f"The ranking has learned nothing from {n_rows:,} rows, and its values are all 0: {why}. "
+        f"{mend}.",
+        NothingLearnedWarning,
+        stacklevel=3,
+    )

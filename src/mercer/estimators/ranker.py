@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
@@ -19,13 +20,14 @@ from mercer.estimators._progress import Progress
 from mercer.estimators._ranking import RankingAnswers
 from mercer.estimators._ranking_rows import RankingRows
 from mercer.estimators._state import StoredEstimator
-from mercer.expansions import KOMP, Expansion, RandomFeatures, start_bilinear
+from mercer.exceptions import NothingLearnedWarning
+from mercer.expansions import KOMP, Expansion, Full, RandomFeatures, start_bilinear
 from mercer.kernels import Kernel, PairKernel, as_pair_kernel
 from mercer.losses import Loss, MarginLoss, as_loss
 from mercer.model_file import storable
 from mercer.objectives import Pairwise
 from mercer.objectives.pairwise import NORMALIZATIONS, PAIR_LABELS, check_pair_parts
-from mercer.planning import AutomaticStep, automatic_step
+from mercer.planning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.schedules import PowerDecay, Relative, Schedule
 
 __all__ = ["KernelRanker"]
@@ -37,6 +39,7 @@ Array = NDArray[np.float64]
 _AUTO = 16.0
 _TOLERANCE, _MAX_SIZE = 1e-4, 200
 _BLOCK = 256
+_TYPICAL = 0.95
 _FEW = 200  # rows whose kernels tell whether it may be negative
 
 
@@ -68,21 +71,26 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
         Which earlier rows a row is paired with: n means the last n of each of two classes; see
         :mod:`mercer.buffers`. "auto" is 10 of each class, or the last 50 rows where y has other
         values than two or rows have groups.
-    normalize : {"opposite", "all", "balanced"}, default="opposite"
-        What the slopes of a row's pairs are divided by: the number of partners with another y;
-        of all partners, as in the paper; or ("same" only) pairs that are the same and pairs that
-        are not weigh one half each.
+    normalize : {"auto", "opposite", "all", "balanced"}, default="auto"
+        What the slopes of a row's pairs are divided by. "opposite": the number of partners with
+        another y; "all": that of all rows in the buffer, as in the paper; "balanced" (for
+        ``pair_label="same"``): pairs that are the same and pairs that are not weigh one half each.
+        "auto" is "balanced" for "same" and else "opposite".
     kernel : str, Kernel or callable, default="gaussian"
         Kernel of points; a name stands for half the median distance as length scale.
     expansion : str or Expansion, default="auto"
-        How the function is kept small. "auto" is ``KOMP(tolerance=1e-4, max_size=200)``. Points in
-        the buffer stay in the dictionary. With pair kernels of second order, RandomFeatures keep a
-        fixed number of features, ``block_size * (max_blocks or 2)``.
+        How the function is kept small. "auto" is KOMP with at most 200 points (twice the buffer,
+        if that is more) and a tolerance of 1e-4 in units of a function of values of about 1; with
+        ``buffer="all"`` it is ``Full()``. Points in the buffer stay in the dictionary. With pair
+        kernels of second order, RandomFeatures keep a fixed number of features, ``block_size *
+        (max_blocks or 2)``.
     step_size : float, schedule, "auto" or "theory", default="auto"
         "auto" falls like t to the power -1/2, from 16 times the largest step that the theorems
-        allow (from that step itself for least squares); "theory" has the exponent 4/5 (losses of
-        bounded slope) or 5/6 and starts there: safe and slow. Relative schedules are in units of
-        1 / (L κ²), with the bound κ² of the pair kernel, for pair labels of size 1.
+        allow (from that step itself for least squares), and is shorter for heavy rows; random
+        features of first order take their own automatic steps. "theory" has the exponent 4/5
+        (losses of bounded slope) or 5/6 and starts at that largest step: safe and slow. Relative
+        schedules are in units of 1 / (L κ²), with the bound κ² of the pair kernel, for pair labels
+        of size 1.
     regularization : float, default=0.0
         Ridge parameter. The falling steps take its place.
     batch_size : int or "auto", default="auto"
@@ -142,7 +150,7 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
         pair_kernel: Any = "difference",
         pair_label: str = "sign",
         buffer: Any = "auto",
-        normalize: str = "opposite",
+        normalize: str = "auto",
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
@@ -172,13 +180,14 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
 
     # -- learning -------------------------------------------------------------------------------
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: Any,
         y: Any,
-        group: Any = None,
         sample_weight: Any = None,
         callback: Callable[[Progress], object] | None = None,
+        *,
+        group: Any = None,
     ) -> Self:
         """Learn from all rows, ``n_passes`` times, starting afresh.
 
@@ -188,12 +197,13 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
             Inputs; float32 is kept and computed in, all else becomes float64.
         y : array-like of shape (n_samples,)
             Two classes of any type, grades or real numbers; for ``pair_label="same"`` any labels.
-        group : array-like of shape (n_samples,), default=None
-            Group of each row, for example the query it answers: only rows of one group are paired.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as one of a pair and as the other.
         callback : callable, default=None
             Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+        group : array-like of shape (n_samples,), default=None
+            Group of each row, for example the query it answers: only rows of one group are paired.
+            Groups are visited one after the other if ``shuffle`` is true.
 
         Returns
         -------
@@ -205,32 +215,54 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
             For wrong parameters or data, or if all y are equal; the model stays as it was.
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
+
+        Warns
+        -----
+        mercer.exceptions.NothingLearnedWarning
+            If no row met one of its group with another y.
         """
         self._groups = group
         try:
-            return super().fit(X, y, sample_weight, callback)
+            super().fit(X, y, sample_weight, callback)
         finally:
             self.__dict__.pop("_groups", None)
+        if not self.coefficients_.any():
+            warnings.warn(
+                "No row met another one that it could learn from, so all scores are the same: "
+                "only rows of one group are paired, and only if their y differ. Check that "
+                "`group` names queries or the like (not rows), that y varies within them, and, "
+                "with shuffle=False, that rows of a group are no further apart than the buffer.",
+                NothingLearnedWarning,
+                stacklevel=2,
+            )
+        return self
 
     def partial_fit(
         self,
         X: Any,
         y: Any,
-        group: Any = None,
-        sample_weight: Any = None,
         classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        group: Any = None,
     ) -> Self:
         """Learn from some more rows, in order.
 
         The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
         the step size, and whether y has two classes. Start with some hundred typical rows.
 
+        Rows are learned in the order in which they come: with groups, those of one group must
+        come close together, for the buffer holds the last rows of all groups.
+
         Parameters
         ----------
-        X, y, group, sample_weight
+        X, y : array-like
             As in :meth:`fit`.
         classes : array-like of shape (2,), default=None
-            The two classes, if the first call may hold one only; the second ranks above.
+            The two classes, the one to rank above second: for first calls that may hold one only,
+            and to choose the order. Without them the larger label ranks above.
+        sample_weight, group : array-like, default=None
+            As in :meth:`fit`.
 
         Returns
         -------
@@ -264,11 +296,21 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
                 "'least_squares_margin' or QNormHinge(q)."
             )
         check_choice("pair_label", self.pair_label, PAIR_LABELS)
-        check_choice("normalize", self.normalize, NORMALIZATIONS)
+        check_choice("normalize", self.normalize, ("auto", *NORMALIZATIONS))
         pair_kernel = as_pair_kernel(self.pair_kernel)
-        check_pair_parts(pair_kernel, self.pair_label, self.normalize)
+        check_pair_parts(pair_kernel, self.pair_label, self._normalization())
         if isinstance(self.step_size, str) and self.step_size == "theory":
             self._check_theory(loss)
+        if (
+            pair_kernel.bias
+            and pair_kernel.order == 1
+            and isinstance(self._chosen_expansion(), RandomFeatures)
+        ):
+            raise ValueError(
+                f"`pair_kernel={pair_kernel!r}` has a bias, which random features of first order "
+                "do not know: their steps solve equations in the features only. Use a dictionary, "
+                "for example expansion='komp', or bias=0."
+            )
         if pair_kernel.order == 2 and self.average is not None:
             raise ValueError(
                 f"`average` must be None for the pair kernel {self.pair_kernel!r}, got "
@@ -283,6 +325,11 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
             return super()._batch_size()
         features = isinstance(self._chosen_expansion(), RandomFeatures)
         return _BLOCK if features and as_pair_kernel(self.pair_kernel).order == 1 else 1
+
+    def _normalization(self) -> str:
+        if self.normalize != "auto":
+            return self.normalize
+        return "balanced" if self.pair_label == "same" else "opposite"
 
     def _check_theory(self, loss: Loss) -> None:
         if loss.hoelder_exponent != 1.0:
@@ -319,9 +366,16 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
             )
 
     def _chosen_expansion(self) -> Expansion:
-        if isinstance(self.expansion, str) and self.expansion == "auto":
-            return KOMP(tolerance=_TOLERANCE, max_size=_MAX_SIZE)
-        return super()._chosen_expansion()
+        if not self._chooses_expansion():
+            return super()._chosen_expansion()
+        chosen = isinstance(self.buffer, str) and self.buffer == "auto"
+        capacity = FIFO().capacity if chosen else as_buffer(self.buffer).capacity
+        if capacity is None:
+            return Full()
+        return KOMP(tolerance=_TOLERANCE, max_size=max(_MAX_SIZE, 2 * capacity))
+
+    def _chooses_expansion(self) -> bool:
+        return isinstance(self.expansion, str) and self.expansion == "auto"
 
     # -- targets --------------------------------------------------------------------------------
 
@@ -350,7 +404,7 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
         announced, groups = self.__dict__.get("_announced"), self.__dict__.get("_groups")
         self._choose_parts(y, announced, groups is not None)
         if "_announced" not in self.__dict__:  # in `fit`: there are no more rows to come
-            self._labels.check_several()
+            self._labels.check_several(y)
 
     def _take_labels(self, labels: PairLabels) -> None:
         self._labels = labels
@@ -375,8 +429,8 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
         self._parts = {
             "pair_kernel": own_copy(as_pair_kernel(self.pair_kernel)),
             "pair_label": self.pair_label,
-            "normalize": self.normalize,
-            "label_scale": label_scale(self.pair_label, self._labels.encode(y)),
+            "normalize": self._normalization(),
+            "label_scale": label_scale(self.pair_label, self._labels.encode(y), self._labels.kind),
         }
 
     def _encode(self, y: Any, loss: Loss) -> Array:
@@ -403,17 +457,22 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
     def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
         curvature = self._objective().curvature
         automatic = automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
-        few = np.asarray(kernel(sample[:_FEW]))
-        automatic.typical = self._pair_kernel.bound(
-            automatic.typical, nonnegative=bool((few >= 0.0).all())
-        )
+        gram = np.asarray(kernel(sample[:_FEW]), dtype=np.float64)
+        if kernel.bound is not None:
+            nonnegative = bool((gram >= 0.0).all())
+            bound = self._pair_kernel.bound(kernel.bound, nonnegative=nonnegative)
+        else:  # points far from the origin, but near each other, may be pairs of small features
+            bound = float(np.quantile(self._pair_kernel.of_gram(gram), _TYPICAL))
+        self._pair_bound = bound or 1.0
         return automatic
 
     def _smoothness(self, automatic: AutomaticStep) -> float:
         constant = self.loss_.hoelder_constant
         if constant is None:
             constant = 1.0 if self.loss_.curvature is None else self.loss_.curvature
-        return float(constant) * float(self._parts["label_scale"]) ** 2
+        # In units of k(x, x), as for other estimators.
+        pairs = self._pair_bound / automatic.typical
+        return float(constant) * float(self._parts["label_scale"]) ** 2 * pairs
 
     def _theory(self) -> Schedule:
         return Relative(PowerDecay(1.0, 5.0 / 6.0 if self.loss_.lipschitz is None else 0.8))
@@ -423,6 +482,29 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
             return automatic
         pulls_back = float(self.loss_.derivative([1.0], [1e3])[0]) > 0.0
         return Relative(PowerDecay(1.0 if pulls_back else _AUTO))
+
+    def _step(self, automatic: AutomaticStep) -> Any:
+        step = super()._step(automatic)
+        if isinstance(self.step_size, str) and isinstance(step, Relative):
+            unbounded = self.loss_.lipschitz is None
+            return CarefulSteps(step, automatic.typical, self._pair_kernel.order, unbounded)
+        return step
+
+    def _set_up(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> None:
+        # f has values of about 1 / label_scale on pairs whose features have this norm.
+        norm = float(np.sqrt(self._pair_bound))
+        if self._chooses_expansion() and isinstance(expansion, KOMP):
+            unit = np.sqrt(2.0) / (norm * float(self._parts["label_scale"]))
+            expansion = KOMP(tolerance=float(_TOLERANCE * unit), max_size=expansion.max_size)
+        super()._set_up(kernel, automatic, expansion, averaging, dtype)
+        self.learner_.objective.tolerance_scale = norm / float(np.sqrt(automatic.typical))
 
     def _start_function(
         self, expansion: Expansion, kernel: Kernel, dtype: Any, averaging: float | None
@@ -437,6 +519,7 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
         return {
             "labels": self._labels.to_state(),
             "buffer": to_config(self.buffer_),
+            "pair_bound": self._pair_bound,
             "parts": {name: to_config(part) for name, part in self._parts.items()},
         }
 
@@ -452,6 +535,7 @@ class KernelRanker(RankingRows, RankingAnswers, StoredEstimator, KernelEstimator
         )
         if not fits:
             raise ValueError("the parts of the pairs are of the wrong kind")
+        self._pair_bound = check_real("pair_bound", state["pair_bound"], low=0.0, open_low=True)
         check_real("label_scale", self._parts["label_scale"], low=0.0, open_low=True)
 
     def __sklearn_tags__(self) -> Any:

@@ -245,7 +245,7 @@ class TableModel(AskedTableModel, ReadsTables):
         if self.predicts_quantities:
             y = (y - self.target_mean_) / self.target_scale_
         if self.task == "rank":
-            self.estimator.partial_fit(X, y, group, classes=self._first_classes)
+            self.estimator.partial_fit(X, y, classes=self._first_classes, group=group)
         else:
             self.estimator.partial_fit(X, y)
         return self

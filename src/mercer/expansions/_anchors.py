@@ -21,9 +21,6 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
-#: Points nearer than this (squared, relative to k(x, x)) are one and the same up to rounding.
-TWINS = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
-
 
 class Anchored(NamedTuple):
     """Where the points of a step are."""
@@ -57,6 +54,7 @@ class Anchored(NamedTuple):
 
 def place_points(
     f: KernelExpansion,
+    X: Floats,
     rows: Floats,
     self_kernel: Array,
     coefficients: Array,
@@ -69,6 +67,8 @@ def place_points(
     ----------
     f : KernelExpansion
         Changed in place.
+    X : ndarray of shape (n_points, n_features)
+        The points.
     rows : ndarray of shape (n_points, size)
         Kernels of the points with the dictionary.
     self_kernel : ndarray of shape (n_points,)
@@ -86,7 +86,7 @@ def place_points(
     for i in np.flatnonzero(wanted & (slots < 0)) if n else ():
         distances = d.self_kernel[:n] + self_kernel[i] - 2.0 * rows[i]
         nearest = int(np.argmin(distances))
-        if distances[nearest] <= TWINS[f.dtype] * max(self_kernel[i], d.self_kernel[nearest]):
+        if np.array_equal(d.points[nearest], X[i].astype(f.dtype, copy=False)):
             slots[i] = nearest
     there = slots >= 0
     np.add.at(d.weights[:, : f.n_outputs], slots[there], coefficients[there])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._anchors import TWINS
 from mercer.numerics.bilinear import (
     DEPENDENT,
     INACCURATE,
@@ -39,6 +38,8 @@ Indices = NDArray[np.int64]
 _ABSORB = 1e-8
 #: The same where a small tolerance does not pay for it.
 ABSORB_LESS = 1e-10
+# Points nearer than this (squared, relative to k(x, x)) are one and the same up to rounding.
+_TWINS = 1e-13
 
 
 class Joining(NamedTuple):
@@ -83,7 +84,7 @@ def meet_points(
         distances = others + own[p] - 2.0 * np.concatenate([rows[p], gram[p, joining]])
         if distances.size:
             nearest = int(np.argmin(distances))
-            if distances[nearest] <= TWINS[own.dtype] * max(own[p], others[nearest]):
+            if distances[nearest] <= _TWINS * max(own[p], others[nearest]):
                 slots[point] = nearest
                 continue
         slots[point] = f.size + len(joining)

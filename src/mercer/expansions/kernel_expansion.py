@@ -260,7 +260,7 @@ class KernelExpansion:
             if known is None:
                 known = self.kernel(X, self.arrays.points[: self.size])
             own = np.asarray(self.kernel.diag(X), dtype=np.float64)
-            anchored = place_points(self, known, own, coefficients / self.scale, before, after)
+            anchored = place_points(self, X, known, own, coefficients / self.scale, before, after)
             active, pinned = anchored.newcomers, anchored.pinned
         points = np.ascontiguousarray(X[active], dtype=self.dtype)
         if known is not None:

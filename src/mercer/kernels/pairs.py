@@ -169,6 +169,23 @@ class PairKernel(Component):
         G = [[np.asarray(kernel(x, u), dtype=np.float64) for u in U] for x in X]
         return np.asarray(_combine(self.weights, G) + self.bias)
 
+    def of_gram(self, gram: Array) -> Array:
+        """K of each pair of some points with itself.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            Kernel matrix of the points.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n)
+            K((x_i, x_j), (x_i, x_j)).
+        """
+        own = np.diag(gram)
+        G = [[own[:, np.newaxis], gram], [gram, own[np.newaxis]]]
+        return np.asarray(_combine(self.weights, G) + self.bias)
+
     def bound(self, kernel_bound: float, *, nonnegative: bool = False) -> float:
         """Upper bound of K((x1, x2), (x1, x2)).
 

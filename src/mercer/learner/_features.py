@@ -333,7 +333,7 @@ class FeatureLearner(Learner):
         parts = np.split(held.values, self.function.n_candidates, axis=1)
         rows = Batch(held.X, held.targets, held.weights)
         losses = [
-            float(objective.slopes(part, rows)[1] @ held.weights)
+            float(objective.losses_of(part, rows) @ held.weights)
             for objective, part in zip(self._objectives, parts, strict=True)
         ]
         self.race = np.array(losses)

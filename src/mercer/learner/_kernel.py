@@ -22,7 +22,7 @@ from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
 from mercer.objectives import Batch, Objective, Pointwise
-from mercer.planning import AutomaticStep, stable_steps
+from mercer.planning import AutomaticStep, CarefulSteps, stable_steps
 from mercer.schedules import Constant
 
 __all__ = ["KernelLearner"]
@@ -31,6 +31,9 @@ __all__ = ["KernelLearner"]
 _MAX_WORK = 16_384
 # Compiled code is made for plain C-ordered arrays that may be written to.
 _PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
+# So many times the rows that a buffer holds must have gone by before an idle model is odd.
+_IDLE = 10
+_NONE = np.empty(0, np.int64)
 _CHUNK = 8192  # rows between two reports of progress
 
 
@@ -80,6 +83,9 @@ class KernelLearner(Learner):
                 step_sizes = np.minimum(step_sizes, 0.5 / self.regularization)
         else:
             step_sizes = np.array([self.step_size(t) for t in range(first, first + n_steps)], float)
+            if isinstance(self.step_size, CarefulSteps):
+                limits = self.step_size.limits(self.function.kernel, X, weights, rows_per_step)
+                step_sizes = np.minimum(step_sizes, limits)
         self.check_steps(step_sizes, first)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
             # The last batch may be short; the mean then counts its missing rows as zeros.
@@ -164,7 +170,7 @@ class KernelLearner(Learner):
         )
         watched = np.zeros((n_steps, len(self.objective.monitors)))
         undo = self.function.snapshot(packed=False) if protect and n_steps > 1 else None
-        scalars = self.objective.state()
+        scalars, slots = self.objective.state(), getattr(self.function, "slots", None)
         try:
             self._run(X, targets, weights, steps, watched)
         except BaseException:
@@ -172,6 +178,8 @@ class KernelLearner(Learner):
             self.objective.set_state(scalars)
             if undo is not None:
                 self.function.restore(undo)
+            elif slots is not None and protect:
+                self.function.slots = slots
             raise
         self.n_samples += n
         sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
@@ -357,7 +365,13 @@ class KernelLearner(Learner):
     # -- things that must not pass in silence ---------------------------------------------------
 
     def _warn_if_nothing_learned(self, tolerances: Array) -> None:
-        if self._warned or self.function.size or self.first.slope == 0.0:
+        held = int(np.count_nonzero(getattr(self.function, "slots", _NONE) >= 0))
+        idle = self.function.size == 0 or (
+            self.function.size <= held
+            and self.n_samples > _IDLE * held
+            and bool((tolerances > 0.0).all() and self.function.coefficients.any())
+        )
+        if self._warned or not idle or self.first.slope == 0.0:
             return
         self._warned = True
         warnings.warn(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.expansions import KernelExpansion
-from mercer.expansions._anchors import TWINS, follow_slots
+from mercer.expansions._anchors import follow_slots
 from mercer.numerics import row_loop
 from mercer.numerics.pair_loop import Buffered, Rules, kernels_of_buffer, run_pairs
 from mercer.numerics.row_loop import Functions, Rows, Steps
@@ -64,7 +64,7 @@ def learn_pairs(
         _NORMALIZATIONS[objective.normalize],
         float(objective.pattern[0]),
         float(objective.pattern[1]),
-        TWINS[f.dtype],
+        float(objective.loss.value([1.0], [0.0])[0]),
         np.concatenate([np.full(row, -1, np.int64), places]),
     )
     n_places = max(int(places.max()) + 1, objective.kept.weights.size)
@@ -118,7 +118,8 @@ def _buffer(
     targets, weights = np.zeros((n_places, 2)), np.zeros(n_places)
     if n:
         points[:n], targets[:n], weights[:n] = kept
-    slots[: f.slots.size] = f.slots
+    held = f.slots[:n_places]
+    slots[: held.size] = held
     return Buffered(points, targets, weights, slots, np.zeros((0, 0), X.dtype))
 
 

@@ -227,6 +227,9 @@ def project_away(
     return size, squared_error, True
 
 
+_AGES = 2.0**62  # more than there are
+
+
 @njit(cache=True)
 def delete(
     state: BilinearState,
@@ -261,6 +264,8 @@ def delete(
         if ages.size:
             for i in range(size):
                 values[i] = ages[origin[i]]
+                if not (C[i, :size].any() or C[:size, i].any()):
+                    values[i] -= _AGES  # points that add nothing go first
         else:
             _term_norms2(state, size, values)
         j = -1

@@ -47,10 +47,25 @@ def append(dictionary: Dictionary, size: int, new: Newcomers) -> int:
 
 
 @njit(cache=True)
+def _idle(dictionary: Dictionary, size: int) -> int:
+    """Slot of a point that adds nothing and need not stay, or -1: rows may join without a slope."""
+    for j in range(size):
+        if not dictionary.pinned[j]:
+            idle = True
+            for c in range(dictionary.weights.shape[1]):
+                idle = idle and dictionary.weights[j, c] == 0.0
+            if idle:
+                return j
+    return -1
+
+
+@njit(cache=True)
 def overwrite_oldest(
     dictionary: Dictionary, size: int, new: Newcomers, max_size: int, oldest: int, n_criterion: int
 ) -> tuple[int, int, float]:
     """Append newcomers to a ring of ``max_size`` slots: each beyond it replaces the oldest point.
+
+    Points that add nothing are replaced first.
 
     Returns
     -------
@@ -64,6 +79,10 @@ def overwrite_oldest(
         if size < max_size:
             _put(dictionary, size, new, i)
             size += 1
+            continue
+        idle = _idle(dictionary, size)
+        if idle >= 0:
+            _put(dictionary, idle, new, i)
             continue
         for _ in range(max_size):
             if not dictionary.pinned[oldest]:

@@ -68,7 +68,7 @@ class Rules(NamedTuple):
     normalize: int  # OPPOSITE, ALL or BALANCED
     first: float  # f(x, x') = first g(x) + second g(x')
     second: float
-    twins: float  # points nearer than this (squared, relative) are one and the same
+    tie: float  # loss of a pair at f = 0, of rows that meet none
     places: NDArray[np.int64]  # (n_rows,), where each row goes, -1 for nowhere
 
 
@@ -131,11 +131,12 @@ def _pair_slopes(
         if label != 0.0 or rules.normalize == ALL:
             totals[1 if rules.normalize == BALANCED and label > 0.0 else 0] += weight
     one, margin, value, slope = np.ones(1), np.empty(1), np.empty(1), np.empty(1)
-    loss = 0.0
+    loss, alone = 0.0, True
     for b in range(n_places):
         label = labels[b]
         if label == 0.0:
             continue
+        alone = False
         other = dot(buffered.kernels[b, : coefficients.size], coefficients)
         margin[0] = label * (rules.first * own_value + rules.second * other)
         call_pointer(
@@ -155,20 +156,22 @@ def _pair_slopes(
             share *= 0.5
         pulls[b] = share * label * slope[0]
         loss += share * value[0]
-    return loss
+    return rules.tie if alone else loss
 
 
 @njit(cache=True)
-def _twin(dictionary: Dictionary, size: int, row: Floats, own: float, twins: float) -> int:
-    """Slot of the point that is the same up to rounding, or -1."""
+def _twin(dictionary: Dictionary, size: int, row: Floats, own: float, x: Floats) -> int:
+    """Slot of the point that is the same, or -1."""
     nearest, least = -1, np.inf
     for j in range(size):
         distance = dictionary.self_kernel[j] + own - 2.0 * np.float64(row[j])
         if distance < least:
             nearest, least = j, distance
-    if nearest >= 0 and least <= twins * max(own, dictionary.self_kernel[nearest]):
-        return nearest
-    return -1
+    if nearest >= 0:
+        for j in range(x.size):
+            if dictionary.points[nearest, j] != x[j]:
+                return -1
+    return nearest
 
 
 @njit(cache=True)
@@ -315,7 +318,7 @@ def run_pairs(
         own_slot = -1
         _kernel_row(functions, inputs[row:], 1, x, own_kernel)
         if own_pull != 0.0 or place >= 0:
-            own_slot = _twin(dictionary, size, own_row, np.float64(own_kernel[0]), rules.twins)
+            own_slot = _twin(dictionary, size, own_row, np.float64(own_kernel[0]), x)
             if own_slot >= 0:
                 dictionary.weights[own_slot, 0] -= eta * rules.first * own_pull / scale
                 dictionary.pinned[own_slot] = place >= 0
@@ -328,7 +331,7 @@ def run_pairs(
             slot = buffered.slots[b]
             if slot < 0 and pulls[b] != 0.0:
                 own = _self_kernel(functions, buffered.points, b, own_kernel)
-                slot = _twin(dictionary, size, buffered.kernels[b], own, rules.twins)
+                slot = _twin(dictionary, size, buffered.kernels[b], own, buffered.points[b])
                 buffered.slots[b] = slot
             if slot >= 0:
                 dictionary.weights[slot, 0] -= eta * rules.second * pulls[b] / scale

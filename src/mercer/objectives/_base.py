@@ -134,6 +134,18 @@ class Objective:
         batch = Batch(np.empty((0, 0)), targets, weights)
         return self.slopes(np.zeros((weights.size, n_outputs)), batch)
 
+    def losses_of(self, values: Array, batch: Batch) -> Array:
+        """Losses, (n,), of rows that are not learned, of which nothing is to be remembered.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, n_outputs)
+            The function at the rows.
+        batch : Batch
+            The rows.
+        """
+        return self.slopes(values, batch)[1]
+
     def anchors(self, batch: Batch) -> Anchors | None:
         """Which points come again; None if none does. Called before :meth:`update`."""
         return None

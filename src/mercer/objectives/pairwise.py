@@ -20,6 +20,7 @@ Indices = NDArray[np.int64]
 PAIR_LABELS = ("difference", "sign", "same")
 NORMALIZATIONS = ("opposite", "all", "balanced")
 LABEL, GROUP = range(2)
+_DRAWN = 20  # partners of a row that is only judged
 
 
 class _Pairs(NamedTuple):
@@ -215,7 +216,7 @@ class Pairwise(Objective):
         return np.asarray(f + self.intercept)
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`; a row without partners has the loss 0.
+        """See :class:`Objective`; a row without partners counts as one that ties with them.
 
         Slopes have the shape of the values, (n_points, 1) or (n_points, n_points).
         """
@@ -231,7 +232,9 @@ class Pairwise(Objective):
             for (p, q), weight in np.ndenumerate(self.pattern):
                 if weight:
                     np.add.at(slopes, (ends[p], ends[q]), weight * pull)
-        return slopes, np.bincount(pairs.rows, losses * pairs.shares, minlength=n).astype(float)
+        of_rows = np.bincount(pairs.rows, losses * pairs.shares, minlength=n).astype(float)
+        of_rows[np.bincount(pairs.rows, minlength=n) == 0] = self.loss.value([1.0], [0.0])[0]
+        return slopes, of_rows
 
     def _losses_and_pull(self, values: Array, batch: Batch, pairs: _Pairs) -> tuple[Array, Array]:
         """Losses of the pairs, and the derivatives of the objective in f there."""
@@ -244,8 +247,30 @@ class Pairwise(Objective):
         """See :class:`Objective`: as if every row had a partner of another label."""
         loss, slope = self.loss.value_and_derivative(np.ones(1), np.zeros(1))
         size = float(slope[0]) * self.label_scale / weights.size
-        slopes = np.full((weights.size, n_outputs), size)
-        return slopes * weights[:, np.newaxis], np.full(weights.size, float(loss[0]))
+        with np.errstate(over="ignore"):  # found, and said, by the loop
+            slopes = np.full((weights.size, n_outputs), size) * weights[:, np.newaxis]
+        return slopes, np.full(weights.size, float(loss[0]))
+
+    def losses_of(self, values: Array, batch: Batch) -> Array:
+        """See :class:`Objective`: on pairs drawn from all rows of a group, with a fixed seed."""
+        targets, n = batch.targets, batch.weights.size
+        order = np.argsort(targets[:, GROUP], kind="stable")
+        _, start, of_group, count = np.unique(
+            targets[order, GROUP], return_index=True, return_inverse=True, return_counts=True
+        )
+        group = np.empty(n, np.int64)
+        group[order] = of_group
+        drawn = np.random.default_rng(0).random((n, _DRAWN)) * count[group][:, np.newaxis]
+        partners = order[start[group][:, np.newaxis] + drawn.astype(np.int64)].ravel()
+        rows = np.repeat(np.arange(n), _DRAWN)
+        tau = pair_label_of(self.pair_label, targets[rows, LABEL], targets[partners, LABEL])
+        acting = (tau != 0.0) & (rows != partners)
+        rows, partners, tau = rows[acting], partners[acting], tau[acting]
+        margins = tau * self.values_of_pairs(values, rows, partners)
+        losses = self.loss.value(np.ones(margins.size), margins)
+        n_pairs = np.bincount(rows, minlength=n)
+        mean: Array = np.bincount(rows, losses, minlength=n) / np.maximum(n_pairs, 1)
+        return mean
 
     def steepness(self, batch: Batch, n_points: int) -> Array:
         """See :class:`Objective`: every pair counts at both of its points."""

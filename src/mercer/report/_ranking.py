@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer.display import RankingDisplay, ROCCurveDisplay
 from mercer.display._drawing import PALETTE, format_number, report_axes, tidy
 from mercer.display._fitted import final_model
-from mercer.metrics import concordance
+from mercer.metrics import concordant_pairs
 from mercer.objectives.pairwise import pair_label_of
 
 if TYPE_CHECKING:
@@ -78,14 +78,9 @@ def roc_figure(positive: NDArray[np.bool_], scores: Array, what: str) -> Caption
 def _by_group(y: NDArray[Any], scores: Array, groups: NDArray[Any]) -> list[Captioned]:
     """Draw the shares of the pairs of each group that are in the right order."""
     numbers = np.unique(y, return_inverse=True)[1].astype(float)
-    order = np.argsort(groups, kind="stable")
-    ends = np.flatnonzero(np.diff(np.unique(groups[order], return_inverse=True)[1])) + 1
-    shares = [
-        concordance(numbers[rows], scores[rows])
-        for rows in np.split(order, ends)
-        if np.ptp(numbers[rows]) > 0.0
-    ]
-    if not shares:
+    n_right, n_pairs = concordant_pairs(numbers, scores, groups)
+    shares = n_right[n_pairs > 0.0] / n_pairs[n_pairs > 0.0]
+    if not shares.size:
         return []
     figure, ax = report_axes()
     counts, edges = np.histogram(shares, bins=np.linspace(0.0, 1.0, 21))
@@ -96,7 +91,7 @@ def _by_group(y: NDArray[Any], scores: Array, groups: NDArray[Any]) -> list[Capt
     tidy(ax)
     middle = format_number(float(np.median(shares)))
     figure.set_label(
-        f"Histogram over {len(shares)} groups of the share of their pairs in the "
+        f"Histogram over {shares.size} groups of the share of their pairs in the "
         f"right order: the median is {middle}."
     )
     return [("How well the rows of each group are ordered", figure)]

@@ -18,7 +18,7 @@ from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data._columns import check_names
 from mercer.estimators import TableModel
-from mercer.estimators._table_ranking import check_group
+from mercer.estimators._table_ranking import check_group, warn_if_no_pairs
 from mercer.estimators._table_tasks import TASKS
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
@@ -317,6 +317,11 @@ class FileTraining:
             If the step size is too large.
         OSError
             If a file cannot be written.
+
+        Warns
+        -----
+        mercer.exceptions.NothingLearnedWarning
+            If no row of a ranking met one to be compared with.
         """
         if checkpoint_every is not None:
             self._every = check_integer("checkpoint_every", checkpoint_every, low=1)
@@ -371,4 +376,5 @@ class FileTraining:
                 return False
         self.model_.save(out)
         checkpoint_path(out).unlink(missing_ok=True)
+        warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)
         return True

@@ -100,10 +100,10 @@ def unregularized(
     chosen = own_copy(as_loss(loss, "classification"))
     if chosen.hoelder_exponent is None:
         raise ValueError(
-            f"`loss` must have a Hölder continuous slope to be learned without regularization, got "
-            f"{loss!r}: where the slope jumps, the theorems say nothing (Ying and Zhou, "
-            "Definition 1). Use 'logistic', 'squared_hinge', 'least_squares_margin' or "
-            "QNormHinge(q), or KernelClassifier with a ridge."
+            "`loss` must have a Hölder continuous slope to be learned without regularization, got "
+            f"{loss!r}: where the slope jumps, or the loss is none of one margin, the theorems "
+            "say nothing (Ying and Zhou, Definition 1). Use 'logistic', 'squared_hinge', "
+            "'least_squares_margin' or QNormHinge(q), or KernelClassifier with a ridge."
         )
     if isinstance(step_size, str) and step_size == "auto":
         first = _TWO_SIDED if isinstance(chosen, LeastSquaresMargin) else _BOLD

@@ -184,7 +184,7 @@ class KernelLearner(Learner):
         self.n_samples += n
         sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
         self.history.add(rows_per_step, sums, steps.model_orders, steps.errors, step_sizes, watched)
-        self._warn_if_nothing_learned(tolerances)
+        self._warn_if_nothing_learned(tolerances, float(step_sizes[-1]))
 
     def _run(self, X: Any, targets: Array, weights: Array, steps: Steps, watched: Array) -> None:
         f = self.function
@@ -364,12 +364,18 @@ class KernelLearner(Learner):
 
     # -- things that must not pass in silence ---------------------------------------------------
 
-    def _warn_if_nothing_learned(self, tolerances: Array) -> None:
+    def _typical_norm(self) -> float:
+        """RKHS norm of what a usual row adds at unit step size."""
+        scale = self.objective.tolerance_scale / self.batch_size
+        return self.first.slope * float(np.sqrt(self.automatic.bound)) * scale
+
+    def _warn_if_nothing_learned(self, tolerances: Array, step_size: float) -> None:
         held = int(np.count_nonzero(getattr(self.function, "slots", _NONE) >= 0))
         idle = self.function.size == 0 or (
             self.function.size <= held
             and self.n_samples > _IDLE * held
-            and bool((tolerances > 0.0).all() and self.function.coefficients.any())
+            and tolerances[-1] > step_size * self._typical_norm()
+            and bool(self.function.coefficients.any())
         )
         if self._warned or not idle or self.first.slope == 0.0:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from mercer._threads import one_blas_thread
-from mercer.estimators._pair_targets import PairLabels, group_numbers
-from mercer.kernels import PairKernel, as_pair_kernel
+from mercer.estimators._pair_estimator import PairEstimator
+from mercer.estimators._pair_targets import group_numbers
+from mercer.kernels import as_pair_kernel
 from mercer.metrics import concordance
 from mercer.objectives.pairwise import pair_label_of
 
@@ -44,19 +44,8 @@ def check_scores(model: Any) -> bool:
     return True
 
 
-class RankingAnswers:
+class RankingAnswers(PairEstimator):
     """The answers of :class:`mercer.KernelRanker`."""
-
-    learner_: Any
-    _labels: PairLabels
-    _parts: dict[str, Any]
-    _scores: Callable[[Any], Array]
-
-    @property
-    def _pair_kernel(self) -> PairKernel:
-        """The pair kernel in use."""
-        kernel: PairKernel = self._parts["pair_kernel"]
-        return kernel
 
     @available_if(check_scores)
     def decision_function(self, X: Any) -> Array:
@@ -193,12 +182,12 @@ class RankingAnswers:
     @property
     def intercept_(self) -> float:
         """Constant term of f, where the pair kernel has a bias."""
-        return float(getattr(self._fitted().objective, "intercept", 0.0))  # type: ignore[attr-defined]
+        return float(getattr(self._fitted().objective, "intercept", 0.0))
 
     @property
     def coefficients_(self) -> Array:
         """Coefficients, (model_order_, 1), or (model_order_, model_order_) for second order."""
-        coefficients: Array = self._fitted().current_function().coefficients  # type: ignore[attr-defined]
+        coefficients: Array = self._fitted().current_function().coefficients
         return coefficients
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ class RankingRows(_Rows):
     """``learn_one`` and ``score_one``."""
 
     _labels: PairLabels
+    _take_labels: Callable[[PairLabels], None]
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0, *, group: Any = None) -> Self:
         """Learn one row; a step of its own.
@@ -92,6 +94,3 @@ class RankingRows(_Rows):
             return 0.0
         check_scores(self)
         return float(self._score_one(x)[0])
-
-    def _take_labels(self, labels: PairLabels) -> None:
-        raise NotImplementedError

@@ -8,6 +8,8 @@ import hashlib
 import os
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).parent.parent / "src" / "mercer"
 COMPILED = (
     "numerics/*.py",
@@ -26,3 +28,17 @@ if "NUMBA_CACHE_DIR" not in os.environ:
     cache = Path(__file__).parent.parent / ".pytest_cache" / f"numba-{digest.hexdigest()[:16]}"
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def mercer(capsys):
+    """Run the command; return its code, standard output and standard error."""
+    from command_line import run  # only after the cache has its folder
+
+    def call(*words):
+        code = run(*words)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return call

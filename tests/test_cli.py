@@ -18,8 +18,8 @@ from numpy.testing import assert_allclose
 from pyarrow import csv
 from sklearn.metrics import log_loss, mean_pinball_loss, r2_score, roc_auc_score
 
+from command_line import run
 from mercer import KernelClassifier, __version__, cli, load_model
-from mercer.cli import main
 from mercer.cli._console import ProgressView
 
 COMMAND = [sys.executable, "-c", "from mercer.cli import main; main()"]
@@ -58,25 +58,6 @@ def files(tmp_path_factory):
         code = run("fit", data, "--target", "y", "--exclude", "id", "--out", out, *options)
         assert code == 0, name
     return folder
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(word) for word in words])
-    return exit_.value.code or 0
-
-
-@pytest.fixture
-def mercer(capsys):
-    """Run the command; return its code, standard output and standard error."""
-
-    def call(*words):
-        code = run(*words)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 def measures(out):

@@ -12,8 +12,8 @@ from pyarrow import csv
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
+from command_line import run
 from mercer import GaussianProcessRegressor, KernelClassifier, load_model
-from mercer.cli import main
 from mercer.cli._demo import write_digits, write_pictures
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
@@ -70,25 +70,6 @@ def files(tmp_path_factory):
         )
         assert code == 0, name
     return folder
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(word) for word in words])
-    return exit_.value.code or 0
-
-
-@pytest.fixture
-def mercer(capsys):
-    """Run the command; return its code, standard output and standard error."""
-
-    def call(*words):
-        code = run(*words)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from pyarrow import csv
 from sklearn.metrics import roc_auc_score
 
+from command_line import run
 from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
-from mercer.cli import main
 from mercer.cli._console import in_words_of_the_command
 from mercer.cli._parts import ExpansionName, make_expansion
 from mercer.cli._ranking import auc_standard_error, describe_pairs
@@ -82,25 +82,6 @@ def files(tmp_path_factory):
         out = folder / f"{name}.mercer"
         assert run("fit", folder / "train.parquet", "--out", out, *words) == 0, name
     return folder
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(word) for word in words])
-    return exit_.value.code or 0
-
-
-@pytest.fixture
-def mercer(capsys):
-    """Run the command; return its code, standard output and standard error."""
-
-    def call(*words):
-        code = run(*words)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 
+from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.cli import main
 from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.data import TablePreprocessor
 from mercer.display import tail_of
@@ -45,25 +45,6 @@ def files(tmp_path_factory):
         out = folder / f"{name}.mercer"
         assert run("fit", folder / "train.parquet", "--out", out, *words.split()) == 0, name
     return folder
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(word) for word in words])
-    return exit_.value.code or 0
-
-
-@pytest.fixture
-def mercer(capsys):
-    """Run the command; return its code, standard output and standard error."""
-
-    def call(*words):
-        code = run(*words)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -10,10 +10,20 @@ from numpy.typing import NDArray
 from mercer.expansions import KernelExpansion
 from mercer.expansions._anchors import follow_slots
 from mercer.numerics import row_loop
-from mercer.numerics.pair_loop import Buffered, Rules, kernels_of_buffer, run_pairs
+from mercer.numerics.pair_loop import (
+    ALL,
+    BALANCED,
+    DIFFERENCE,
+    OPPOSITE,
+    SAME,
+    SIGN,
+    Buffered,
+    Rules,
+    kernels_of_buffer,
+    run_pairs,
+)
 from mercer.numerics.row_loop import Functions, Rows, Steps
 from mercer.objectives import Pairwise
-from mercer.objectives.pairwise import NORMALIZATIONS, PAIR_LABELS
 
 if TYPE_CHECKING:
     from mercer.learner._kernel import KernelLearner
@@ -23,10 +33,8 @@ __all__ = ["has_compiled_pairs", "learn_pairs"]
 Array = NDArray[np.float64]
 
 # As the compiled loop numbers them.
-_LABELS = dict(zip(("difference", "sign", "same"), range(len(PAIR_LABELS)), strict=True))
-_NORMALIZATIONS = dict(
-    zip(("opposite", "all", "balanced"), range(len(NORMALIZATIONS)), strict=True)
-)
+_LABELS = {"difference": DIFFERENCE, "sign": SIGN, "same": SAME}
+_NORMALIZATIONS = {"opposite": OPPOSITE, "all": ALL, "balanced": BALANCED}
 
 
 def has_compiled_pairs(objective: Any, batch_size: int) -> bool:

@@ -41,8 +41,10 @@ from mercer.numerics.step import (
     worst_conditioning,
 )
 
-__all__ = ["ALL", "BALANCED", "DIFFERENCE", "OPPOSITE", "SAME", "SIGN", "Buffered", "Rules"]
-__all__ += ["kernels_of_buffer", "run_pairs"]
+__all__ = [
+    "ALL", "BALANCED", "DIFFERENCE", "OPPOSITE", "SAME", "SIGN",
+    "Buffered", "Rules", "kernels_of_buffer", "run_pairs",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

@@ -28,13 +28,14 @@ __all__ = ["PairEstimator"]
 
 Array = NDArray[np.float64]
 
-# In units of 1 / (L κ²) of pairs with labels of size 1: 16 times what the theorems allow, found on
-# ten data sets (docs/reproduction.md, yz-auc), except for losses that pull back from beyond.
+# In units of 1 / (L κ²) of pairs with labels of size 1: 16 times what the theorems allow, which
+# tuning improves little (docs/reproduction.md, yz-auc), except for losses that pull back from
+# margins that are large enough.
 _AUTO = 16.0
 _TOLERANCE, _MAX_SIZE = 1e-4, 200
 _BLOCK = 256
 _TYPICAL = 0.95
-_FEW = 200  # rows whose kernels tell whether it may be negative
+_FEW = 200  # rows whose kernels tell how large those of pairs are
 
 
 class PairEstimator(StoredEstimator, KernelEstimator):

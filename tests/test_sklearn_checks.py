@@ -45,9 +45,7 @@ def expected_failures(estimator):
         KernelClassifier(expansion=RandomFeatures(32, "faithful", precision="double")),
         KernelRegressor(expansion=RandomFeatures(16, "cyclic", max_blocks=3, precision="double")),
         KernelRanker(),
-        KernelRanker(expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double")),
         KernelRanker(pair_kernel="product"),
-        KernelRanker(pair_kernel="mlpk", pair_label="same"),
     ],
     expected_failed_checks=expected_failures,
 )

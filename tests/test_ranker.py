@@ -297,6 +297,12 @@ def test_score_is_auc_concordance_or_agreement():
         same.score(X, Y, np.ones(600))
 
 
+def test_labels_may_be_python_objects_as_tables_give_them():
+    for y in (Y.astype(object), F.astype(object), np.where(Y, "yes", "no").astype(object)):
+        model = fitted(data=(X, y))
+        assert model.score(X, y) == fitted(data=(X, np.array(y.tolist()))).score(X, y.tolist())
+
+
 def test_everything_means_all_points_unless_told_otherwise():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

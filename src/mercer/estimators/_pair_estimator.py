@@ -7,14 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import validate_data
 
 from mercer._component import from_config, own_copy, to_config
 from mercer._validation import check_choice, check_real
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
 from mercer.estimators._base import KernelEstimator
-from mercer.estimators._pair_targets import PairLabels, group_numbers, label_scale
+from mercer.estimators._pair_targets import (
+    PairLabels,
+    group_numbers,
+    label_scale,
+    plain_labels,
+)
 from mercer.estimators._state import StoredEstimator
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures, start_bilinear
 from mercer.kernels import Kernel, PairKernel, as_pair_kernel
@@ -166,9 +171,7 @@ class PairEstimator(StoredEstimator, KernelEstimator):
             reset=reset,
             ensure_min_samples=1,
         )
-        y = column_or_1d(y, warn=True)
-        # Tables give numbers and text as Python objects.
-        return X, np.array(y.tolist()) if y.dtype.kind == "O" else y
+        return X, plain_labels(y)
 
     def _meet_targets(self, y: Any, *, reset: bool) -> None:
         if not reset:

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
 
 from mercer.estimators._labels import check_same_type
 from mercer.estimators._state import labels_from_state, labels_to_state
 
-__all__ = ["PairLabels", "group_numbers", "label_scale"]
+__all__ = ["PairLabels", "group_numbers", "label_scale", "plain_labels"]
 
 Array = NDArray[np.float64]
 
@@ -83,6 +84,18 @@ def label_scale(pair_label: str, labels: Array, kind: str) -> float:
     differences = np.subtract.outer(labels, labels)
     acting = differences[differences != 0.0]
     return float(np.sqrt(np.mean(np.square(acting)))) if acting.size else 1.0
+
+
+def plain_labels(y: Any) -> NDArray[Any]:
+    """Labels as a vector of numbers or text; tables give them as Python objects.
+
+    Raises
+    ------
+    ValueError
+        If there is more than one column.
+    """
+    labels = column_or_1d(y, warn=True)
+    return np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
 
 
 class PairLabels(NamedTuple):

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._threads import one_blas_thread
 from mercer.estimators._pair_estimator import PairEstimator
-from mercer.estimators._pair_targets import group_numbers
+from mercer.estimators._pair_targets import group_numbers, plain_labels
 from mercer.kernels import as_pair_kernel
 from mercer.metrics import concordance
 from mercer.objectives.pairwise import pair_label_of
@@ -157,7 +157,8 @@ class RankingAnswers(PairEstimator):
             If there is no pair to judge.
         """
         check_is_fitted(self, "learner_")
-        labels = self._labels.meet(column_or_1d(y)).encode(column_or_1d(y))
+        y = plain_labels(y)
+        labels = self._labels.meet(y).encode(y)
         numbers = None if group is None else group_numbers(group, labels.size)
         if np.array_equal(self._pair_kernel.weights, [1.0, -1.0]):
             return concordance(labels, self._scores(X)[:, 0], numbers, sample_weight)

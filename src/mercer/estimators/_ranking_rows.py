@@ -54,11 +54,7 @@ class RankingRows(_Rows):
         """
         groups = None if group is None else [group]
         if "learner_" not in self.__dict__ or not self._is_tuned():
-            self._group_of_row = groups
-            try:
-                self._learn_as_batch(x, np.asarray([y]), sample_weight)
-            finally:
-                self.__dict__.pop("_group_of_row", None)
+            self._learn_as_batch(x, np.asarray([y]), sample_weight, group=groups)
             return self
         if not 0.0 <= sample_weight < math.inf:
             raise ValueError(

@@ -122,19 +122,19 @@ class _Rows:
             with one_blas_thread():
                 learner.learn_row(row, target, sample_weight)
 
-    def _learn_as_batch(self, x: Any, y: Any, sample_weight: float) -> None:
+    def _learn_as_batch(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
         """Learn one row by ``partial_fit``, which takes over parameters set anew, too."""
         if "learner_" not in self.__dict__:
-            self._learn_first(x, y, sample_weight)
+            self._learn_first(x, y, sample_weight, **options)
             return
         row = self._vector(x)[np.newaxis]
         with warnings.catch_warnings():
             # Rows need no names, or were put in the order of the names just now.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            self.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]))
+            self.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]), **options)
         self._remember_names(x)
 
-    def _learn_first(self, x: Any, y: Any, sample_weight: float) -> None:
+    def _learn_first(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
         """Start the model with one row."""
         names = self._name_features(x) if isinstance(x, Mapping) else None
         values = x if names is None else [x[name] for name in names]
@@ -143,7 +143,8 @@ class _Rows:
             raise ValueError(
                 f"A row must be a vector of numbers, or a dict of them, got shape {row.shape}."
             )
-        self.partial_fit(row[np.newaxis], y, sample_weight=np.array([float(sample_weight)]))
+        weight = np.array([float(sample_weight)])
+        self.partial_fit(row[np.newaxis], y, sample_weight=weight, **options)
         self.__dict__.pop("_row_names", None)
         if names is not None:
             self._row_names = names

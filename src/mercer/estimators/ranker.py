@@ -252,8 +252,6 @@ class KernelRanker(RankingRows, RankingAnswers):
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
-        if group is None:  # from `learn_one`
-            group = self.__dict__.get("_group_of_row")
         self._groups, self._announced = group, classes
         try:
             return self._partial_fit(X, y, sample_weight)

@@ -38,14 +38,8 @@ class Anchored(NamedTuple):
         origin : ndarray of shape (size,) of int64
             ``Dictionary.origin`` after the step, numbered before it.
         """
-        now = np.arange(origin.size)
-        old, new = origin > 0, origin < 0
-        moved = np.full(max(int(self.slots.max(initial=-1)), int(origin.max(initial=0))) + 1, -1)
-        moved[origin[old] - 1] = now[old]
-        final = np.where(self.slots >= 0, moved[self.slots], -1) if moved.size else self.slots
-        joined = np.full(self.newcomers.size, -1, np.int64)
-        joined[-1 - origin[new]] = now[new]
-        final[self.newcomers] = joined
+        final = follow_slots(self.slots, origin - 1)
+        final[self.newcomers] = follow_slots(np.arange(self.newcomers.size), -1 - origin)
         places = np.full(int(self.after.max(initial=-1)) + 1, -1, np.int64)
         stay = self.after >= 0
         places[self.after[stay]] = final[stay]
@@ -98,15 +92,16 @@ def place_points(
 
 
 def follow_slots(slots: Indices, old: Indices) -> Indices:
-    """Slots of places after a dictionary was filled afresh.
+    """Slots of points after those of a dictionary have moved.
 
     Parameters
     ----------
-    slots : ndarray of shape (n_places,) of int64
+    slots : ndarray of shape (n_points,) of int64
         Slots before, -1 for none.
     old : ndarray of shape (size,) of int64
-        Slot that the point of each slot had before.
+        Slot that the point of each slot had before; below 0 if it was not there.
     """
     moved = np.full(max(int(slots.max(initial=-1)), int(old.max(initial=-1))) + 1, -1, np.int64)
-    moved[old] = np.arange(old.size)
-    return np.where(slots >= 0, moved[slots], -1) if moved.size else slots
+    stayed = np.flatnonzero(old >= 0)
+    moved[old[stayed]] = stayed
+    return np.where(slots >= 0, moved[slots], -1) if moved.size else slots.copy()

@@ -370,6 +370,8 @@ class KernelLearner(Learner):
         return self.first.slope * float(np.sqrt(self.automatic.bound)) * scale
 
     def _warn_if_nothing_learned(self, tolerances: Array, step_size: float) -> None:
+        if self._warned or self.first.slope == 0.0:
+            return
         held = int(np.count_nonzero(getattr(self.function, "slots", _NONE) >= 0))
         idle = self.function.size == 0 or (
             self.function.size <= held
@@ -377,7 +379,7 @@ class KernelLearner(Learner):
             and tolerances[-1] > step_size * self._typical_norm()
             and bool(self.function.coefficients.any())
         )
-        if self._warned or not idle or self.first.slope == 0.0:
+        if not idle:
             return
         self._warned = True
         warnings.warn(

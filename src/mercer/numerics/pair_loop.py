@@ -318,9 +318,9 @@ def run_pairs(
         # Points that are in the dictionary get their coefficients there; the others join it.
         n_new = 0
         own_slot = -1
-        _kernel_row(functions, inputs[row:], 1, x, own_kernel)
         if own_pull != 0.0 or place >= 0:
-            own_slot = _twin(dictionary, size, own_row, np.float64(own_kernel[0]), x)
+            own = _self_kernel(functions, inputs, row, own_kernel)
+            own_slot = _twin(dictionary, size, own_row, own, x)
             if own_slot >= 0:
                 dictionary.weights[own_slot, 0] -= eta * rules.first * own_pull / scale
                 dictionary.pinned[own_slot] = place >= 0

@@ -33,6 +33,12 @@ def rational_quadratic(x, z, alpha, length_scale):
     return (1 + math.dist(x, z) ** 2 / (2 * alpha * length_scale**2)) ** -alpha
 
 
+def partitioned(x, z, formula, anchors, lengths, constant):
+    """The formula with the length of the nearest anchor, if both points have the same one."""
+    cell, other = (min(range(len(anchors)), key=lambda c: math.dist(p, anchors[c])) for p in (x, z))
+    return formula(x, z, lengths[cell]) + constant if cell == other else 0.0
+
+
 def linear(x, z):
     return math.fsum(a * b for a, b in zip(x, z, strict=True))
 

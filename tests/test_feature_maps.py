@@ -15,6 +15,7 @@ from mercer.features.composite import ProductMap, ScaledMap, SumMap, child_paths
 from mercer.features.series import EXPONENTIAL_COEFFICIENTS
 from mercer.kernels import (
     ArcCosine,
+    Bias,
     Cauchy,
     ChiSquared,
     DotProduct,
@@ -29,12 +30,14 @@ from mercer.kernels import (
     Linear,
     Mapped,
     Matern,
+    Partitioned,
     Polynomial,
     RationalQuadratic,
     ReciprocalSemigroup,
     SkewedChiSquared,
     SkewedIntersection,
 )
+from mercer.maps import Affine
 
 COSINES = [
     Gaussian(0.8),
@@ -74,6 +77,7 @@ COMPOSITE = [
     Intersection() * Polynomial(2, 1.0, 0.3),
     (Gaussian(0.8) + Hellinger()) * (2.0 * SkewedChiSquared(1.0) + Linear()),
     Mapped(Gaussian(0.5), np.log1p),
+    Mapped(Gaussian(0.5), Affine([0.5, 0.0, 1.0], [1.0, 0.0, 2.0])),
     Mapped(Gaussian(0.8), np.log1p) * (ExponentialSemigroup(0.2) + Mapped(Linear(), np.tanh)),
 ]
 ALL = COSINES + HALF_LINE + DOT + COMPOSITE
@@ -192,7 +196,7 @@ class TestEveryKernel:
         seen = {type(part) for kernel in ALL for part in [kernel, *parts_of(kernel)]}
         public = {getattr(kernels, name) for name in kernels.__all__}
         concrete = {k for k in public if isinstance(k, type) and issubclass(k, Kernel)}
-        assert concrete - seen == {Kernel, FunctionKernel}
+        assert concrete - seen == {Kernel, FunctionKernel, Partitioned, Bias}
         with pytest.raises(ValueError, match="no random features"):
             FunctionKernel(lambda X, Z: X @ Z.T).random_features(rows(), 8)
         with pytest.raises(ValueError, match=r"resolve\(X\)"):

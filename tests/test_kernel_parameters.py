@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from mercer.kernels import (
     ArcCosine,
+    Bias,
     Cauchy,
     ChiSquared,
     DotProduct,
@@ -21,6 +22,7 @@ from mercer.kernels import (
     Linear,
     Mapped,
     Matern,
+    Partitioned,
     Polynomial,
     Product,
     RationalQuadratic,
@@ -31,6 +33,7 @@ from mercer.kernels import (
     Sum,
     as_kernel,
 )
+from mercer.maps import PrincipalComponents, Standardize
 
 
 def points(n, d=4, seed=0):
@@ -43,6 +46,9 @@ def whole_linear(X, Z):
 
 UNRESOLVED = [Gaussian(), Laplacian(), Matern(), Cauchy(), RationalQuadratic(), Polynomial()]
 UNRESOLVED += [DotProduct(), Mapped(Gaussian(), np.tanh)]
+UNRESOLVED += [Mapped(Gaussian(1.0), Standardize()), Mapped(Gaussian(), PrincipalComponents(2))]
+UNRESOLVED += [Mapped(Mapped(Polynomial(), PrincipalComponents(0.9)), Standardize())]
+UNRESOLVED += [Partitioned(anchors=3), Partitioned(Polynomial(), points(2), multiple=2.0)]
 UNRESOLVED += [Gaussian() + Linear(), Laplacian() * Matern(), 2.0 * Cauchy()]
 
 
@@ -136,6 +142,24 @@ class TestConstruction:
             (lambda: DotProduct(base=1), "base"),
             (lambda: Mapped("linear", np.exp), "kernel"),
             (lambda: Mapped(Linear(), 3), "map"),
+            (lambda: Bias(0.0), "value"),
+            (lambda: Partitioned(3), "kernel"),
+            (lambda: Partitioned(anchors=0), "anchors"),
+            (lambda: Partitioned(anchors=[1.0, 2.0]), r"anchors.*shape \(any, any\)"),
+            (lambda: Partitioned(anchors=[[np.nan]]), "anchors.*finite"),
+            (lambda: Partitioned(multiple=0), "multiple"),
+            (lambda: Partitioned(constant=-1), "constant"),
+            (lambda: Partitioned(seed=-1), "seed"),
+            (lambda: Partitioned(length_scales=[1.0]), "needs `anchors` that are points"),
+            (lambda: Partitioned(anchors=[[1.0]], length_scales=[1.0, 2.0]), "length_scales"),
+            (lambda: Partitioned(anchors=[[1.0]], length_scales=[0.0]), "above 0, got 0"),
+            (lambda: Partitioned(anchors=[[1.0]], split_cells=[0]), "go together"),
+            (
+                lambda: Partitioned(
+                    anchors=[[1.0]], split_cells=[0, 3], split_anchors=np.ones((2, 2, 1))
+                ),
+                "exist when they are split",
+            ),
             (lambda: -1.0 * Linear(), "factor"),
             (lambda: Sum(Linear(), 1.0), "right"),
             (lambda: Product("linear", Linear()), "left"),

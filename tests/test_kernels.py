@@ -18,6 +18,7 @@ from mercer import kernels
 from mercer._component import from_config, to_config
 from mercer.kernels import (
     ArcCosine,
+    Bias,
     Cauchy,
     ChiSquared,
     DotProduct,
@@ -32,6 +33,7 @@ from mercer.kernels import (
     Linear,
     Mapped,
     Matern,
+    Partitioned,
     Polynomial,
     RationalQuadratic,
     ReciprocalSemigroup,
@@ -114,6 +116,29 @@ COMPOSITE = [
         lambda x, z: oracles.laplacian(x, z, 3.0) * oracles.polynomial(x, z, 2, 0.5, 0.3),
     ),
     (2.5 * Cauchy(2.0), lambda x, z: 2.5 * oracles.cauchy(x, z, 2.0)),
+    (Bias(0.7), lambda x, z: 0.7),
+    (Gaussian(1.0) + Bias(2.0), lambda x, z: oracles.gaussian(x, z, 1.0) + 2.0),
+]
+# One anchor among the special rows below, so that there are cells of one row and of several.
+ANCHORS = np.array([[0.1, -0.1, 0.6, 0.1], [1.0, -2.0, 0.0, 0.5], [-1.0, 0.0, 0.2, 0.3]])
+LENGTHS = [0.7, 1.9, 3.0]
+PARTITIONED = [
+    (
+        Partitioned(anchors=ANCHORS, length_scales=LENGTHS),
+        lambda x, z: oracles.partitioned(x, z, oracles.gaussian, ANCHORS, LENGTHS, 1.0),
+    ),
+    (
+        Partitioned(Laplacian(2.0), ANCHORS, length_scales=LENGTHS, constant=0.0),
+        lambda x, z: oracles.partitioned(
+            x, z, oracles.laplacian, ANCHORS, 2 * np.array(LENGTHS), 0.0
+        ),
+    ),
+    (
+        Partitioned(Linear(), ANCHORS, length_scales=LENGTHS, constant=0.5),
+        lambda x, z: oracles.partitioned(
+            x, z, lambda u, v, _: oracles.linear(u, v), ANCHORS, LENGTHS, 0.5
+        ),
+    ),
 ]
 FUNCTIONS = [
     (FunctionKernel(whole_linear), oracles.linear),
@@ -121,7 +146,7 @@ FUNCTIONS = [
     (FunctionKernel(single_gaussian, pairwise=True), lambda x, z: oracles.gaussian(x, z, 1.0)),
     (Mapped(Gaussian(1.5), sums_of_neighbours), mapped_gaussian),
 ]
-BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE
+BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE + PARTITIONED
 FAMILY = BUILT_IN + FUNCTIONS
 WITHOUT_CODE = (Matern(0.3, 1.4), Matern(1.0, 1.4), Matern(7.3, 1.4), Matern(60.0, 1.4))
 COMPILED = [
@@ -136,6 +161,11 @@ def parametrize(pairs):
 
 def points(n, d=4, seed=0, dtype=float):
     return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+
+
+def dimension(kernel, otherwise):
+    """Number of inputs: any one but for kernels that have points of their own."""
+    return ANCHORS.shape[1] if isinstance(kernel, Partitioned) else otherwise
 
 
 def inside(kernel, X):
@@ -198,14 +228,14 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_equal_rows_of_two_arrays_give_the_diagonal(self, kernel, formula):
-        X = inside(kernel, points(6, d=50, dtype=np.float32))
+        X = inside(kernel, points(6, d=dimension(kernel, 50), dtype=np.float32))
         assert_allclose(np.diag(kernel(X, X.copy())), kernel.diag(X), rtol=1e-5)
 
     @parametrize(FAMILY)
     def test_accepts_lists_integers_and_mixed_dtypes_as_float64(self, kernel, formula):
-        rows = inside(kernel, np.array([[1, 2], [0, -1]])).tolist()
-        expected = oracles.gram(formula, rows, [[2, 2]])
-        K = kernel(rows, np.array([[2, 2]], dtype=np.float32))
+        rows = inside(kernel, np.array([[1, 2, 0, 1], [0, -1, 1, 0]])).tolist()
+        expected = oracles.gram(formula, rows, [[2, 2, 1, 0]])
+        K = kernel(rows, np.array([[2, 2, 1, 0]], dtype=np.float32))
         assert K.dtype == np.float64
         assert_allclose(K, expected, rtol=1e-10, atol=1e-14)
 
@@ -235,10 +265,10 @@ class TestEveryKernel:
 
     @parametrize(FAMILY)
     def test_no_rows_give_no_values(self, kernel, formula):
-        X = inside(kernel, points(2, d=3))
-        assert kernel(np.empty((0, 3)), X).shape == (0, 2)
-        assert kernel(X, np.empty((0, 3))).shape == (2, 0)
-        assert kernel.diag(np.empty((0, 3))).shape == (0,)
+        X = inside(kernel, points(2))
+        assert kernel(np.empty((0, 4)), X).shape == (0, 2)
+        assert kernel(X, np.empty((0, 4))).shape == (2, 0)
+        assert kernel.diag(np.empty((0, 4))).shape == (0,)
 
     @parametrize(FAMILY)
     def test_wrong_shapes_are_refused(self, kernel, formula):
@@ -313,7 +343,8 @@ class TestCompiledRows:
         assert code.address != kernel.compiled(np.float64).address
 
     @pytest.mark.parametrize(
-        "kernel", [*WITHOUT_CODE, FUNCTIONS[0][0], FUNCTIONS[3][0], Linear() + Linear()]
+        "kernel",
+        [*WITHOUT_CODE, FUNCTIONS[0][0], FUNCTIONS[3][0], PARTITIONED[0][0], Linear() + Linear()],
     )
     def test_kernels_without_compiled_form_say_so_by_none(self, kernel):
         assert kernel.compiled(np.float64) is None
@@ -446,7 +477,7 @@ class TestHardNumbers:
 
     @settings(deadline=None, max_examples=60)
     @given(
-        X=arrays(np.float64, (4, 3), elements=st.floats(-10, 10)),
+        X=arrays(np.float64, (4, 4), elements=st.floats(-10, 10)),
         index=st.integers(0, len(BUILT_IN) - 1),
     )
     def test_cauchy_schwarz_inequality(self, X, index):

@@ -9,11 +9,13 @@ from mercer.kernels._base import Kernel
 from mercer.kernels._compiled import CompiledKernel
 from mercer.kernels._names import as_kernel
 from mercer.kernels.additive import ChiSquared, Hellinger, Intersection, JensenShannon
+from mercer.kernels.bias import Bias
 from mercer.kernels.composite import Product, Scaled, Sum
 from mercer.kernels.custom import FunctionKernel
 from mercer.kernels.dot import ArcCosine, Linear, Polynomial
 from mercer.kernels.mapped import Mapped
 from mercer.kernels.pairs import PairKernel, as_pair_kernel
+from mercer.kernels.partitioned import Partitioned
 from mercer.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
 from mercer.kernels.series import DotProduct
 from mercer.kernels.skewed import SkewedChiSquared, SkewedIntersection
@@ -21,6 +23,7 @@ from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, Ratio
 
 __all__ = [
     "ArcCosine",
+    "Bias",
     "Cauchy",
     "ChiSquared",
     "CompiledKernel",
@@ -37,6 +40,7 @@ __all__ = [
     "Mapped",
     "Matern",
     "PairKernel",
+    "Partitioned",
     "Polynomial",
     "Product",
     "RationalQuadratic",

@@ -18,6 +18,7 @@ __all__ = ["as_kernel"]
 
 _NAMES: dict[str, type[Kernel]] = {
     "arc_cosine": ArcCosine,
+    "auto": Gaussian,
     "cauchy": Cauchy,
     "chi_squared": ChiSquared,
     "dot_product": DotProduct,

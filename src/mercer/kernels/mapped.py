@@ -1,4 +1,4 @@
-"""Kernels after a map of the user's own."""
+"""Kernels after a map of the inputs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.composite import MappedMap
 from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
+from mercer.maps import Affine, LearnedMap
 
 __all__ = ["Mapped"]
 
@@ -18,29 +19,38 @@ __all__ = ["Mapped"]
 class Mapped(Kernel):
     """A kernel after a map, k(x, x') = kernel(map(x), map(x')).
 
-    For layers learnt elsewhere, convolutions, logarithms, or a choice of columns:
-    ``Mapped(Gaussian(), f) + Mapped(Linear(), g)`` gives every part its own view of the row.
+    For standardisation, principal components and metrics (:mod:`mercer.maps`), and for layers
+    learnt elsewhere, convolutions or logarithms: ``Mapped(Gaussian(), f) + Mapped(Linear(), g)``
+    gives every part its own view of the row.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
-    map : callable
-        ``map(X)`` of an array of shape (n_rows, n_features) returns an array of shape (n_rows,
-        n_mapped), row by row: what it gives for a row must not depend on the others. The number of
-        columns it returns must be the same in every call; random features find it out on a row of
-        ones.
+    map : Affine, LearnedMap or callable
+        An affine map, or one that is learned from rows by :meth:`resolve`, such as
+        ``PrincipalComponents()``; numbers of the kernel that come from data are then those of the
+        mapped rows. Or a function: ``map(X)`` of an array of shape (n_rows, n_features) returns an
+        array of shape (n_rows, n_mapped), row by row: what it gives for a row must not depend on
+        the others. The number of columns it returns must be the same in every call; random
+        features find it out on a row of ones.
 
     Raises
     ------
     ValueError
-        If ``kernel`` is not a kernel or ``map`` cannot be called; on evaluation, if ``map`` returns
-        an array of a wrong shape.
+        If ``kernel`` is not a kernel or ``map`` no map; on evaluation, if ``map`` returns an array
+        of a wrong shape.
 
     Notes
     -----
-    A model file holds data only and so no function: a model with this kernel can be pickled, if
-    the function can, but not saved.
+    A model file holds data only: affine and learned maps can be stored in it, functions cannot. A
+    model with a function can be pickled, if the function can.
+
+    A learned map is learned from the at most 1000 rows that :meth:`resolve` looks at. For more,
+    learn it first: ``Mapped(kernel, PrincipalComponents().fit(X))``.
+
+    Both arguments are mapped in every call. Who evaluates the kernel often at the same points maps
+    them once and goes on with the two parts of :meth:`unwrapped`.
 
     References
     ----------
@@ -49,12 +59,19 @@ class Mapped(Kernel):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import Linear, Mapped
+    >>> from mercer.kernels import Gaussian, Linear, Mapped
     >>> Mapped(Linear(), np.sqrt)([[1.0, 4.0]], [[9.0, 1.0]])
     array([[5.]])
+
+    A learned map is learned where the kernel takes its numbers from rows:
+
+    >>> from mercer.maps import Standardize
+    >>> kernel = Mapped(Gaussian(), Standardize()).resolve([[10.0, 0.0], [30.0, 0.2]])
+    >>> kernel.kernel  # from (-1, -1) to (1, 1)
+    Gaussian(length_scale=2.8284271247461903)
     """
 
-    def __init__(self, kernel: Kernel, map: Callable[[Any], Any]) -> None:
+    def __init__(self, kernel: Kernel, map: Affine | LearnedMap | Callable[[Any], Any]) -> None:
         self.kernel = kernel
         self.map = map
         self._check()
@@ -65,8 +82,13 @@ class Mapped(Kernel):
                 f"`kernel` must be a kernel, got {self.kernel!r}. Make one of a name or a function "
                 "with as_kernel."
             )
-        if not callable(self.map):
-            raise ValueError(f"`map` must be a function of an array of rows, got {self.map!r}.")
+        if isinstance(self.map, type) or not (
+            callable(self.map) or isinstance(self.map, LearnedMap)
+        ):
+            raise ValueError(
+                "`map` must be an Affine map, a learned one such as Standardize() or a function of "
+                f"an array of rows, got {self.map!r}."
+            )
 
     def _image(self, X: FloatArray) -> FloatArray:
         """Apply the map to rows; the result is C-ordered and of their dtype."""
@@ -91,10 +113,48 @@ class Mapped(Kernel):
         return self.kernel.bound
 
     def _missing(self) -> tuple[str, ...]:
-        return () if self.kernel.is_resolved else ("kernel",)
+        learned = ("map",) if isinstance(self.map, LearnedMap) else ()
+        return learned if self.kernel.is_resolved else (*learned, "kernel")
 
     def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {"kernel": self.kernel.resolve(self._image(rows))}
+        known = self
+        if isinstance(self.map, LearnedMap):
+            known = Mapped(self.kernel, self.map.fit(rows))
+        return {"kernel": self.kernel.resolve(known._image(rows)), "map": known.map}
+
+    def unwrapped(self) -> tuple[Affine | Callable[[Any], Any], Kernel]:
+        """Map and kernel apart, for points that are to be mapped once.
+
+        Returns
+        -------
+        map : Affine or callable
+            The map; that of nested affine maps is one affine map.
+        kernel : Kernel
+            The kernel of mapped points.
+
+        Raises
+        ------
+        ValueError
+            If a number of the map or the kernel still has to come from data.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Linear, Mapped
+        >>> from mercer.maps import Affine
+        >>> map, kernel = Mapped(Linear(), Affine([1.0], [2.0])).unwrapped()
+        >>> points = map([[2.0], [3.0]])
+        >>> kernel(map([[4.0]]), points)
+        array([[12., 24.]])
+        """
+        self._require_resolved()
+        map, kernel = self.map, self.kernel
+        while (
+            isinstance(map, Affine)
+            and isinstance(kernel, Mapped)
+            and isinstance(kernel.map, Affine)
+        ):
+            map, kernel = map.then(kernel.map), kernel.kernel
+        return map, kernel
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         with np.errstate(all="ignore"):

@@ -30,7 +30,7 @@ import difflib
 import re
 from typing import Any
 
-from mercer.losses._base import CompiledLoss, Loss, Task, check_formula
+from mercer.losses._base import CompiledLoss, Loss, Task, check_formula, loss_and_slopes
 from mercer.losses._classification import (
     Hinge,
     LeastSquaresMargin,
@@ -72,6 +72,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "as_loss",
+    "loss_and_slopes",
 ]
 
 _LOSSES: tuple[type[Loss], ...] = (

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._component import Component
 from mercer._pointers import call_pointer
 
-__all__ = ["Array", "CompiledLoss", "Loss", "Task", "check_formula"]
+__all__ = ["Array", "CompiledLoss", "Loss", "Task", "check_formula", "loss_and_slopes"]
 
 Array = NDArray[np.float64]
 Task = Literal["regression", "classification"]
@@ -372,3 +372,18 @@ def check_formula(loss: Loss) -> None:
             f"{cls.__name__} has no formula. A loss defines `value` and `derivative`, "
             "or the static method `row`; see the docstring of mercer.losses.Loss."
         )
+
+
+def loss_and_slopes(loss: Loss, values: Array, targets: Array) -> tuple[Array, Array]:
+    """Loss of each row, (n,), and its derivative, (n, n_outputs), without weights.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    values : ndarray of shape (n, n_outputs)
+        The function at the rows.
+    targets : ndarray of shape (n, target_width)
+        Targets as the loss encodes them.
+    """
+    return loss.value_and_derivative(targets[:, 0] if loss.multiclass else targets, values)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.losses import Loss
+from mercer.losses import Loss, loss_and_slopes
 from mercer.objectives._base import Array, Batch, Objective
 
-__all__ = ["Pointwise", "loss_and_slopes"]
+__all__ = ["Pointwise"]
 
 
 class Pointwise(Objective):
@@ -33,18 +33,3 @@ class Pointwise(Objective):
         losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
         scaled: Array = slopes * (batch.weights / batch.weights.size)[:, np.newaxis]
         return scaled, losses
-
-
-def loss_and_slopes(loss: Loss, values: Array, targets: Array) -> tuple[Array, Array]:
-    """Loss of each row, (n,), and its derivative, (n, n_outputs), without weights.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss.
-    values : ndarray of shape (n, n_outputs)
-        The function at the rows.
-    targets : ndarray of shape (n, target_width)
-        Encoded targets, as in :class:`Batch`.
-    """
-    return loss.value_and_derivative(targets[:, 0] if loss.multiclass else targets, values)

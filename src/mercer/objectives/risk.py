@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.losses import Loss
+from mercer.losses import Loss, loss_and_slopes
 from mercer.objectives._base import Array, Batch, Objective
-from mercer.objectives.pointwise import Pointwise, loss_and_slopes
+from mercer.objectives.pointwise import Pointwise
 from mercer.risks import Outer, Risk
 
 __all__ = ["Compositional", "make_objective"]

@@ -1,0 +1,58 @@
+"""The kernel of constant functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._validation import check_real
+from mercer.kernels._base import Kernel
+from mercer.kernels._pairwise import FloatArray
+
+__all__ = ["Bias"]
+
+
+class Bias(Kernel):
+    """Constant kernel, k(x, x') = value: added to another one it gives functions an offset.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        Value, above 0: the larger, the less an offset costs in the norm.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not positive.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Bias, Gaussian
+    >>> (Gaussian(1.0) + Bias(2.0))([[0.0]], [[0.0], [100.0]])
+    array([[3., 2.]])
+    """
+
+    def __init__(self, value: float = 1.0) -> None:
+        self.value = value
+        self._check()
+
+    def _check(self) -> None:
+        check_real("value", self.value, low=0.0, open_low=True)
+
+    @property
+    def bound(self) -> float:
+        """Bound of k(x, x): the value."""
+        return float(self.value)
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        values: FloatArray = np.add.outer(
+            self._diagonal(X), self._diagonal(Z) - X.dtype.type(self.value)
+        )
+        return values
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        # Rows that are not finite are no points: their values are NaN, as with other kernels.
+        finite = np.isfinite(X).all(axis=1)
+        values: FloatArray = np.where(finite, X.dtype.type(self.value), X.dtype.type(np.nan))
+        return values

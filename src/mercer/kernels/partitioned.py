@@ -1,0 +1,399 @@
+"""Kernels that are local: zero between rows of different cells of the input space."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._component import own_copy
+from mercer._validation import check_integer, check_real
+from mercer.features import FeatureMap, FeatureOptions
+from mercer.kernels._base import Kernel
+from mercer.kernels._cells import Cells, checked_cells, checked_numbers, rows_by_cell
+from mercer.kernels._k_means import k_means
+from mercer.kernels._lengths import (
+    median_distance,
+    median_distances,
+    stretching,
+    with_unit_lengths,
+)
+from mercer.kernels._names import as_kernel
+from mercer.kernels._pairwise import FloatArray
+
+__all__ = ["Partitioned"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Partitioned(Kernel):
+    r"""A kernel in each cell of a partition of the input space, and zero between cells.
+
+    .. math:: k(x, x') = 1[c(x) = c(x')] \, (k_c(x, x') + \text{constant}),
+
+    where the cell :math:`c(x)` is the number of the anchor nearest to x. Rows of different cells do
+    not influence each other: a function of S cells is S independent ones, each with its own length
+    scale, for data that are denser or wilder in some places than in others. Sorted by cells the
+    kernel matrix is block diagonal, so it is positive semi-definite for every base kernel.
+
+    In the cell c, :math:`k_c` is the base kernel with its length scales multiplied by
+    ``length_scales[c]``; kernels without any, such as ``Linear``, are the same in every cell.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="gaussian"
+        The base kernel, as for :func:`as_kernel`, except that a length scale that is no number yet
+        is 1, because each cell has its own.
+    anchors : int or array-like of shape (n_anchors, n_features), default=32
+        The anchors, in units of the features; or how many of them to place by k-means on the rows
+        that :meth:`resolve` or :meth:`fitted` get: fewer if there are fewer distinct rows.
+    multiple : float, default=0.5
+        Length scale of a cell by the median distance of its rows, for those that come from data.
+        Distances are those of the base kernel if it is stationary, otherwise Euclidean ones.
+    constant : float, default=1.0
+        Added to the kernel inside every cell, which gives the function an offset in each of them.
+    length_scales : array-like of shape (n_cells,) or None, default=None
+        Factors of the base kernel's length scales, one for each cell; None takes them from data. A
+        cell without two distinct rows gets ``multiple`` times the median distance of all rows.
+    split_cells : array-like of int of shape (n_splits,) or None, default=None
+        Cells that were split later, in order; see :meth:`split`.
+    split_anchors : array-like of shape (n_splits, 2, n_features) or None, default=None
+        Anchors of the halves of each of them.
+    seed : int, default=0
+        Seed of k-means.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, the shapes do not fit, or numbers of cells are given
+        whose anchors are not.
+
+    Notes
+    -----
+    :meth:`resolve` looks at no more than 1000 rows, which is enough for some thirty cells; for
+    more, call :meth:`fitted` with more rows. A map of the inputs goes around the partition,
+    ``Mapped(Partitioned(...), map)``, so that anchors and length scales are those of mapped rows.
+    The average of several partitions, which smooths the jumps at the borders, is a kernel as well:
+    ``0.5 * (Partitioned(seed=0) + Partitioned(seed=1))``.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Partitioned
+    >>> kernel = Partitioned(anchors=[[0.0], [10.0]], length_scales=[1.0, 2.0], constant=0.5)
+    >>> kernel.cells([[1.0], [9.0], [11.0]])
+    array([0, 1, 1])
+    >>> kernel([[1.0], [9.0], [11.0]])
+    array([[1.5       , 0.        , 0.        ],
+           [0.        , 1.5       , 1.10653066],
+           [0.        , 1.10653066, 1.5       ]])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        anchors: Any = 32,
+        multiple: float = 0.5,
+        constant: float = 1.0,
+        length_scales: Any = None,
+        split_cells: Any = None,
+        split_anchors: Any = None,
+        seed: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.anchors = anchors
+        self.multiple = multiple
+        self.constant = constant
+        self.length_scales = length_scales
+        self.split_cells = split_cells
+        self.split_anchors = split_anchors
+        self.seed = seed
+        self._check()
+
+    def _check(self) -> None:
+        as_kernel(self.kernel)
+        check_real("multiple", self.multiple, low=0, open_low=True)
+        why = "A negative constant leaves no positive definite kernel."
+        check_real("constant", self.constant, low=0, why=why)
+        check_integer("seed", self.seed, low=0)
+        self._partition: Cells | None = None
+        if np.ndim(self.anchors) == 0:
+            check_integer("anchors", self.anchors, low=1, why="Or give the anchors themselves.")
+            for name in ("length_scales", "split_cells", "split_anchors"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"`{name}` needs `anchors` that are points, got anchors={self.anchors!r}, "
+                        "a number of cells yet to be found. Leave it out, or give the anchors."
+                    )
+            return
+        self._partition = checked_cells(self.anchors, self.split_cells, self.split_anchors)
+        if self.length_scales is not None and not (self._own_lengths > 0).all():
+            raise ValueError(f"`length_scales` must be above 0, got {self._own_lengths.min():g}.")
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return int(self.anchors) if self._partition is None else len(self._partition)
+
+    @property
+    def centres(self) -> Array:
+        """Anchor of each cell, after all splits, as a new array."""
+        return self._known_cells().centres
+
+    @classmethod
+    def fitted(
+        cls,
+        X: ArrayLike,
+        anchors: Any = 32,
+        *,
+        kernel: Any = "gaussian",
+        multiple: float = 0.5,
+        constant: float = 1.0,
+        seed: int = 0,
+    ) -> Self:
+        """Kernel with all numbers taken from all the rows given, as many as there are.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
+            Points typical of those to come; float32 takes less time. Of more than 8000, and
+            20 for each cell, so many are drawn for k-means.
+        anchors, kernel, multiple, constant, seed
+            As for the class.
+
+        Returns
+        -------
+        kernel : Partitioned
+            The kernel, resolved. Each of its cells has one of the rows at least.
+
+        Raises
+        ------
+        ValueError
+            If there is no row, or one is not finite.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Partitioned
+        >>> Partitioned.fitted([[0.0], [2.0], [50.0], [54.0]], anchors=2)
+        Partitioned(anchors=array([[52.],
+               [ 1.]]),
+                    kernel=Gaussian(length_scale=1.0), length_scales=array([2., 1.]))
+        """
+        plain = cls(kernel, anchors, multiple, constant, seed=seed)
+        rows = plain._finite(X)
+        return cls(**{**plain.get_params(deep=False), **plain._fill(rows)})
+
+    def cells(self, X: ArrayLike) -> Indices:
+        """Cell of each row: the nearest anchor, the first of equally near ones.
+
+        A row's cell does not depend on the other rows, nor on whether they are float32 or float64.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
+            Points; float32 takes less time.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_rows,) of int64
+            Numbers from 0 to n_cells - 1; -1 for rows with NaN or infinity, which are nowhere.
+
+        Raises
+        ------
+        ValueError
+            If the number of features is not that of the anchors, or the anchors are not known yet.
+        """
+        return self._cells(self._points(X, "X"))
+
+    def inside(self, cell: int) -> Partitioned:
+        """Kernel of one cell, everywhere: its base kernel and the constant, without the partition.
+
+        Parameters
+        ----------
+        cell : int
+            Number of the cell.
+
+        Returns
+        -------
+        kernel : Partitioned
+            A kernel of a single cell, which is all of space; its ``kernel`` has the length scale of
+            the cell.
+
+        Raises
+        ------
+        ValueError
+            If there is no such cell, or a number of the kernel has to come from data.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Partitioned
+        >>> kernel = Partitioned(anchors=[[0.0], [10.0]], length_scales=[1.0, 2.0])
+        >>> kernel.inside(1).kernel
+        Gaussian(length_scale=2.0)
+        """
+        self._require_resolved()
+        c = check_integer("cell", cell, low=0, high=self.n_cells - 1)
+        base = own_copy(stretching(self._base, self._own_lengths)(c))
+        return type(self)(base, self.centres[[c]], self.multiple, self.constant, np.ones(1))
+
+    def split(self, cell: int, X: ArrayLike, seed: int = 0) -> Self:
+        """Kernel with one cell divided into two; no row of the others moves.
+
+        Within the cell, what is nearer to the second of two means of the rows becomes the last
+        cell; the first half, of more rows, keeps the number. All other cells keep their rows,
+        numbers and length scales.
+
+        Parameters
+        ----------
+        cell : int
+            Number of the cell.
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
+            Rows of this cell, from which come the means and the two length scales. A half without
+            two distinct rows keeps the length scale of the cell.
+        seed : int, default=0
+            Seed of k-means.
+
+        Returns
+        -------
+        kernel : Partitioned
+            A kernel of one cell more; this one stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If a row is not finite or of another cell, or there are no two distinct rows.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Partitioned
+        >>> kernel = Partitioned(anchors=[[0.0], [10.0]], length_scales=[1.0, 2.0])
+        >>> kernel.split(0, [[0.0], [1.0], [4.0]]).cells([[0.0], [4.0], [10.0]])
+        array([0, 2, 1])
+        """
+        self._require_resolved()
+        c = check_integer("cell", cell, low=0, high=self.n_cells - 1)
+        rows = self._finite(X)
+        own = self._cells(rows) == c
+        if not own.all():
+            raise ValueError(
+                f"`X` must be rows of cell {c}, got {(~own).sum()} of {len(rows)} rows that are of "
+                "other cells. Use X[kernel.cells(X) == cell]."
+            )
+        pair = k_means(rows, 2, seed) if len(rows) else self.centres[[c]]
+        halves = rows_by_cell(Cells(pair).of(rows))
+        if len(halves) < 2:
+            raise ValueError(
+                f"Cell {c} cannot be split: no two of its {len(rows)} rows differ. Give others."
+            )
+        if len(halves[1]) > len(halves[0]):
+            pair, halves = pair[::-1], {0: halves[1], 1: halves[0]}
+        lengths = np.append(self._own_lengths, self._own_lengths[c])
+        usual = lengths[[c, -1]] / self.multiple
+        lengths[[c, -1]] = self.multiple * median_distances(self._base, rows, halves, usual)
+        before = self._known_cells()
+        changes = {
+            "length_scales": lengths,
+            "split_cells": np.append(before.parents, c),
+            "split_anchors": np.append(before.pairs, pair[None], axis=0),
+        }
+        return type(self)(**{**self.get_params(deep=False), **changes})
+
+    # Numbers from data.
+
+    def _missing(self) -> tuple[str, ...]:
+        kernel = () if self._base.is_resolved else ("kernel",)
+        anchors = () if self._partition is not None else ("anchors",)
+        return kernel + anchors + (() if self.length_scales is not None else ("length_scales",))
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        base = self._base.resolve(rows, self.seed)
+        filled: dict[str, Any] = {"kernel": base}
+        cells = self._partition
+        if cells is None:
+            if not len(rows):
+                raise ValueError("`X` must have a row at least: anchors are placed where rows are.")
+            cells = Cells(k_means(rows, int(self.anchors), self.seed))
+            # The last move of the others may have left an anchor without rows.
+            cells = Cells(cells.centres[sorted(rows_by_cell(cells.of(rows)))])
+            filled["anchors"] = cells.centres
+        if self.length_scales is None:
+            usual = np.full(len(cells), median_distance(base, rows, self.seed))
+            medians = median_distances(base, rows, rows_by_cell(cells.of(rows)), usual)
+            filled["length_scales"] = self.multiple * medians
+        return filled
+
+    # The base kernel and its cells.
+
+    @property
+    def _base(self) -> Kernel:
+        """The base kernel, with unit length where it has none."""
+        if isinstance(self.kernel, Kernel) and self.kernel.is_resolved:
+            return self.kernel
+        return with_unit_lengths(as_kernel(self.kernel))
+
+    @property
+    def _own_lengths(self) -> Array:
+        return checked_numbers("length_scales", self.length_scales, (self.n_cells,))
+
+    def _known_cells(self) -> Cells:
+        if self._partition is None:
+            self._require_resolved()
+        assert self._partition is not None  # or numbers would be missing
+        return self._partition
+
+    def _cells(self, rows: FloatArray) -> Indices:
+        cells = self._known_cells()
+        if rows.shape[1] != cells.n_features:
+            raise ValueError(
+                f"The anchors have {cells.n_features} features, got rows of {rows.shape[1]}. Use "
+                "rows of the space that is partitioned."
+            )
+        return cells.of(rows)
+
+    def _finite(self, X: ArrayLike) -> FloatArray:
+        rows: FloatArray = self._points(X, "X")
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                "`X` must be finite, got NaN or infinity: such rows have no cell. Drop them."
+            )
+        return rows
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        stretched = stretching(self._base, self._own_lengths)
+        if self.n_cells == 1:
+            whole = stretched(0)(X, Z)
+            whole += float(self.constant)
+            return whole
+        of_x = rows_by_cell(self._cells(X))
+        of_z = of_x if Z is X else rows_by_cell(self._cells(Z))
+        K = np.zeros((len(X), len(Z)), dtype=X.dtype)
+        for cell in of_x.keys() & of_z.keys() - {-1}:
+            i, j = of_x[cell], of_z[cell]
+            rows = X[i]
+            block = stretched(cell)(rows, rows if Z is X else Z[j])
+            K[np.ix_(i, j)] = block + X.dtype.type(self.constant)
+        # Rows with NaN are in no cell, but must not pass unseen.
+        K[of_x.get(-1, [])] = np.nan
+        K[:, of_z.get(-1, [])] = np.nan
+        return K
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        values = np.full(len(X), np.nan, dtype=X.dtype)
+        stretched = stretching(self._base, self._own_lengths)
+        for cell, i in rows_by_cell(self._cells(X)).items():
+            if cell >= 0:
+                values[i] = stretched(cell).diag(X[i]) + float(self.constant)
+        return values
+
+    @property
+    def bound(self) -> float | None:
+        """Bound of the base kernel plus the constant; None if it has none."""
+        inner = self._base.bound
+        return None if inner is None else inner + float(self.constant)
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        raise ValueError(
+            f"Partitioned has no random features: each of its {self.n_cells} cells would need its "
+            "own. Use an expansion on rows, such as KOMP."
+        )

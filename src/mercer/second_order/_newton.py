@@ -1,0 +1,289 @@
+"""Preconditioned Newton steps on a fixed set of features, for losses that are not squared."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import astuple
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from mercer.second_order._basis import Basis
+from mercer.second_order._statistics import RidgeFactor, Statistics, factor_ridge
+
+__all__ = ["NewtonSteps"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+
+# The bound of the Hessian is summed over so many points for each feature, but at least the second;
+# later ones would change it by less than a step is off anyway.
+_POINTS_PER_FEATURE, _POINTS = 15, 20_000
+# It is factored again when there are so many times more points.
+_GROWTH = 1.5
+# Iterations for the top eigenvalue: within a tenth, where the limit of stability is twice as far.
+_POWER_ITERATIONS = 6
+# Features for which a batch's eigenvalue is measured at every step; else less often.
+_EVERY_STEP = 1000
+_SLOW = 10.0  # Steps of a stream after which they are shorter by the root of two.
+
+
+class NewtonSteps:
+    r"""Coefficients of a function and the steps that they make.
+
+    .. math:: w \leftarrow w - \eta\, (c A / n + \lambda P)^{-1} (Z^T s + \lambda P w)
+
+    with the slopes s of an objective at some points, the bound c of its curvature, the mean A / n
+    over points so far of weight times :math:`z z^T`, and the ridge :math:`\lambda`. The matrix
+    bounds the Hessian, so that a step of size 1 on all rows never overshoots. On few rows it may:
+    the step is shortened by the top eigenvalue :math:`\tau` of the rows' own matrix in units of
+    the bound, about :math:`(1 + \sqrt{h / b})^2` for b rows of leverage h.
+
+    Parameters
+    ----------
+    basis : Basis
+        Features z and their penalty P.
+    n_outputs : int
+        Components of the function.
+    curvature : float
+        c, above 0.
+    averaging : float or None, default=None
+        Exponent of the weights of averages over the steps of a stream; None for the last iterate.
+    forgetting : float, default=1.0
+        Factor by which a point's share in A falls with each point after it; the averages and the
+        shortening of late steps then go back no further either.
+
+    Attributes
+    ----------
+    iterate, before : ndarray of shape (n_features, n_outputs)
+        Coefficients after the last step and before it; arrays are replaced, never changed.
+    n_steps : int
+        Steps so far, the passes over rows counted once.
+    """
+
+    def __init__(
+        self,
+        basis: Basis,
+        n_outputs: int,
+        curvature: float,
+        averaging: float | None = None,
+        forgetting: float = 1.0,
+    ) -> None:
+        self.basis, self.curvature = basis, curvature
+        self.averaging, self.forgetting = averaging, forgetting
+        self.iterate = self.before = np.zeros((basis.size, n_outputs))
+        self.mean = self.iterate
+        self.total_weight = 0.0
+        self.n_steps = 0
+        self.top = 0.0  # not measured yet
+        self.n_points = 0.0
+        self.factored_at = 0.0
+        self._sums = Statistics(basis.size, 1)
+        self._factor: RidgeFactor | None = None
+        self._factor_ridge = 0.0
+        self._penalty = basis.penalty()
+
+    def start(self, coefficients: Array) -> None:
+        """Begin at some coefficients instead of 0."""
+        self.iterate = self.before = self.mean = np.ascontiguousarray(coefficients)
+
+    # -- the bound of the Hessian ---------------------------------------------------------------
+
+    @property
+    def wants_points(self) -> bool:
+        """Whether more points would still change the bound."""
+        full = max(_POINTS_PER_FEATURE * self.basis.size, _POINTS)
+        return self.forgetting < 1.0 or self.n_points < full
+
+    def add_points(self, Z: Floats, weights: Array) -> None:
+        """Add points to the bound of the Hessian.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_points, n_features)
+            Features.
+        weights : ndarray of shape (n_points,)
+            :meth:`mercer.objectives.Objective.steepness`.
+        """
+        self._sums = self._sums.copy()
+        if self.forgetting < 1.0:
+            self._sums.forget(self.forgetting**weights.size)
+            self.n_points *= self.forgetting**weights.size
+        self.n_points += weights.size
+        used = weights > 0.0
+        if used.any():
+            features: Any = Z[used]
+            self._sums.add(features, np.zeros((len(features), 1)), weights[used])
+
+    def _factored(self, ridge: float) -> RidgeFactor:
+        stale = self.n_points > _GROWTH * self.factored_at
+        if self.forgetting < 1.0:
+            stale |= self.n_steps % max(1, round(0.1 / (1.0 - self.forgetting))) == 0
+        if self._factor is None or stale or ridge != self._factor_ridge:
+            if stale:
+                self.factored_at = self.n_points
+            moments = self._sums.gram * (self.curvature / max(self.n_points, 1.0))
+            self._factor = factor_ridge(moments, ridge, self._penalty, self._sums.jitter)
+            self._factor_ridge = ridge
+        return self._factor
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def values(self, Z: Floats, coefficients: Array) -> Array:
+        """Values of a function at points of given features."""
+        values: Array = (Z @ coefficients.astype(Z.dtype, copy=False)).astype(np.float64)
+        return values
+
+    def largest_step(self, Z: Floats, weights: Array, ridge: float) -> float:
+        """Size of the largest step on a batch that does not overshoot there, at most 1.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_points, n_features)
+            Features of the batch.
+        weights : ndarray of shape (n_points,)
+            As in :meth:`add_points`.
+        ridge : float
+            Ridge parameter.
+        """
+        every = 1 + self.basis.size // _EVERY_STEP
+        if self.n_steps % every == 0 or not self.top:
+            new = self._top_eigenvalue(Z, weights, self._factored(ridge))
+            self.top = new if every == 1 else max(new, 0.9 * self.top)
+        return 1.0 / max(1.0, self.top)
+
+    def _top_eigenvalue(self, Z: Floats, weights: Array, factor: RidgeFactor) -> float:
+        scaled = weights * (self.curvature / max(weights.size, 1))
+        u = np.random.default_rng(0).standard_normal(self.basis.size)
+        top = 0.0
+        for _ in range(_POWER_ITERATIONS):
+            norm = float(np.linalg.norm(u))
+            if not norm > 0.0:
+                break
+            v = solve_triangular(factor.lower, u / norm, lower=True, trans=1, check_finite=False)
+            moved = Z.T @ (scaled * (Z @ v.astype(Z.dtype))).astype(Z.dtype)
+            moved = moved.astype(np.float64)
+            u = solve_triangular(factor.lower, moved, lower=True, check_finite=False)
+            top = float(np.linalg.norm(u))
+        return top
+
+    def step(
+        self,
+        Z: Floats,
+        slopes: Array,
+        step_size: float,
+        ridge: float,
+        mixing: Array | None = None,
+        rate: float = 1.0,
+    ) -> None:
+        """Make a step.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_points, n_features)
+            Features of the points.
+        slopes : ndarray of shape (n_points, n_outputs)
+            Derivatives of the objective in the values at the points.
+        step_size : float
+            eta; 1 is a whole Newton step.
+        ridge : float
+            lambda.
+        mixing : ndarray of shape (n_outputs, n_outputs), default=None
+            How the outputs move by themselves, the ridge left out.
+        rate : float, default=1.0
+            With ``mixing``: the factor that the slopes have been multiplied by. All outputs then
+            are copies of the first ones, whose ridge it is.
+        """
+        gradient = (Z.T @ slopes.astype(Z.dtype)).astype(np.float64)
+        pull = self.iterate if self._penalty is None else self._penalty @ self.iterate
+        if mixing is not None:
+            n = pull.shape[1] // 2
+            pull = rate * np.tile(pull[:, :n], 2)
+        start = self.iterate if mixing is None else self.iterate @ mixing
+        change = self._factored(ridge).solve(gradient + ridge * pull)
+        # Files know one layout only, and products are to be the same.
+        self.before, self.iterate = self.iterate, np.ascontiguousarray(start - step_size * change)
+        self.n_steps += 1
+
+    def falling(self, n_rows: int) -> float:
+        """Part of the largest step that the next one of a stream takes, on so many rows."""
+        t = float(self.n_steps)
+        if self.forgetting < 1.0:
+            t = min(t, 1.0 / ((1.0 - self.forgetting) * n_rows))
+        return float(1.0 / np.sqrt(1.0 + t / _SLOW))
+
+    def average(self, n_rows: int) -> None:
+        """Let the iterate count in the average, after a step of a stream on so many rows."""
+        weight = 1.0 if self.averaging is None else float(self.n_steps) ** self.averaging
+        self.total_weight = self.total_weight * self.forgetting**n_rows + weight
+        share = 1.0 if self.averaging is None else weight / self.total_weight
+        self.mean = self.mean + share * (self.iterate - self.mean)
+
+    def settle(self, n_steps: int) -> None:
+        """Go on from here as after so many steps of a stream: after passes over rows."""
+        self.n_steps = n_steps
+        power = 1.0 if self.averaging is None else self.averaging + 1.0
+        self.total_weight = float(n_steps) ** power / power
+        self.mean = self.before = self.iterate
+
+    def map_outputs(self, mixing: Array) -> None:
+        """Replace the outputs f by f @ ``mixing``."""
+        self.iterate, self.before, self.mean = (
+            w @ mixing for w in (self.iterate, self.before, self.mean)
+        )
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def twin(self) -> Self:
+        """Copy that may go another way; what both share is never changed in place."""
+        return copy.copy(self)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that steps change, as plain data; for :meth:`restore`."""
+        numbers = "total_weight", "n_steps", "top", "n_points", "factored_at", "curvature"
+        return {
+            **{name: getattr(self, name) for name in numbers},
+            **{name: getattr(self, name).copy() for name in ("iterate", "before", "mean")},
+            "sums": self._sums.snapshot() if self._sums.n_rows else None,
+            "lower": None if self._factor is None else _packed(self._factor.lower),
+            "jitters": None if self._factor is None else list(astuple(self._factor)[1:]),
+            "factor_ridge": self._factor_ridge,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        shape = self.iterate.shape
+        for name in ("iterate", "before", "mean"):
+            array = state[name]
+            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise ValueError(f"The coefficients `{name}` do not fit or are not finite.")
+            setattr(self, name, array.copy())
+        numbers = [float(state[name]) for name in ("total_weight", "top", "n_points")]
+        if not (np.isfinite(numbers).all() and min(numbers) >= 0.0 and state["curvature"] > 0.0):
+            raise ValueError("The numbers of the Newton steps are out of their range.")
+        self.total_weight, self.top, self.n_points = numbers
+        self.n_steps, self.factored_at = int(state["n_steps"]), float(state["factored_at"])
+        self.curvature = float(state["curvature"])
+        self._sums = Statistics(self.basis.size, 1)
+        if state["sums"] is not None:
+            self._sums.restore(state["sums"])
+        self._factor, self._factor_ridge = None, float(state["factor_ridge"])
+        if state["lower"] is not None:
+            lower = _unpacked(state["lower"], self.basis.size)
+            self._factor = RidgeFactor(lower, *(float(jitter) for jitter in state["jitters"]))
+
+
+def _packed(lower: Array) -> Array:
+    return np.asarray(lower[np.tril_indices(len(lower))])
+
+
+def _unpacked(triangle: Array, size: int) -> Array:
+    if triangle.shape != (size * (size + 1) // 2,) or not np.isfinite(triangle).all():
+        raise ValueError("The factor of the Newton steps does not fit.")
+    lower = np.zeros((size, size), order="F")
+    lower[np.tril_indices(size)] = triangle
+    if not (np.diag(lower) > 0.0).all():
+        raise ValueError("The factor of the Newton steps is none.")
+    return lower

@@ -1,0 +1,295 @@
+"""Second-order learning in bounded memory: sums over the rows, and what is solved with them.
+
+Free of kernels: a row is a vector of features z and its targets y.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+
+__all__ = ["RidgeFactor", "Statistics", "factor_ridge", "target_scale"]
+
+Array = NDArray[np.float64]
+
+# Of the mean of the diagonal, for sums of products in float64 and in float32; each attempt is with
+# ten times the one before.
+_JITTER, _SINGLE_JITTER = 1e-11, 1e-8
+_ATTEMPTS = 11
+
+
+class Statistics:
+    """Sums over the rows that the posterior depends on; their size does not grow with the rows.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features M.
+    n_targets : int
+        Number of targets.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (n_features, n_features)
+        Z'WZ, lower triangle, in Fortran order.
+    products : ndarray of shape (n_features, n_targets)
+        Z'W(Y - origin).
+    feature_sums : ndarray of shape (n_features,)
+        Z'W1.
+    target_sums, target_squares : ndarray of shape (n_targets,)
+        Sums of w (y - origin) and of w (y - origin)².
+    origin : ndarray of shape (n_targets,)
+        Constant that is subtracted of the targets first: near their mean, so that the variance is
+        no difference of large numbers.
+    weight, log_weight : float
+        Sums of the weights and of their logarithms.
+    n_rows : int
+        Rows of positive weight.
+    jitter : float
+        Where :meth:`factor` begins: more if products were made in float32.
+    """
+
+    def __init__(self, n_features: int, n_targets: int) -> None:
+        self.gram = np.zeros((n_features, n_features), order="F")
+        self.products = np.zeros((n_features, n_targets))
+        self.feature_sums = np.zeros(n_features)
+        self.target_sums = np.zeros(n_targets)
+        self.target_squares = np.zeros(n_targets)
+        self.origin = np.zeros(n_targets)
+        self.weight = 0.0
+        self.log_weight = 0.0
+        self.n_rows = 0
+        self.jitter = _JITTER
+
+    def add(self, Z: Array, targets: Array, weights: Array) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_features)
+            Features, C-ordered; overwritten. Products of float32 are made in float32, twice as
+            fast, and added up in float64.
+        targets : ndarray of shape (n, n_targets)
+            Targets.
+        weights : ndarray of shape (n,)
+            Weights, above 0.
+        """
+        root = np.sqrt(weights)
+        if (weights != 1.0).any():
+            Z *= root[:, np.newaxis].astype(Z.dtype)
+        Y = (targets - self.origin) * root[:, np.newaxis]
+        # Only a triangle: half the work of Z.T @ Z.
+        if Z.dtype == np.float32:
+            self.gram += ssyrk(1.0, Z.T, lower=1)
+            self.jitter = _SINGLE_JITTER
+        else:
+            self.gram = dsyrk(1.0, Z.T, beta=1.0, c=self.gram, lower=1, overwrite_c=1)
+        self.products += Z.T @ Y.astype(Z.dtype)
+        self.feature_sums += Z.T @ root
+        self.target_sums += root @ Y
+        self.target_squares += np.sum(Y**2, axis=0)
+        self.weight += float(weights.sum())
+        self.log_weight += float(np.log(weights).sum())
+        self.n_rows += weights.size
+
+    def forget(self, factor: float) -> None:
+        """Multiply all sums by a factor: rows of long ago count less, on streams that drift.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0, at most 1.
+        """
+        self.gram *= factor
+        self.products *= factor
+        self.feature_sums *= factor
+        self.target_sums *= factor
+        self.target_squares *= factor
+        self.weight *= factor
+        self.log_weight *= factor
+
+    def map_targets(self, matrix: Array, offset: Array) -> None:
+        """Go on with the targets y @ matrix + offset, where those are class codes -1 and +1.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (n_targets, n_targets_new)
+            What becomes of the codes.
+        offset : ndarray of shape (n_targets_new,)
+            Codes of new classes: -1.
+        """
+        self.products = self.products @ matrix + np.outer(self.feature_sums, offset)
+        self.target_sums = self.target_sums @ matrix + self.weight * offset
+        self.target_squares = np.full(offset.size, self.weight)
+        self.origin = np.zeros(offset.size)
+
+    def factor(self, ridge: float, penalty: Array | None = None) -> RidgeFactor:
+        """Factor of gram / weight + ridge * penalty, with jitter only as rounding needs it.
+
+        Parameters
+        ----------
+        ridge : float
+            Ridge parameter, at least 0.
+        penalty : ndarray of shape (n_features, n_features), default=None
+            Matrix of the penalty, lower triangle: the kernel matrix of the dictionary, for the
+            norm of the RKHS. None for the identity.
+
+        Raises
+        ------
+        ValueError
+            If the sums are not finite.
+        """
+        made = factor_ridge(self.gram / self.weight, ridge, penalty, self.jitter)
+        # The sums' rounding errors ask for it, whatever the ridge: do not find that out again.
+        self.jitter = max(self.jitter, made.least_jitter)
+        return made
+
+    def solve(self, ridge: float, penalty: Array | None = None) -> Array:
+        r"""Coefficients of the weighted ridge regression on all rows added.
+
+        They minimise :math:`\frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c` with W
+        the sum of the weights; a row's origin is not part of its target.
+
+        Parameters
+        ----------
+        ridge, penalty
+            As in :meth:`factor`.
+
+        Returns
+        -------
+        coefficients : ndarray of shape (n_features, n_targets)
+        """
+        return self.factor(ridge, penalty).solve(self.products / self.weight)
+
+    def normalization(self) -> tuple[Array, Array]:
+        """Weighted mean and standard deviation of the targets (1 for constant ones)."""
+        shift = self.target_sums / self.weight
+        mean = self.origin + shift
+        return mean, target_scale(self.target_squares / self.weight - shift**2, mean)
+
+    def centred(self, mean: Array, scale: Array) -> tuple[Array, Array]:
+        """Z'WY and the diagonal of Y'WY for the targets (y - mean) / scale."""
+        shift = mean - self.origin
+        products = (self.products - np.outer(self.feature_sums, shift)) / scale
+        squares = self.target_squares - 2.0 * shift * self.target_sums + self.weight * shift**2
+        return products, squares / scale**2
+
+    def copy(self) -> Self:
+        """Copy that shares nothing."""
+        twin = object.__new__(type(self))
+        for name, value in self.__dict__.items():
+            # In Fortran order where the original is.
+            twin.__dict__[name] = value.copy("A") if isinstance(value, np.ndarray) else value
+        return twin
+
+    def snapshot(self) -> dict[str, Any]:
+        """All sums as plain data; of the Gram matrix a triangle."""
+        state = {name: value for name, value in self.__dict__.items() if name != "gram"}
+        state["triangle"] = self.gram[np.tril_indices(self.gram.shape[0])]
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
+        M, C = self.products.shape
+        shapes: dict[str, tuple[int, ...]] = {
+            "triangle": (M * (M + 1) // 2,),
+            "products": (M, C),
+            "feature_sums": (M,),
+            "target_sums": (C,),
+            "target_squares": (C,),
+            "origin": (C,),
+        }
+        for name, shape in shapes.items():
+            array = state[name]
+            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise ValueError(f"the sums `{name}` are of the wrong shape or not finite")
+        self.gram[np.tril_indices(M)] = state["triangle"]
+        for name in list(shapes)[1:]:
+            setattr(self, name, state[name].copy())
+        self.weight, self.log_weight = float(state["weight"]), float(state["log_weight"])
+        self.n_rows, self.jitter = int(state["n_rows"]), float(state["jitter"])
+        if not (self.weight > 0.0 and math.isfinite(self.weight + self.log_weight)):
+            raise ValueError("the sums of the weights are out of their range")
+        if self.n_rows < 1 or (np.diag(self.gram) < 0.0).any():
+            raise ValueError("the sums over the rows are out of their range")
+
+
+@dataclass(frozen=True)
+class RidgeFactor:
+    """Cholesky factor of a ridge regression's matrix.
+
+    Attributes
+    ----------
+    lower : ndarray of shape (n_features, n_features)
+        Lower factor, in Fortran order; above the diagonal is anything.
+    jitter : float
+        What was added to the diagonal.
+    least_jitter : float
+        The same in means of the diagonal of the sums.
+    """
+
+    lower: Array
+    jitter: float
+    least_jitter: float
+
+    def solve(self, right: Array) -> Array:
+        """Solution for right-hand sides of shape (n_features, n_columns)."""
+        solution: Array = dpotrs(self.lower, right, lower=1)[0]
+        return solution
+
+    def whiten(self, columns: Array) -> Array:
+        """L⁻¹ times columns, (n_features, n_columns): their squares add up to leverages."""
+        solution: Array = dtrtrs(self.lower, columns, lower=1)[0]
+        return solution
+
+
+def factor_ridge(
+    moments: Array, ridge: float, penalty: Array | None = None, least_jitter: float = _JITTER
+) -> RidgeFactor:
+    """Factor moments + ridge * penalty + jitter * I.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (n_features, n_features)
+        Symmetric and positive semi-definite up to rounding; the lower triangle is read.
+    ridge : float
+        Ridge parameter, at least 0.
+    penalty : ndarray of shape (n_features, n_features), default=None
+        Symmetric, in C order; None for the identity.
+    least_jitter : float, default=1e-11
+        The first one that is tried, in means of the diagonal of ``moments``.
+
+    Raises
+    ------
+    ValueError
+        If no jitter makes the matrix positive definite.
+    """
+    size = float(np.trace(moments)) / max(len(moments), 1)
+    for attempt in range(_ATTEMPTS):
+        # Symmetric, so that the transpose only says that it is in Fortran order.
+        matrix = np.array(moments, order="F") if penalty is None else ridge * penalty.T
+        if penalty is not None:
+            matrix += moments
+        relative = least_jitter * 10.0**attempt
+        jitter = size * relative
+        matrix.ravel("K")[:: len(matrix) + 1] += jitter + (ridge if penalty is None else 0.0)
+        lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return RidgeFactor(lower, jitter, relative)
+    raise ValueError(
+        f"The sums over the rows are no Gram matrix even with jitter (mean of the diagonal "
+        f"{size:.3g}): the features have values that are not finite or out of all proportion. "
+        "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
+    )
+
+
+def target_scale(variance: Array, mean: Array) -> Array:
+    """Scale of targets: their standard deviation, 1 for those that are constant."""
+    # Rounding leaves a constant target a relative deviation of 1e-16, not more.
+    return np.sqrt(np.where(variance <= 1e-28 * mean**2, 1.0, variance))

@@ -17,7 +17,7 @@ from mercer.display import DecisionSurfaceDisplay, LearningCurveDisplay, ModelOr
 
 def main(path="moons.png", n_rows=20_000):
     X, y = make_moons(n_rows, noise=0.2, random_state=0)
-    model = KernelClassifier(random_state=0).fit(X, y)
+    model = KernelClassifier(expansion="komp", random_state=0).fit(X, y)
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), width_ratios=(1.3, 1, 1))
     DecisionSurfaceDisplay.from_estimator(model, X, y).plot(axes[0])
     LearningCurveDisplay.from_estimator(model).plot(axes[1])

@@ -56,3 +56,23 @@ def operator_descent(left, right, rows, step_sizes, regularization):
             matrix[i, j] = value
         iterates.append(matrix)
     return iterates
+
+
+def projected(K_DD, K_XD, K_TD, K_TT, y, noise):
+    """Posterior on inducing points D, in dense matrices of all rows.
+
+    The likelihood sees Q = K_XD K_DD⁻¹ K_DX only (Quiñonero-Candela and Rasmussen, 2005, DTC);
+    ``noise`` a number or one per row. Returns mean and covariance of f at the test points.
+    """
+    inverse = np.linalg.inv(K_DD)
+    Q, Q_TX = K_XD @ inverse @ K_XD.T, K_TD @ inverse @ K_XD.T
+    solved = np.linalg.inv(Q + noise * np.eye(len(Q)))
+    return Q_TX @ solved @ y, K_TT - Q_TX @ solved @ Q_TX.T
+
+
+def variational_bound(K_DD, K_XD, k_XX, y, noise):
+    """Titsias' lower bound of the log marginal likelihood; ``k_XX`` are the values k(x, x)."""
+    Q = K_XD @ np.linalg.inv(K_DD) @ K_XD.T
+    n_targets = y.reshape(len(Q), -1).shape[1]
+    lost = np.sum((k_XX - np.diag(Q)) / noise)
+    return log_marginal_likelihood(Q, y, noise) - 0.5 * n_targets * lost

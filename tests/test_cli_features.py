@@ -320,7 +320,7 @@ MISTAKES = {
     "fit quantities.parquet --task gp --target y --out m --noise 0": "`--noise` must be",
     "fit quantities.parquet --task gp --target y --out m --features 0": "`--features` must be",
     "fit quantities.parquet --task gp --target y --out m --passes 2": "independent observations",
-    "fit quantities.parquet --task gp --target y --out m --max-size 9": "`--expansion` cannot be",
+    "fit quantities.parquet --task gp --target y --out m --tolerance 1": "`--expansion` cannot be",
     "fit classes.parquet --task gp --target y --out m": "holds text",
     "evaluate novelty.mercer machines.parquet --outlier odd": "there are no labels",
     "evaluate gp.mercer quantities.parquet --outlier odd": "Leave it out",

@@ -301,4 +301,4 @@ def test_the_report_of_a_mean_loss_has_worst_losses_but_no_risk(files, mercer, t
     page = report.read_text(encoding="utf-8")
     assert "Worst losses, in y²" in page
     assert "<h2>Risk</h2>" not in page
-    assert "Learning curve: loss on each row before learning it, in y²" in page
+    assert "the loss is of rows kept back" in page

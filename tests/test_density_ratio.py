@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from mercer import DensityRatio, load_model, model_file
 from mercer.estimators.density_ratio import _alternate
-from mercer.expansions import KOMP, Budget, Full, RandomFeatures
+from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.objectives import Batch, KullbackLeibler
 from mercer.objectives.density_ratio import kl_lower_bound, ratio_of
@@ -29,8 +29,11 @@ EXPANSIONS = [
     KOMP(),
     KOMP(max_size=10),
     Budget(100),
+    Dictionary(100),
     RandomFeatures(mode="faithful"),
 ]
+# `fit` goes over all rows again where a stream sees them once.
+ONE_PASS = [e for e in EXPANSIONS if not isinstance(e, Dictionary)]
 SHIFT = 0.7
 
 
@@ -241,7 +244,7 @@ def make(**changes):
     return DensityRatio(**{"kernel": Gaussian(1.0), "batch_size": 10} | changes)
 
 
-@pytest.mark.parametrize("expansion", EXPANSIONS, ids=str)
+@pytest.mark.parametrize("expansion", ONE_PASS, ids=str)
 def test_many_calls_equal_one_call(expansion):
     X_p, X_q = samples(400, 400)
     # Automatic steps on random features depend on the number of steps, if it is known.

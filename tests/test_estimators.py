@@ -232,7 +232,9 @@ def test_the_same_seed_gives_the_same_model_and_another_another(estimator):
 def test_the_seed_chooses_the_sample_that_scales_come_from():
     rows = RNG.normal(size=(3000, 2))
     scales = {
-        KernelRegressor(random_state=seed, shuffle=False).fit(rows, rows[:, 0]).kernel_.length_scale
+        KernelRegressor(expansion="komp", random_state=seed, shuffle=False)
+        .fit(rows, rows[:, 0])
+        .kernel_.length_scale
         for seed in (0, 0, 1)
     }
     assert len(scales) == 2
@@ -287,7 +289,7 @@ def test_a_callback_sees_the_fit_and_may_stop_it(monkeypatch):
 
     monkeypatch.setattr(_kernel, "_CHUNK", 64)
     seen = []
-    model = KernelRegressor(n_passes=2, random_state=0)
+    model = KernelRegressor(expansion="komp", n_passes=2, random_state=0)
     model.fit(X, TARGETS, callback=seen.append)
     assert [p.n_samples for p in seen] == [64, 128, 192, 256, 320, 384, 448, 480]
     assert {p.n_total for p in seen} == {480}
@@ -377,10 +379,10 @@ def test_probabilities_exist_only_where_the_loss_models_them(loss, labels, avail
 
 def test_float32_stays_float32():
     rows = X.astype(np.float32)
-    model = KernelClassifier(random_state=0).fit(rows, LABELS)
+    model = KernelClassifier(expansion="komp", random_state=0).fit(rows, LABELS)
     assert model.dictionary_.dtype == np.float32
     assert model.coefficients_.dtype == np.float64
-    double = KernelClassifier(random_state=0).fit(X, LABELS)
+    double = KernelClassifier(expansion="komp", random_state=0).fit(X, LABELS)
     assert double.dictionary_.dtype == np.float64
     assert (model.predict(rows) == double.predict(X)).mean() > 0.98
     assert (model.predict(X) == model.predict(rows)).all()
@@ -553,8 +555,9 @@ def test_constant_columns_and_a_single_row_are_no_error(kernel):
 
 @pytest.mark.parametrize("kernel", ["linear", "arc_cosine"])
 def test_rows_without_length_teach_nothing_and_say_so(kernel):
+    model = KernelRegressor(kernel=kernel, expansion="komp")
     with pytest.warns(NothingLearnedWarning):
-        model = KernelRegressor(kernel=kernel).fit(np.zeros((5, 2)), np.arange(5.0))
+        model.fit(np.zeros((5, 2)), np.arange(5.0))
     assert model.partial_fit(np.eye(2), [1.0, 2.0]).model_order_ == 2
 
 

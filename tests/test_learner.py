@@ -461,7 +461,7 @@ def test_a_tolerance_above_the_step_warns_once():
 
 @pytest.mark.usefixtures("each_path")
 def test_zero_targets_are_no_reason_to_warn():
-    model = KernelRegressor(kernel=KERNEL, batch_size=2)
+    model = KernelRegressor(kernel=KERNEL, expansion="komp", batch_size=2)
     model.partial_fit(GRID, np.zeros(60))
     assert model.model_order_ == 0
     # The first rows that say something set the scale.

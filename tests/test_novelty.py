@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import DensityRatio, NoveltyDetector, load_model, model_file
 from mercer.estimators._kept_rows import KeptRows
-from mercer.expansions import KOMP, Budget, Full, RandomFeatures
+from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.numerics.uniforms import row_uniforms
 from mercer.objectives import Batch, Novelty
@@ -31,8 +31,11 @@ EXPANSIONS = [
     KOMP(),
     KOMP(max_size=60),
     Budget(100),
+    Dictionary(100),
     RandomFeatures(mode="faithful"),
 ]
+# `fit` goes over all rows again where a stream sees them once.
+ONE_PASS = [e for e in EXPANSIONS if not isinstance(e, Dictionary)]
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +202,7 @@ def make(**changes):
     return NoveltyDetector(0.1, kernel=Gaussian(SCALE), **changes)
 
 
-@pytest.mark.parametrize("expansion", EXPANSIONS, ids=str)
+@pytest.mark.parametrize("expansion", ONE_PASS, ids=str)
 def test_many_calls_equal_one_call(expansion):
     # The first call looks at its rows for the threshold's unit, so it must be the same.
     one = make(expansion=expansion, batch_size=10).partial_fit(MOONS[:200])

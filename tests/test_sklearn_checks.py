@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRanker, KernelRegressor
-from mercer.expansions import KOMP, Budget, RandomFeatures
+from mercer.expansions import KOMP, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian, Laplacian
 from mercer.losses import Huber
 from mercer.schedules import PowerDecay
@@ -44,6 +44,8 @@ def expected_failures(estimator):
         KernelClassifier(expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double")),
         KernelClassifier(expansion=RandomFeatures(32, "faithful", precision="double")),
         KernelRegressor(expansion=RandomFeatures(16, "cyclic", max_blocks=3, precision="double")),
+        KernelClassifier(expansion=Dictionary(20)),
+        KernelRegressor(expansion=Dictionary(100, first_rows=50)),
         KernelRanker(),
         KernelRanker(pair_kernel="product"),
     ],

@@ -138,8 +138,8 @@ def test_learning_goes_on_bit_for_bit_after_loading(tmp_path):
     model.save(tmp_path / "a")
     again.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert model.history_.n_samples[-1] == 800
     assert model.model_order_ == again.model_order_
+    assert model.history_.n_samples[-1] == 800
 
 
 def test_columns_may_have_any_names(tmp_path):

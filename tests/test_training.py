@@ -11,9 +11,10 @@ import pytest
 from pyarrow import csv as pyarrow_csv
 
 from mercer import KernelClassifier, load_model
-from mercer.expansions import KOMP, Budget, RandomFeatures
+from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
-from mercer.training import FileTraining, checkpoint_path
+from mercer.parts import _blend
+from mercer.training import FileTraining, _row_stream, checkpoint_path
 
 SMALL = KOMP(max_size=40)
 
@@ -134,6 +135,7 @@ CONFIGURATIONS = {
     "cyclic random features": {
         "options": {"expansion": RandomFeatures(64, mode="cyclic", max_blocks=3)}
     },
+    "dictionary": {"options": {"expansion": Dictionary(50)}},
     "novelty": {"task": "novelty"},
     "novelty, random features": {
         "task": "novelty",
@@ -270,14 +272,15 @@ def test_damaged_or_missing_checkpoints_are_refused(data, checkpoint, tmp_path):
 
 KILLED = """
 import os, random, signal, sys, time
-from mercer.expansions import KOMP, RandomFeatures
+from mercer.expansions import KOMP, Auto, RandomFeatures
+from mercer.kernels import Gaussian
 from mercer.training import FileTraining, checkpoint_path
 
-data, out, expansion, n_kills, most = *sys.argv[1:3], eval(sys.argv[3]), *map(int, sys.argv[4:])
+data, out, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
+n_kills, most, n_passes = map(int, sys.argv[4:])
 
 def made():
-    options = {"expansion": expansion}
-    return FileTraining(data, "y", options=options, n_passes=3, shuffle_buffer=5000)
+    return FileTraining(data, "y", options=options, n_passes=n_passes, shuffle_buffer=5000)
 
 def child(kill_in_write):
     if kill_in_write:
@@ -336,17 +339,31 @@ else:
 @pytest.mark.parametrize(
     # Kills, in turns while and between writes; together they let fewer checkpoints pass than
     # there are: 117 for points, 7 for random features, whose chunks are of fixed length.
-    ("expansion", "n_kills", "most"),
-    [(SMALL, 12, 8), (RandomFeatures(100), 2, 1)],
+    ("options", "n_rows", "n_kills", "most", "n_passes"),
+    [
+        ({"expansion": SMALL}, 20_000, 12, 8, 3),
+        ({"expansion": RandomFeatures(100)}, 20_000, 2, 1, 3),
+        ({"expansion": Auto(), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
+    ],
 )
 def test_a_training_killed_again_and_again_ends_with_the_same_bytes(
-    expansion, n_kills, most, data, tmp_path
+    options, n_rows, n_kills, most, n_passes, tmp_path
 ):
-    settings = {"options": {"expansion": expansion}, "n_passes": 3, "shuffle_buffer": 5000}
+    data = tmp_path / "data.parquet"
+    pq.write_table(rows(n_rows), data)
+    settings = {"options": options, "n_passes": n_passes, "shuffle_buffer": 5000}
     training(data, **settings).start().run(tmp_path / "whole", checkpoint_every=500)
     out = tmp_path / "m"
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, data, out, repr(expansion), str(n_kills), str(most)],
+        [
+            sys.executable,
+            "-c",
+            KILLED,
+            data,
+            out,
+            repr(options),
+            *map(str, (n_kills, most, n_passes)),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -402,6 +419,101 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
     # One learns without the rows held out, so only the errors are comparable:
     # binomial noise of 2,000 rows at 5 % is 0.5 %, and the difference of two has 0.7 %.
     assert shares[0] < shares[1] + 0.02
+
+
+# -- the default expansion ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def early(monkeypatch, tmp_path):
+    """A file whose rows are decided upon, cut and summed early, so that few of them will do."""
+    monkeypatch.setattr(_blend, "FIRST_ROWS", 2500)
+    monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
+    file = tmp_path / "early.parquet"
+    pq.write_table(rows(6000), file)
+    return file
+
+
+# Every machinery of the default: the race, and sums on a kernel that was given.
+AUTOMATIC = {"raced": {}, "given kernel": {"kernel": Gaussian(1.0)}}
+
+
+@pytest.mark.parametrize("name", AUTOMATIC)
+def test_a_sum_of_parts_stopped_after_every_chunk_ends_with_the_same_bytes(name, early, tmp_path):
+    def made():
+        return FileTraining(early, "y", options=AUTOMATIC[name])
+
+    seen, out = [], tmp_path / "m"
+    assert made().start().run(tmp_path / "whole", callback=seen.append)
+    run, stops = made().start(), 0
+    # Before parts are chosen, and after; then never again.
+    while not run.run(out, checkpoint_every=500, callback=lambda _, n=stops: n < 4):
+        stops += 1
+        run = made().resume(checkpoint_path(out))
+    assert stops == 4
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+    # How often somebody looked made no difference, and looking solved once.
+    assert [p.model_order > 0 for p in seen] == [False] * 2 + [True] * 4
+    assert len(run.model_.history_.n_samples) == 2
+
+
+def test_another_seed_gives_another_race_and_another_model(early, tmp_path):
+    for name, seed in (("a", 0), ("b", 1)):
+        options = {"kernel": Gaussian(1.0)}
+        FileTraining(early, "y", options=options, seed=seed).start().run(tmp_path / name)
+        assert load_model(tmp_path / name).estimator.expansion.seed == seed
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "b").read_bytes()
+
+
+def test_cells_are_laid_out_for_the_rows_of_the_file(data):
+    run = FileTraining(data, "y").start()
+    assert run.model_.estimator.expansion == Auto(expected_rows=20_000)
+    given = FileTraining(data, "y", options={"expansion": Auto(max_memory=2**28)}).start()
+    assert given.model_.estimator.expansion == Auto(max_memory=2**28, expected_rows=20_000)
+
+
+def test_a_finished_file_predicts_by_all_rows(early, tmp_path):
+    options = {"kernel": Gaussian(1.0)}
+    FileTraining(early, "y", options=options).start().run(tmp_path / "m")
+    function = load_model(tmp_path / "m").estimator.learner_.function
+    assert function.solved_at == function.n_rows == 6000
+    # Fewer rows than are decided upon are all kept, and learned as fit on arrays learns them.
+    table = rows(2400)
+    pq.write_table(table, early)
+    run = FileTraining(early, "y", options=options, shuffle_buffer=0).start()
+    run.run(tmp_path / "few")
+    X, y = run.model_.inputs(table), run.model_.targets(table)
+    inside = KernelClassifier(kernel=Gaussian(1.0), shuffle=False).fit(X, y)
+    # The same sums over the same rows, cut at other places: rounding only.
+    np.testing.assert_allclose(
+        run.model_.decision_function(table), inside.decision_function(X), rtol=1e-6, atol=1e-8
+    )
+
+
+UNFIT = {
+    "a second pass would count every row twice": {"n_passes": 2},
+    "`regularization` is of learning by steps": {"options": {"regularization": 1e-3}},
+    "`batch_size` is of learning by steps": {"options": {"batch_size": 16}},
+    "got a regression and risk='cvar'": {
+        "task": "regression",
+        "options": {"expansion": Auto(), "risk": "cvar"},
+    },
+    "got novelty detection": {"task": "novelty", "options": {"expansion": Auto()}},
+    "got a classification and step_size=0.5": {
+        "options": {"expansion": Auto(), "step_size": 0.5},
+    },
+}
+
+
+@pytest.mark.parametrize("message", UNFIT)
+def test_what_sums_cannot_do_is_refused_before_learning(message, data):
+    with pytest.raises(ValueError, match=message):
+        FileTraining(data, "y", **UNFIT[message]).start()
+
+
+def test_other_expansions_keep_their_passes_and_steps(data):
+    options = {"step_size": 0.5, "batch_size": 16}
+    assert FileTraining(data, "y", n_passes=2, options=options).start().n_passes_ == 2
 
 
 # -- what is refused --------------------------------------------------------------------------

@@ -25,13 +25,21 @@ from mercer.display._drawing import format_number
 from mercer.exceptions import DivergenceError
 from mercer.training import TrainingProgress
 
-__all__ = ["ProgressView", "Stopped", "guarded", "note", "print_result"]
+__all__ = [
+    "COMPILING",
+    "ProgressView",
+    "Stopped",
+    "guarded",
+    "is_table",
+    "note",
+    "print_result",
+]
 
 P = ParamSpec("P")
 
 _LINE_SECONDS = 5.0  # between two lines of progress in a log
 _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
-_COMPILING = "compiling, only the first time (about half a minute)"
+COMPILING = "compiling, only the first time (about half a minute)"
 
 # Errors of the library name its parameters; these are the options that set them.
 _RENAMED = {
@@ -41,7 +49,8 @@ _RENAMED = {
     "n_features": "features",
 }
 _SHARED = (
-    "batch_size|block_size|buffer|checkpoint_every|class_weight|exclude|expansion|group|kernel|"
+    "batch_size|block_size|budget_seconds|buffer|checkpoint_every|class_weight|exclude|expansion|"
+    "forgetting|group|kernel|max_memory|"
     "length_scale|loss|max_blocks|max_size|mode|noise|normalize|nu|outlier|pair_kernel|pair_label|"
     "parsimony|regularization|ridge|risk|scaling|seed|shuffle_buffer|step_size|strategy|target|"
     "task|tolerance"
@@ -56,6 +65,8 @@ _WORDING = (
         re.compile(r"`?\b(pair_kernel|pair_label|normalize|step_size|task)='(\w+)'`?"),
         lambda found: f"`--{found[1].replace('_', '-')} {found[2]}`",
     ),
+    (re.compile(r"`expansion=Auto\(.*?\)`"), "`--expansion auto`, with its options,"),
+    (re.compile(r"another expansion, such as komp"), "another one, such as `--expansion komp`"),
     (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
     (
         re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),
@@ -156,8 +167,9 @@ def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False
 
     Parameters
     ----------
-    values : mapping of str to str, number or list
-        Names without spaces.
+    values : mapping of str to str, number, list or list of dict
+        Names without spaces. Lists of dicts are tables of their own, and elsewhere than on a
+        terminal a line ``name key=value ...`` for each row.
     title : str
         Heading on a terminal.
     as_json : bool, default=False
@@ -166,19 +178,49 @@ def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False
     if as_json:
         sys.stdout.write(json.dumps(dict(values), allow_nan=False) + "\n")
     elif sys.stdout.isatty():
-        table = Table(show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, value in values.items():
-            words = name.replace("_percent", " %").replace("_", " ")
-            table.add_row(Text(words), Text(_listed(value, format_number)))
-        console = Console(highlight=False)
-        console.print(title, markup=False)
-        console.print(table, markup=False)
+        _print_tables(values, title)
     else:
         for name, value in values.items():
-            sys.stdout.write(f"{name} {_listed(value, _exact)}\n")
+            for row in value if is_table(value) else ():
+                cells = " ".join(f"{k}={_exact(v)}" for k, v in row.items() if v is not None)
+                sys.stdout.write(f"{name} {cells}\n")
+            if not is_table(value):
+                sys.stdout.write(f"{name} {_listed(value, _exact)}\n")
     sys.stdout.flush()
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a list of dicts, the rows of a table."""
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _print_tables(values: Mapping[str, Any], title: str) -> None:
+    """Print on a terminal: the values, then each of the tables among them."""
+    console = Console(highlight=False)
+    table = Table(show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        if not is_table(value):
+            table.add_row(Text(_worded(name)), Text(_listed(value, format_number)))
+    console.print(title, markup=False)
+    console.print(table, markup=False)
+    for name, rows in values.items():
+        if not is_table(rows):
+            continue
+        table = Table()
+        for key in rows[0]:
+            number = isinstance(rows[0][key], int | float)
+            table.add_column(_worded(key), justify="right" if number else "left", overflow="fold")
+        for row in rows:
+            cells = ["" if cell is None else format_number(cell) for cell in row.values()]
+            table.add_row(*map(Text, cells), style="bold" if row.get("chosen") else None)
+        console.print(_worded(name), markup=False)
+        console.print(table, markup=False)
+
+
+def _worded(name: str) -> str:
+    return name.replace("_percent", " %").replace("_", " ")
 
 
 def _listed(value: Any, text: Callable[[Any], str]) -> str:
@@ -200,12 +242,20 @@ class ProgressView:
         Show nothing.
     measure : str, default="loss"
         What the losses of the progress are called.
+    waiting : str, default=COMPILING
+        What a quiet first chunk is spent on.
     """
 
     def __init__(
-        self, n_rows: int, n_total: int | None, *, quiet: bool, measure: str = "loss"
+        self,
+        n_rows: int,
+        n_total: int | None,
+        *,
+        quiet: bool,
+        measure: str = "loss",
+        waiting: str = COMPILING,
     ) -> None:
-        self._quiet, self._measure = quiet, measure
+        self._quiet, self._measure, self._waiting = quiet, measure, waiting
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._last_line = time.monotonic()
@@ -241,9 +291,9 @@ class ProgressView:
 
     def _explain(self) -> None:
         if self._latest is None and self._bar is not None:
-            self._bar.update(self._task, description=_COMPILING)
+            self._bar.update(self._task, description=self._waiting)
         elif self._latest is None:
-            _say(_COMPILING)
+            _say(self._waiting)
 
     def update(self, progress: TrainingProgress) -> None:
         """Show how far the training has come."""
@@ -259,7 +309,7 @@ class ProgressView:
                 total=progress.n_total,
                 completed=progress.n_rows,
                 description="learning" if progress.n_total else f"{progress.n_rows:,} rows",
-                figures=f"{self._loss(progress)}order {progress.model_order:,}",
+                figures=f"{self._loss(progress)}{self._order(progress)}",
                 speed=f"{progress.rows_per_second:,.0f} rows/s",
             )
         elif time.monotonic() - self._last_line >= _LINE_SECONDS:
@@ -271,12 +321,16 @@ class ProgressView:
         self._last_line, self._shown = time.monotonic(), progress.n_rows
         done, total, speed = progress.n_rows, progress.n_total, progress.rows_per_second
         parts = [f"{done:,} of {total:,} rows  {done / total:.0%}" if total else f"{done:,} rows"]
-        parts.append(f"{self._loss(progress)}model order {progress.model_order:,}")
+        parts.append(f"{self._loss(progress)}model {self._order(progress)}")
         parts.append(f"{speed:,.0f} rows/s")
         if total and done < total and self._speed_known:
             seconds = round((total - done) / speed)
             parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
         _say("  ".join(parts))
+
+    def _order(self, progress: TrainingProgress) -> str:
+        """Model order; there is none while rows are gathered for the race."""
+        return f"order {progress.model_order:,}" if progress.model_order else "not yet chosen"
 
     def _loss(self, progress: TrainingProgress) -> str:
         return "" if progress.loss is None else f"{self._measure} {progress.loss:.4g}  "

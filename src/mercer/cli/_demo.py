@@ -15,11 +15,11 @@ from mercer.cli._files import table_writer
 from mercer.cli._fit import train
 from mercer.cli._report import ROWS_FOR_PICTURES, figures_of, report
 from mercer.estimators import TableModel
+from mercer.report import race_section
 from mercer.training import FileTraining
 
 __all__ = ["demo"]
 
-_PASSES = 20
 _PIXELS = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
 _PICTURES = {"Learning curve": "learning_curve.png", "Model order": "model_order.png"}
 
@@ -35,9 +35,9 @@ def demo(
     """
     out.mkdir(parents=True, exist_ok=True)
     train_file, test_file = write_digits(out)
-    training = FileTraining(train_file, "digit", n_passes=_PASSES, scaling="common").start()
+    training = FileTraining(train_file, "digit", scaling="common").start()
     model_file = out / "digits.mercer"
-    note(f"learning to read 8 x 8 images of digits, {_PASSES} passes over {train_file}")
+    note(f"learning to read 8 x 8 images of digits, one pass over {train_file}")
     speed = train(training, model_file, checkpoint_every=None, quiet=False)
     model = training.model_
     evaluation = evaluate(model, test_file, n_keep=ROWS_FOR_PICTURES)
@@ -46,21 +46,21 @@ def demo(
         model,
         title="Handwritten digits",
         evaluation=evaluation,
-        settings={"data": str(train_file), "test data": str(test_file), "passes": _PASSES},
+        settings={"data": str(train_file), "test data": str(test_file)},
         notes=["The digits of scikit-learn; a random quarter of the images is held out."],
     )
     write_pictures(model, out)
     accuracy = 100.0 - evaluation.measures["error_percent"]
     typer.echo(
         f"accuracy on the {evaluation.measures['rows']} held-out images: {accuracy:.1f} %\n"
-        f"{_size(model, training.n_rows_ // _PASSES)}\n"
+        f"{_size(model, training.n_rows_)}\n"
         f"time: {speed}\n"
         "\n"
         f"Look at {out / 'report.html'} in a browser. Then try\n"
         f"  mercer inspect {model_file}\n"
         f"  mercer evaluate {model_file} {test_file}\n"
         f"  mercer predict {model_file} {test_file} --out {out / 'predictions.csv'}\n"
-        f"  mercer fit {train_file} --target digit --kernel laplacian --passes 5 "
+        f"  mercer fit {train_file} --target digit --expansion komp --passes 5 "
         f"--out {out / 'mine.mercer'} --test {test_file}\n"
         "or `mercer fit YOUR-TABLE.csv --target COLUMN --out MODEL` on data of your own."
     )
@@ -89,11 +89,14 @@ def write_digits(folder: Path) -> tuple[Path, Path]:
 
 
 def write_pictures(model: TableModel, folder: Path) -> None:
-    """Write the course of the run and the dictionary as PNG images."""
+    """Write the course of the run, the race and the dictionary as PNG images, as far as known."""
     for caption, figure in figures_of(model):
         name = _PICTURES.get(caption.split(":")[0])
         if name is not None:
             figure.savefig(folder / name, dpi=120)
+    race = race_section(model.estimator)
+    if race is not None:
+        race.figures[0][1].savefig(folder / "race.png", dpi=120)
     if not hasattr(model.estimator, "dictionary_"):
         return  # random features look like nothing
     # Pixels that are always blank are no inputs of the model.

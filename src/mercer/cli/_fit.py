@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer._validation import check_integer
-from mercer.cli._console import ProgressView, Stopped, guarded, note, print_result
+from mercer.cli._console import COMPILING, ProgressView, Stopped, guarded, note, print_result
 from mercer.cli._evaluation import Evaluation, check_test_data, evaluate
 from mercer.cli._files import check_writable
 from mercer.cli._pairs import (
@@ -32,18 +32,23 @@ from mercer.cli._parts import (
     make_expansion,
     make_kernel,
     make_loss,
+    make_memory,
     make_ridge,
     make_risk,
 )
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.display._race import parts_table
 from mercer.estimators import KernelRanker
 from mercer.estimators._table_tasks import TASKS
+from mercer.expansions import Auto
+from mercer.gaussian_process import InducingPoints
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
 __all__ = ["fit", "train"]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS = "Pairs of a ranking"
+_CHOOSING = "choosing scales, lengths and forms on the first rows (some seconds)"
 
 
 def _option(text: str, panel: str, *names: str) -> Any:
@@ -92,16 +97,27 @@ def fit(  # noqa: PLR0913  # one parameter per option
         Normalize, _option("Partners that the mean of a row is over.", _PAIRS)
     ] = Normalize.auto,
     kernel: Annotated[
-        str | None, _option("Such as gaussian (default), laplacian, polynomial.", _LEARNING)
+        str | None, _option("Such as gaussian, laplacian, polynomial; by default raced.", _LEARNING)
     ] = None,
     length_scale: Annotated[
         str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
     ] = None,
     expansion: Annotated[
-        ExpansionName, _option("How the model stays small.", _LEARNING)
+        ExpansionName,
+        _option("How the model stays small; by default parts that a race chooses.", _LEARNING),
     ] = ExpansionName.auto,
     max_size: Annotated[
-        int | None, _option("Most dictionary points (1,000; ranking: 200).", _LEARNING)
+        int | None,
+        _option("Most dictionary points (1,000; ranking: 200; gp: random features).", _LEARNING),
+    ] = None,
+    budget_seconds: Annotated[
+        float | None, _option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)
+    ] = None,
+    max_memory: Annotated[
+        str | None, _option("For the sums of auto (1G): 512M, 2G, ...", _LEARNING)
+    ] = None,
+    forgetting: Annotated[
+        float | None, _option("Factor of the sums for each row, as 0.9999 for drift.", _LEARNING)
     ] = None,
     tolerance: Annotated[
         float | None, _option("Error that compression may make in a step.", _LEARNING)
@@ -136,10 +152,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
         str | None, _option("A number, auto (from the data), or theory.", _LEARNING)
     ] = None,
     regularization: Annotated[
-        float | None, _option("Ridge parameter (1e-6; ranking: 0).", _LEARNING)
+        float | None, _option("Ridge parameter of steps (1e-6; ranking: 0).", _LEARNING)
     ] = None,
     batch_size: Annotated[
-        int | None, _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING)
+        int | None,
+        _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING),
     ] = None,
     class_weight: Annotated[
         ClassWeight | None, _option("Weigh rare classes up.", _LEARNING)
@@ -170,11 +187,17 @@ def fit(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Train a model on a table in one pass or a few, in bounded memory.
 
+    Untuned, a classification or regression is a sum of parts that learn by sums over rows: a race
+    on the first rows chooses how inputs are scaled or weighted, length scales and forms, and
+    `mercer inspect` shows what it tried. With --risk, --step-size or another loss than squared for
+    quantities, and with --tolerance or --max-size, it is KOMP, which learns by steps.
+
     Tasks: classification and regression of a target; novelty, which needs none and finds rows
-    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors;
-    rank, which learns from pairs of rows to order them by the target: for two classes it maximises
-    the AUC. With --group only rows of one group are paired, and shuffling keeps the rows of a group
-    together: those that are within --shuffle-buffer rows of each other in the data meet.
+    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors,
+    on random features or, with --max-size, on so many points of the first rows; rank, which learns
+    from pairs of rows to order them by the target: for two classes it maximises the AUC. With
+    --group only rows of one group are paired, and shuffling keeps the rows of a group together:
+    those that are within --shuffle-buffer rows of each other in the data meet.
 
     The same data, options and seed give the same model file. A run that was killed goes on from
     its last checkpoint with --resume, to the same file, byte for byte.
@@ -194,10 +217,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
             )
     if checkpoint_every is not None:
         check_integer("checkpoint_every", checkpoint_every, low=1)
+    points = max_size if task is Task.gp and expansion is ExpansionName.auto else None
     if task is Task.novelty and expansion is ExpansionName.random_features and mode is None:
         mode = Mode.faithful  # the others have no meaning there
     of_expansion = {
-        "max_size": max_size,
+        "max_size": max_size if points is None else None,
         "tolerance": tolerance,
         "parsimony": parsimony,
         "strategy": None if strategy is None else strategy.value,
@@ -205,6 +229,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "block_size": block_size,
         "max_blocks": max_blocks,
         "ridge": make_ridge(ridge),
+        "budget_seconds": budget_seconds,
+        "max_memory": make_memory(max_memory),
+        "forgetting": forgetting,
     }
     paired = make_buffer(buffer)
     ranker = KernelRanker(buffer=paired or "auto") if task is Task.rank else None
@@ -219,6 +246,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "nu": nu,
         "noise": noise,
         "n_features": features,
+        "method": None if points is None else InducingPoints(points),
         "pair_kernel": None if pair_kernel is None else pair_kernel.value,
         "pair_label": None if pair_label is None else pair_label.value,
         "buffer": paired,
@@ -283,6 +311,10 @@ def fit(  # noqa: PLR0913  # one parameter per option
         f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
         quiet=quiet,
     )
+    parts = parts_table(model.estimator)
+    if parts:
+        said = [f"{part['form']} of {part['points']:,} points" for part in parts]
+        note(f"parts: {', '.join(said)}; see `mercer inspect {out}`", quiet=quiet)
     evaluation: Evaluation | None = None
     if test is not None:
         n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
@@ -319,10 +351,17 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
     at_risk = getattr(training.model_.estimator, "risk", None) is not None
     ranks = training.task == "rank"
     measure = "objective" if at_risk else "loss of pairs" if ranks else "loss"
+    races = isinstance(getattr(training.model_.estimator, "expansion", None), Auto)
     began, rows_before = time.perf_counter(), training.n_rows_
     with (
         _interruptible() as pressed,
-        ProgressView(training.n_rows_, training.n_total_, quiet=quiet, measure=measure) as view,
+        ProgressView(
+            training.n_rows_,
+            training.n_total_,
+            quiet=quiet,
+            measure=measure,
+            waiting=_CHOOSING if races else COMPILING,
+        ) as view,
     ):
 
         def after_chunk(progress: TrainingProgress) -> bool:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Any
 
 from mercer.estimators import KernelRanker
-from mercer.expansions import KOMP, Budget, Expansion, Full, RandomFeatures, as_expansion
+from mercer.expansions import (
+    KOMP,
+    Auto,
+    Budget,
+    Dictionary,
+    Expansion,
+    Full,
+    RandomFeatures,
+    as_expansion,
+)
 from mercer.kernels import Kernel, as_kernel
 from mercer.losses import Loss, Quantile
 from mercer.risks import Risk, as_risk
@@ -21,6 +31,7 @@ __all__ = [
     "make_expansion",
     "make_kernel",
     "make_loss",
+    "make_memory",
     "make_ridge",
     "make_risk",
 ]
@@ -41,6 +52,7 @@ class ExpansionName(StrEnum):
     """Choices of ``--expansion``."""
 
     auto = "auto"
+    dictionary = "dictionary"
     komp = "komp"
     full = "full"
     budget = "budget"
@@ -80,6 +92,12 @@ class Scaling(StrEnum):
 
 # Options that each expansion takes, and what it calls them.
 _TAKES: dict[str, dict[str, str]] = {
+    "auto": {
+        "budget_seconds": "budget_seconds",
+        "max_memory": "max_memory",
+        "forgetting": "forgetting",
+    },
+    "dictionary": {"max_size": "size", "ridge": "ridge", "forgetting": "forgetting"},
     "komp": {"max_size": "max_size", "tolerance": "tolerance", "parsimony": "parsimony"},
     "budget": {"max_size": "size", "strategy": "strategy"},
     "full": {},
@@ -90,6 +108,9 @@ _TAKES: dict[str, dict[str, str]] = {
         "ridge": "ridge",
     },
 }
+
+# Bytes of a unit, by its first letter.
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
@@ -176,6 +197,25 @@ def make_ridge(ridges: str | None) -> float | list[float] | None:
     return values if len(values) > 1 else values[0]
 
 
+def make_memory(text: str | None) -> int | None:
+    """Read ``--max-memory``: bytes, or a number with K, M, G or T, which are powers of 1,024.
+
+    Examples
+    --------
+    >>> make_memory("512M"), make_memory("1.5 GiB"), make_memory("2000000")
+    (536870912, 1610612736, 2000000)
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(?:([KMGT])(?:i?B)?|B)?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise ValueError(
+            f"`--max-memory` takes a number of bytes, or one with a unit, such as 512M or 2G, got "
+            f"{text!r}."
+        )
+    return int(float(found[1]) * _UNITS.get((found[2] or "").upper(), 1))
+
+
 def make_expansion(
     name: ExpansionName, options: dict[str, Any], seed: int = 0, ranker: KernelRanker | None = None
 ) -> Expansion | None:
@@ -188,7 +228,7 @@ def make_expansion(
     options : dict of str to object
         Names of options with underscores; None for those not given.
     seed : int, default=0
-        Of random features.
+        Of random features, and of the race.
     ranker : KernelRanker, default=None
         Of a ranking, whose default follows its buffer.
 
@@ -210,18 +250,27 @@ def make_expansion(
         if given.keys() <= _TAKES["komp"].keys():
             automatic = "auto" if ranker is None else ranker._chosen_expansion()
             return KOMP(**{**as_expansion(automatic).get_params(), **given})
-        chosen = "budget" if "strategy" in given else "random_features"
+        if "strategy" in given:
+            chosen = "budget"
+        elif not given.keys() & _TAKES["auto"].keys():
+            chosen = "random_features"
     taken = _TAKES[chosen]
     refused = [f"--{key.replace('_', '-')}" for key in given if key not in taken]
     if refused:
         raise ValueError(
-            f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it out. komp takes "
-            "--max-size, --tolerance and --parsimony, budget takes --max-size and --strategy, "
-            "random_features takes --mode, --block-size, --max-blocks and --ridge, full takes none."
+            f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it out. auto takes "
+            "--budget-seconds, --max-memory and --forgetting, dictionary takes --max-size, --ridge "
+            "and --forgetting, komp takes --max-size, --tolerance and --parsimony, budget takes "
+            "--max-size and --strategy, random_features takes --mode, --block-size, --max-blocks "
+            "and --ridge, full takes none."
         )
     parameters = {taken[key]: value for key, value in given.items()}
     if chosen == "random_features":
         return RandomFeatures(**{"block_size": "auto", **parameters, "seed": seed})
+    if chosen == "auto":
+        return Auto(**parameters, seed=seed)
+    if chosen == "dictionary":
+        return Dictionary(**parameters, seed=seed)
     kinds = {"komp": KOMP, "budget": Budget, "full": Full}
     expansion: Expansion = kinds[chosen](**parameters)
     return expansion

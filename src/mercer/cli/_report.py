@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.cli._console import is_table
 from mercer.cli._evaluation import Evaluation
 from mercer.cli._ranking import describe_pairs
 from mercer.cli._risk import describe_risk, history_in_units, loss_units
+from mercer.display._race import parts_table, race_table
 from mercer.estimators import TableModel
 from mercer.expansions import FeatureExpansion
-from mercer.report import figures_for, risk_section, write_report
+from mercer.parts import Blend
+from mercer.report import figures_for, race_section, risk_section, write_report
 
 __all__ = ["ROWS_FOR_PICTURES", "describe", "figures_of", "report", "title_of"]
 
@@ -35,8 +38,8 @@ def describe(model: Any) -> dict[str, Any]:
 
     Returns
     -------
-    description : dict of str to number, text or list of text
-        Names without spaces.
+    description : dict of str to number, text, list of text or list of dict
+        Names without spaces; a list of dicts is a table.
     """
     estimator: Any = model.estimator if isinstance(model, TableModel) else model
     values: dict[str, Any] = {"estimator": type(estimator).__name__}
@@ -52,7 +55,8 @@ def describe(model: Any) -> dict[str, Any]:
     if hasattr(estimator, "classes_"):
         values["n_classes"] = len(estimator.classes_)
         values["classes"] = _cut(map(str, estimator.classes_.tolist()))
-    values["kernel"] = repr(estimator.kernel_)
+    # Parts have a kernel each.
+    values["kernel"] = repr(estimator.kernel_) if hasattr(estimator, "kernel_") else None
     values |= describe_pairs(model)
     learned_in_steps = hasattr(estimator, "learner_")
     values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(model)
@@ -67,6 +71,8 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
     """Describe an estimator that was learned step by step."""
     history, learner = estimator.history_, estimator.learner_
     loss, function = getattr(estimator, "loss_", None), learner.current_function()
+    if isinstance(function, Blend):
+        return _of_parts(estimator, function)
     offset = getattr(estimator, "offset_", None)
     return {
         "discount": getattr(estimator, "discount", None),
@@ -77,7 +83,7 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
-        "regularization": float(estimator.regularization),
+        "regularization": float(estimator._ridge()),
         "batch_size": int(estimator._batch_size()),
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
@@ -85,6 +91,24 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "model_order": estimator.model_order_,
         "n_rows_learned": estimator.n_samples_seen_,
         "latest_loss": float(history.loss[-1]) if len(history) else None,
+    }
+
+
+def _of_parts(estimator: Any, function: Blend) -> dict[str, Any]:
+    """Describe a sum of parts that learned by sums."""
+    history = estimator.history_
+    sums = function.waiting.n_bytes + sum(part.sum_bytes for part in function.parts)
+    return {
+        "loss": repr(estimator.loss_),
+        "expansion": repr(function.expansion),
+        "precision": str(function.dtype),
+        "model_order": function.size,
+        "can_go_on_learning": not function.is_compact,
+        "bytes_of_sums": 0 if function.is_compact else sums,
+        "n_rows_learned": estimator.n_samples_seen_,
+        "latest_loss": float(history.loss[-1]) if len(history) else None,
+        "parts": parts_table(estimator),
+        "race": race_table(estimator) or None,
     }
 
 
@@ -100,16 +124,17 @@ def _of_a_gaussian_process(model: Any) -> dict[str, Any]:
     """Describe a Gaussian process; its density in units of the target."""
     estimator: Any = model.estimator if isinstance(model, TableModel) else model
     posterior = estimator.posterior_
+    on_points = hasattr(estimator, "dictionary_")
     values = {
         "method": str(estimator.method),
         "noise": float(posterior.noise),
-        "random_features": len(estimator.coefficients_),
-        "design": posterior.blocks.options.design,
+        "random_features": None if on_points else estimator.model_order_,
+        "design": None if on_points else posterior.blocks.options.design,
         "batch_size": int(estimator.batch_size),
-        "model_order": len(estimator.coefficients_),
+        "model_order": estimator.model_order_,
         "n_rows_learned": estimator.n_samples_seen_,
     }
-    if estimator.method != "features":
+    if not hasattr(estimator, "partial_fit"):
         return values
     units = np.log(model.target_scale_) if isinstance(model, TableModel) else 0.0
     likelihood = estimator.log_marginal_likelihood() - estimator.n_samples_seen_ * units
@@ -176,9 +201,11 @@ def report(
     listed = {
         _words(name): ", ".join(value) if isinstance(value, list) else value
         for name, value in ((settings or {}) | description).items()
+        if not is_table(value)
     }
     face = _FACES[model.task](model)
     at_risk = risk_section(face, None if evaluation is None else evaluation.losses)
+    raced = race_section(model.estimator)
     write_report(
         path,
         title=title,
@@ -186,7 +213,7 @@ def report(
         history=getattr(face, "history_", None),
         settings=listed,
         evaluation=measures,
-        sections=[] if at_risk is None else [at_risk],
+        sections=[section for section in (at_risk, raced) if section is not None],
         figures=figures_of(model, evaluation),
         notes=notes,
     )
@@ -249,6 +276,8 @@ class _Face:
         self.n_features_in_ = int(estimator.n_features_in_)
         self.feature_names_in_ = model.preprocessor.feature_names_out()
         self.center, self.scale = _units(model)
+        if hasattr(estimator, "parts_"):
+            self.parts_ = estimator.parts_
         if hasattr(estimator, "dictionary_"):
             self.dictionary_ = self.to_units(estimator.dictionary_)
 

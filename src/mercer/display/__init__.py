@@ -9,6 +9,7 @@ needs matplotlib.
 from mercer.display._curve import RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay
 from mercer.display._monitors import MonitorDisplay
+from mercer.display._race import RaceDisplay
 from mercer.display._ranking import RankingDisplay
 from mercer.display._roc import ROCCurveDisplay
 from mercer.display._row_losses import Tail, row_losses, tail_of
@@ -23,6 +24,7 @@ __all__ = [
     "ModelOrderDisplay",
     "MonitorDisplay",
     "ROCCurveDisplay",
+    "RaceDisplay",
     "RankingDisplay",
     "RegressionCurveDisplay",
     "Tail",

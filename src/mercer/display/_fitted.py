@@ -24,6 +24,7 @@ __all__ = [
     "output_labels",
     "risk_of",
     "short_name",
+    "size_unit",
     "unit_of_loss",
 ]
 
@@ -75,6 +76,13 @@ def risk_of(estimator: Any) -> Any:
 def unit_of_loss(estimator: Any) -> str:
     """Return what losses are measured in, "" where nothing is known of it, as with arrays."""
     return str(getattr(final_model(estimator), "loss_unit", ""))
+
+
+def size_unit(estimator: Any) -> str:
+    """Name what the model order of an estimator counts."""
+    model = final_model(estimator)
+    has_points = hasattr(model, "dictionary_") or hasattr(model, "parts_")
+    return "dictionary points" if has_points else "random features"
 
 
 def short_name(risk: Any) -> str:

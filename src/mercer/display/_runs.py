@@ -18,7 +18,7 @@ from mercer.display._drawing import (
     tidy,
     wrapped_text,
 )
-from mercer.display._fitted import final_model, objective_name
+from mercer.display._fitted import final_model, objective_name, size_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,10 @@ __all__ = [
     "history_of",
     "label_rows",
 ]
+
+# Up to so many records each gets a mark: between two of them nothing was measured, and a line
+# through a single one would be invisible.
+_FEW = 12
 
 
 class HistoryLike(Protocol):
@@ -191,8 +195,9 @@ class LearningCurveDisplay:
         )
         style = {"color": PALETTE[0], "linewidth": 2.0, "label": "all rows so far", **line_kwargs}
         (self.running_line_,) = self.ax_.plot(self.n_samples, self.running_loss, **style)
-        if len(self.loss) == 1:  # A line through one point would be invisible.
-            self.running_line_.set_marker("o")
+        if len(self.loss) <= _FEW:
+            for line in (self.line_, self.running_line_):
+                line.set_marker("o")
         if log:
             self.ax_.set_yscale("log")
         label_rows(self.ax_)
@@ -322,7 +327,7 @@ class ModelOrderDisplay:
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
         style = {"color": PALETTE[0], "linewidth": 2.0, **line_kwargs}
         (self.line_,) = self.ax_.plot(self.n_samples, self.model_order, **style)
-        if len(self.model_order) == 1:
+        if len(self.model_order) <= _FEW:
             self.line_.set_marker("o")
         self.ax_.annotate(
             format_number(int(self.model_order[-1])),
@@ -364,7 +369,7 @@ class ModelOrderDisplay:
             What has been fitted.
         unit : str, default=None
             What the model order counts. None means dictionary points for a model with a
-            ``dictionary_``, random features for one without.
+            ``dictionary_`` or ``parts_``, random features for others.
         ax, **line_kwargs
             As in :meth:`plot`.
 
@@ -379,6 +384,5 @@ class ModelOrderDisplay:
         """
         history = history_of(estimator)
         if unit is None:
-            sparse = hasattr(final_model(estimator), "dictionary_")
-            unit = "dictionary points" if sparse else "random features"
+            unit = size_unit(estimator)
         return cls.from_history(history, unit=unit, ax=ax, **line_kwargs)

@@ -28,6 +28,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.learner import Learner, make_learner
 from mercer.losses import Loss
 from mercer.objectives import Objective, Pointwise
+from mercer.parts import Blend
 from mercer.planning import AutomaticStep, automatic_step, warn_if_off_centre
 from mercer.schedules import Relative, Schedule, as_schedule
 
@@ -38,6 +39,7 @@ Array = NDArray[np.float64]
 # Factor of the automatic step for classification losses with bounded slopes; averaging takes the
 # noise of such steps away again (docs/benchmarks.md, defaults).
 _BOLDNESS = 4.0
+_RIDGE = 1e-6
 #: Exponents of the weights of the averages.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
@@ -179,8 +181,8 @@ class KernelEstimator(BaseEstimator):
                 generator = check_random_state(self.random_state)
                 self._start(X[sample_of(X.shape[0], generator)], generator)
             else:
-                step = self._step(self.learner_.automatic)
-                self.learner_.tune(step, float(self.regularization), self._rows_per_step())
+                step = self._steps(self.learner_.automatic, self.learner_.function.expansion)
+                self.learner_.tune(step, self._ridge(), self._rows_per_step())
                 self._tuned = self.step_size, self.regularization, self.batch_size
             targets = self._encode(y, self.loss_)
             weights = self._row_weights(y, sample_weight, all_rows=False)
@@ -250,7 +252,7 @@ class KernelEstimator(BaseEstimator):
     def _check_parameters(self) -> None:
         self._batch_size()
         self._n_passes(1)
-        check_real("regularization", self.regularization, low=0.0)
+        self._ridge()
         check_choice("average", self.average, tuple(AVERAGING))
         if not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"`shuffle` must be True or False, got {self.shuffle!r}.")
@@ -306,6 +308,12 @@ class KernelEstimator(BaseEstimator):
         """Rows that the learner gets for each sample of the user's."""
         return 1
 
+    def _ridge(self) -> float:
+        """Ridge parameter of learning by steps."""
+        if isinstance(self.regularization, str) and self.regularization == "auto":
+            return _RIDGE
+        return check_real("regularization", self.regularization, low=0.0)
+
     def _n_passes(self, n_rows: int) -> int:
         """Return how often ``fit`` visits so many rows."""
         return check_integer("n_passes", self.n_passes, low=1)
@@ -324,14 +332,14 @@ class KernelEstimator(BaseEstimator):
     ) -> None:
         """Set up f = 0; the parts must be this model's own."""
         function = self._start_function(expansion, kernel, dtype, averaging)
-        step = self._step(automatic)
+        step = self._steps(automatic, expansion)
         self._tuned = self.step_size, self.regularization, self.batch_size
-        self.kernel_ = kernel
+        self._kernel = kernel
         self.learner_ = make_learner(
             self._objective(),
             function,
             step,
-            float(self.regularization),
+            self._ridge(),
             self._rows_per_step(),
             automatic,
         )
@@ -341,6 +349,11 @@ class KernelEstimator(BaseEstimator):
     ) -> Any:
         """Return f = 0."""
         return expansion.start(kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
+
+    def _steps(self, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """Step sizes; those of equations that are solved need no choice of the estimator's."""
+        solves = getattr(expansion, "mode", "") == "solve"
+        return automatic if solves and self.step_size == "auto" else self._step(automatic)
 
     def _step(self, automatic: AutomaticStep) -> Any:
         if isinstance(self.step_size, str):
@@ -361,9 +374,16 @@ class KernelEstimator(BaseEstimator):
     # -- fitted attributes ----------------------------------------------------------------------
 
     @property
+    def kernel_(self) -> Kernel:
+        """The kernel with its numbers resolved; of the only part, if the model has parts."""
+        function = self._fitted().current_function()
+        kernel: Kernel = function.kernel if isinstance(function, Blend) else self._kernel
+        return kernel
+
+    @property
     def dictionary_(self) -> NDArray[np.floating]:
         """Dictionary points, shape (model_order_, n_features_in_)."""
-        function = self._fitted().function
+        function = self._fitted().current_function()
         if isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 "A model of random features has no dictionary. Its features are "

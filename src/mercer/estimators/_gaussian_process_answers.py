@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_integer, check_real
-from mercer.gaussian_process import DescentPosterior, FeaturePosterior
+from mercer.gaussian_process import DescentPosterior, DictionaryPosterior, FeaturePosterior
 
 __all__ = ["NOISE_WHY", "AskedGaussianProcess"]
 
@@ -23,7 +23,7 @@ NOISE_WHY = "It is the variance of the observation noise, which divides everythi
 class AskedGaussianProcess:
     """Predictions, samples and fitted attributes of the Gaussian-process regressor."""
 
-    posterior_: FeaturePosterior | DescentPosterior
+    posterior_: FeaturePosterior | DictionaryPosterior | DescentPosterior
     _flat: bool
     _n_targets: int
 
@@ -61,7 +61,7 @@ class AskedGaussianProcess:
         Raises
         ------
         ValueError
-            If both are asked for, or a covariance of a method other than "features".
+            If both are asked for, or a covariance of a method of descent.
         """
         X = self._check_inputs(X)
         if return_std and return_cov:
@@ -84,7 +84,8 @@ class AskedGaussianProcess:
         """Values of functions drawn from the posterior.
 
         Each sample is one function: its values at different rows, and in calls with the same
-        ``random_state``, belong together.
+        ``random_state``, belong together. With method "dictionary" what the inducing points do not
+        hold of it is drawn by ``n_features`` random features.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class AskedGaussianProcess:
         Raises
         ------
         ValueError
-            For a method other than "features".
+            For a method of descent, or a kernel without random features.
         """
         X = self._check_inputs(X)
         check_integer("n_samples", n_samples, low=1)
@@ -116,7 +117,11 @@ class AskedGaussianProcess:
         """Logarithm of the density of the targets that were learned, under the prior.
 
         The sums that the model keeps do not depend on the noise, so other values of it can be
-        compared without learning again; other length scales need another ``fit``.
+        compared without learning again; other length scales need another ``fit``. With method
+        "dictionary" it is a lower bound (Titsias): the density under the prior of what the
+        inducing points represent, less a penalty for what they do not. It never exceeds the
+        density under the kernel itself and equals it with all rows as inducing points, so kernels,
+        noises and dictionaries can be compared by it.
 
         Parameters
         ----------
@@ -132,7 +137,7 @@ class AskedGaussianProcess:
         Raises
         ------
         ValueError
-            For a noise that is not positive, or a method other than "features".
+            For a noise that is not positive, or a method of descent.
 
         Examples
         --------
@@ -165,12 +170,41 @@ class AskedGaussianProcess:
         Z : ndarray of shape (n_samples, n_random_features)
             Features; of the methods that descend, those of all blocks side by side, and
             ``Z Z'`` is the kernel times the number of blocks.
+
+        Raises
+        ------
+        ValueError
+            For method "dictionary", which has none.
         """
-        return self.posterior_.features(self._check_inputs(X))
+        rows, posterior = self._check_inputs(X), self.posterior_
+        if isinstance(posterior, DictionaryPosterior):
+            raise ValueError(
+                f"A model with method={posterior.method!r} has no random features: its mean is "
+                "`kernel_(X, dictionary_) @ coefficients_ + y_mean_`."
+            )
+        return posterior.features(rows)
+
+    @property
+    def dictionary_(self) -> Array:
+        """Inducing points, (model_order_, n_features_in_)."""
+        posterior = self._fitted()
+        if not isinstance(posterior, DictionaryPosterior):
+            raise AttributeError(
+                "Only a model with method='dictionary' has a `dictionary_`; this one has "
+                "`random_features(X)`."
+            )
+        with one_blas_thread():
+            return posterior.dictionary
+
+    @property
+    def model_order_(self) -> int:
+        """Number of random features or of inducing points."""
+        with one_blas_thread():
+            return self._fitted().size
 
     @property
     def coefficients_(self) -> Array:
-        """Mean weights of the random features, (n_random_features, n_targets)."""
+        """Mean weights of the random features or of the inducing points."""
         with one_blas_thread():
             return self._fitted().coefficients
 
@@ -191,22 +225,22 @@ class AskedGaussianProcess:
         """Rows learned, those of weight 0 left out."""
         return self._fitted().n_rows
 
-    def _fitted(self) -> FeaturePosterior | DescentPosterior:
-        posterior: FeaturePosterior | DescentPosterior | None = self.__dict__.get("posterior_")
-        if posterior is None:
+    def _fitted(self) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
+        if "posterior_" not in self.__dict__:
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
-        return posterior
+        return self.posterior_
 
     def _check_inputs(self, X: Any) -> Array:
         check_is_fitted(self, "posterior_")
         rows: Array = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return rows
 
-    def _exact(self, what: str) -> FeaturePosterior:
-        if not isinstance(self.posterior_, FeaturePosterior):
+    def _exact(self, what: str) -> FeaturePosterior | DictionaryPosterior:
+        if isinstance(self.posterior_, DescentPosterior):
             raise ValueError(
-                f"{what} needs method='features', whose posterior is known in full; this model was "
-                f"fitted by {self.posterior_.method!r}, which knows means and variances only."
+                f"{what} needs method='features' or 'dictionary', whose posterior is known in "
+                f"full; this model was fitted by {self.posterior_.method!r}, which knows means and "
+                "variances only."
             )
         return self.posterior_
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,12 @@ from mercer._component import from_config, own_copy, to_config
 from mercer._validation import check_integer
 from mercer.estimators._base import Array, KernelEstimator
 from mercer.estimators._kept_rows import KeptRows
-from mercer.expansions import Expansion, RandomFeatures
+from mercer.expansions import Auto, Expansion, RandomFeatures
 from mercer.kernels import Kernel
+from mercer.losses import Squared, as_loss
 from mercer.numerics.uniforms import row_uniforms
 from mercer.objectives import Compositional, Objective, make_objective
+from mercer.parts import Blend, FittedPart
 from mercer.planning import AutomaticStep
 from mercer.risks import Risk, as_risk
 
@@ -32,11 +34,20 @@ class RiskEstimator(KernelEstimator):
     """
 
     risk: Any
+    loss: Any
+    _task: ClassVar[Any]
     risk_: Risk | None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         risk = as_risk(self.risk)
+        if isinstance(self.expansion, Auto) and not (
+            isinstance(self.step_size, str) and self.step_size == "auto"
+        ):
+            raise ValueError(
+                f"`step_size={self.step_size!r}` is for learning by steps, but {self.expansion!r} "
+                "solves equations. Leave the step size out, or use expansion='komp'."
+            )
         tracker = None if risk is None else risk.tracking
         mode = getattr(self._chosen_expansion(), "mode", "")
         if mode == "cyclic" and tracker is not None and tracker.rule == "nasa":
@@ -59,6 +70,81 @@ class RiskEstimator(KernelEstimator):
         self.risk_ = own_copy(as_risk(self.risk))
         self.__dict__.pop("_reservoir", None)
         super()._start(sample, generator, n_rows)
+
+    def _chosen_expansion(self) -> Expansion:
+        if self._races():
+            return Auto()
+        return super()._chosen_expansion()
+
+    def _start_function(
+        self, expansion: Expansion, kernel: Kernel, dtype: Any, averaging: float | None
+    ) -> Any:
+        function = super()._start_function(expansion, kernel, dtype, averaging)
+        if isinstance(function, Blend):
+            function.races = isinstance(self.kernel, str) and self.kernel == "auto"
+            function.set_ridge(self._chosen_ridge())
+        return function
+
+    def _chosen_ridge(self) -> float | None:
+        """Ridge of the parts; None for one that they choose."""
+        return None if isinstance(self.regularization, str) else float(self.regularization)
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        super()._partial_fit(X, y, sample_weight)
+        if isinstance(self.learner_.function, Blend):
+            self.learner_.function.set_ridge(self._chosen_ridge())
+        return self
+
+    def _races(self) -> bool:
+        """Whether the race chooses the expansion: for the mean of a loss that it can minimise."""
+        automatic = all(
+            isinstance(value, str) and value == "auto" for value in (self.expansion, self.step_size)
+        )
+        if not automatic or self.risk is not None:
+            return False
+        return self._task == "classification" or isinstance(as_loss(self.loss, self._task), Squared)
+
+    @property
+    def race_(self) -> list[dict[str, Any]]:
+        """What the race of the default expansion tried: one dict for each pilot.
+
+        ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs`` (behind the
+        map), ``length`` (scale of the kernel; of cells a multiple of their median distance),
+        ``error`` (mean squared error on rows not fitted) and its ``standard_error``.
+
+        Raises
+        ------
+        AttributeError
+            If there was no race.
+        """
+        function = self._fitted().current_function()
+        if not isinstance(function, Blend) or function.contest is None:
+            raise AttributeError(
+                "There was no race: `kernel` or `expansion` were given, or no prediction was asked "
+                "for yet."
+            )
+        return [dict(entry) for entry in function.contest.table]
+
+    @property
+    def parts_(self) -> list[FittedPart]:
+        """Parts of a model of the default expansion: f is the sum of what they say.
+
+        Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
+        ``weight * kernel(map(X), dictionary) @ coefficients``
+        (:class:`mercer.parts.FittedPart`).
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        function = self._fitted().current_function()
+        if not isinstance(function, Blend):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a single part: see "
+                "`kernel_`, `dictionary_` and `coefficients_`."
+            )
+        return [FittedPart.of(weight, part) for weight, part in function.used]
 
     def _objective(self) -> Objective:
         return make_objective(self.loss_, self.risk_)

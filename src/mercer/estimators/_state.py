@@ -49,7 +49,7 @@ class Stored:
         names = getattr(self, "feature_names_in_", None)
         return {
             "params": {name: to_config(value) for name, value in params.items()},
-            "kernel": to_config(self.kernel_),
+            "kernel": to_config(self.__dict__.get("_kernel") or self.kernel_),
             "n_features": int(self.n_features_in_),
             "feature_names": None if names is None else [str(name) for name in names],
         }
@@ -117,7 +117,7 @@ class StoredEstimator(Stored):
             ],
             "row_names": self.__dict__.get("_row_names"),
             "targets": self._targets_to_state(),
-            "learner": self.learner_.snapshot(),
+            "learner": self.learner_.to_state(),
         }
 
     @classmethod

@@ -94,7 +94,7 @@ def task_of(estimator: Any) -> TableTask:
             if not hasattr(estimator, "partial_fit"):
                 raise ValueError(
                     f"{estimator!r} needs all rows at once, but a TableModel learns from a stream. "
-                    "Use its method='features'."
+                    "Use its method='features' or 'dictionary'."
                 )
             return task
     names = ", ".join(task.estimator.__name__ for task in TASKS.values())

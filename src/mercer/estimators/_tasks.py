@@ -19,10 +19,10 @@ class TaskEstimator(StoredEstimator, KernelEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         mode = getattr(self._chosen_expansion(), "mode", "faithful")
-        if mode != "faithful":
+        if mode not in ("faithful", "solve"):
             raise ValueError(
-                f"`expansion` must have mode='faithful' for a {type(self).__name__}, got "
-                f"{self.expansion!r}, whose mode is {mode!r}. The other modes minimise with "
+                f"`expansion` must have mode='faithful' or 'solve' for a {type(self).__name__}, "
+                f"got {self.expansion!r}, whose mode is {mode!r}. The other modes minimise with "
                 "another norm than that of the kernel, or need a loss of bounded curvature, so "
                 "their values would not mean what they should. Use "
                 "`RandomFeatures(mode='faithful')` or `KOMP()`."

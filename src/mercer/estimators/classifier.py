@@ -35,9 +35,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
-    functional stochastic gradient descent; the expansion keeps f small. All classes share one
-    dictionary. With the defaults it is POLK with a softmax (two classes: logistic) loss and at
-    most 1,000 points.
+    functional stochastic gradient descent, or solves for f where the expansion holds the sums that
+    this takes; the expansion keeps f small. The defaults leave nothing to tune
+    (:class:`~mercer.expansions.Auto`); ``expansion="komp"`` is POLK with a softmax (two classes:
+    logistic) loss.
 
     Parameters
     ----------
@@ -50,22 +51,29 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         ``CVaR(0.9)`` for the mean of its worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
         ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
         outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
-    kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`).
+    kernel : str, Kernel or callable, default="auto"
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian: its length scale and the metric of
+        the inputs are found by the race of ``expansion="auto"``; without the race it is
+        ``"gaussian"``.
     expansion : str or Expansion, default="auto"
-        How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``.
+        How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
+        :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
+        second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
+        With a ``risk``, a ``step_size`` of your own it is ``KOMP(max_size=1000)``, which learns by
+        steps.
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and
         the batch size (:class:`mercer.planning.AutomaticStep`). ``"theory"`` takes the decreasing
         steps of the theorem on learning without regularization, which are safe but slow
         (:func:`mercer.recipes.unregularized`); it needs ``regularization=0``.
-    regularization : float, default=1e-6
-        Ridge parameter lambda.
+    regularization : float or "auto", default="auto"
+        Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made.
     batch_size : int, default=32
-        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step.
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step. Plays no
+        role where sums are solved (``"auto"``, ``Dictionary``).
     n_passes : int, default=1
-        Passes of ``fit`` over the data.
+        Passes of ``fit`` over the data, for learning by steps.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     class_weight : dict, "balanced" or None, default=None
@@ -95,6 +103,12 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         Number of points.
     kernel_ : Kernel
         The kernel with its numbers resolved.
+    parts_ : list of mercer.parts.FittedPart
+        With the default expansion f is a sum of parts, each with a kernel, a dictionary and
+        coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
+        is one part on one dictionary, which is so up to 2,000 rows.
+    race_ : list of dict
+        With the default expansion: what the race tried, and the errors it saw.
     loss_ : Loss
         The loss in use.
     risk_ : Risk or None
@@ -129,10 +143,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         loss: str | Loss = "auto",
         *,
         risk: str | Risk | None = None,
-        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        kernel: str | Kernel | Callable[..., Any] = "auto",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
-        regularization: float = 1e-6,
+        regularization: float | str = "auto",
         batch_size: int = 32,
         n_passes: int = 1,
         shuffle: bool = True,

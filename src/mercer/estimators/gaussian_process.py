@@ -1,4 +1,4 @@
-"""Gaussian-process regression on random features."""
+"""Gaussian-process regression on random features or a dictionary."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (
     DescentPosterior,
+    DictionaryPosterior,
     FeatureBlocks,
     FeaturePosterior,
+    InducingPoints,
     Method,
     as_method,
 )
@@ -37,10 +39,12 @@ Array = NDArray[np.float64]
 
 def _takes_rows_later(model: Any) -> bool:
     """Whether a model can be learned piece by piece; AttributeError if not."""
-    if model.method != "features":
+    if model.method not in ("features", "dictionary") and isinstance(
+        as_method(model.method), Method
+    ):
         raise AttributeError(
-            f"`partial_fit` needs method='features', got {model.method!r}: descent regularises by "
-            "noise / n, so all rows must be there from the start. Use `fit`."
+            f"`partial_fit` needs method='features' or 'dictionary', got {model.method!r}: descent "
+            "regularises by noise / n, so all rows must be there from the start. Use `fit`."
         )
     return True
 
@@ -62,25 +66,34 @@ class GaussianProcessRegressor(
     ``n_features``, variances far from the data become too small; take more features then, or a
     larger length scale.
 
+    With ``method="dictionary"`` M inducing points, chosen from the first rows, take the place of
+    the random features, for any kernel and from sums of the same size (sparse Gaussian process).
+    The posterior is that of the kernel itself as far as the points represent it; what they do not
+    represent keeps its prior variance. So variances err on the large side, and far from the data
+    the prior comes back. With as many points as rows it is the exact Gaussian process.
+
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Covariance of the prior, one that has random features (:mod:`mercer.kernels`). Scale it,
-        ``4.0 * Gaussian(1.0)``, to the variance of the function.
+        Covariance of the prior (:mod:`mercer.kernels`); methods other than "dictionary" need one
+        that has random features. Scale it, ``4.0 * Gaussian(1.0)``, to the variance of the
+        function.
     noise : float, default=0.1
         Variance (not standard deviation) of the noise of one row, in units of the squared target;
         with ``normalize_y`` in units of the target's variance.
     n_features : int, default=2048
         Number of random features M of method "features". Learning a row costs M² operations, the
-        first prediction after it M³/3, the variance of a prediction M².
-    method : {"features", "cyclic", "doubly_stochastic"}, Cyclic or Faithful, default="features"
+        first prediction after it M³/3, the variance of a prediction M². Of method "dictionary",
+        that of the features which samples are made of.
+    method : {"features", "dictionary", "cyclic", "doubly_stochastic"} or object, default="features"
         How the posterior is found. "features" is exact on ``n_features`` features and the best
-        choice up to some 10,000 of them. ``mercer.gaussian_process.Cyclic(...)`` finds the same
-        mean by block descent, in memory linear in the number of features.
-        ``mercer.gaussian_process.Faithful(...)`` ("doubly_stochastic") is the paper's algorithm,
-        less accurate for the same time. The latter two keep the rows, solve anew for every
-        variance, with errors that may be as large as a small variance itself, and have no
-        ``partial_fit``, samples or marginal likelihood.
+        choice up to some 10,000 of them. ``mercer.gaussian_process.InducingPoints(...)``
+        ("dictionary") takes inducing points instead, for twice the operations a row.
+        ``mercer.gaussian_process.Cyclic(...)`` finds the mean of "features" by block descent, in
+        memory linear in the number of features. ``mercer.gaussian_process.Faithful(...)``
+        ("doubly_stochastic") is the paper's algorithm, less accurate for the same time. The latter
+        two keep the rows, solve anew for every variance, with errors that may be as large as a
+        small variance itself, and have no ``partial_fit``, samples or marginal likelihood.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
         How the frequencies of the features are drawn; "auto" takes the most accurate way.
     normalize_y : bool, default=False
@@ -89,19 +102,25 @@ class GaussianProcessRegressor(
     batch_size : int, default=1024
         Rows that features are made of at a time. Bounds memory, and changes nothing else.
     random_state : int, RandomState instance or None, default=None
-        Seed of the features, and of the sample that a length scale is taken from.
+        Seed of the features or of the dictionary, and of the sample that a length scale is taken
+        from.
 
     Attributes
     ----------
     kernel_ : Kernel
         The kernel with its numbers resolved.
-    coefficients_ : ndarray of shape (n_random_features, n_targets)
-        Mean weights: the posterior mean is ``random_features(X) @ coefficients_ + y_mean_``.
+    coefficients_ : ndarray of shape (model_order_, n_targets)
+        Mean weights: the posterior mean is ``random_features(X) @ coefficients_ + y_mean_``, of
+        method "dictionary" ``kernel_(X, dictionary_) @ coefficients_ + y_mean_``.
+    dictionary_ : ndarray of shape (model_order_, n_features_in_)
+        Inducing points. Method "dictionary" only.
+    model_order_ : int
+        Number of random features or of inducing points.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of the targets with ``normalize_y``, else 0.
     effective_dimension_ : float
         Number of features that the data determine, the trace of A (A + noise I)⁻¹ for
-        A = Z'Z. Method "features" only.
+        A = Z'Z. Methods "features" and "dictionary" only.
     n_samples_seen_ : int
         Rows learned, those of weight 0 left out.
     n_features_in_ : int
@@ -128,7 +147,7 @@ class GaussianProcessRegressor(
         *,
         noise: float = 0.1,
         n_features: int = 2048,
-        method: str | Method = "features",
+        method: str | Method | InducingPoints = "features",
         design: str = "auto",
         normalize_y: bool = False,
         batch_size: int = 1024,
@@ -181,7 +200,8 @@ class GaussianProcessRegressor(
         """Add rows to the posterior; the order and the size of the calls do not matter.
 
         The first call fixes the kernel's length scale, if it is to come from data, and the
-        features. A ``noise`` set anew takes effect with the next call.
+        features; the dictionary is fixed by the first rows, however many calls bring them. A
+        ``noise`` set anew takes effect with the next call.
 
         Parameters
         ----------
@@ -197,13 +217,13 @@ class GaussianProcessRegressor(
         ValueError
             For wrong parameters or data; the model stays as it was.
         AttributeError
-            For a method other than "features".
+            For a method of descent.
         """
         self._check_parameters()
         before = dict(self.__dict__)
         try:
             if "posterior_" in self.__dict__:
-                if not isinstance(self.posterior_, FeaturePosterior):
+                if isinstance(self.posterior_, DescentPosterior):
                     raise ValueError(
                         "The model was fitted by descent, to which no rows can be added: call "
                         "`fit` with all of them."
@@ -230,27 +250,40 @@ class GaussianProcessRegressor(
         sample = used[sample_of(used.shape[0], generator)]
         with np.errstate(over="ignore", invalid="ignore"):
             self.kernel_ = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
-            step = automatic_step(self.kernel_, sample, curvature=1.0, boldness=1.0)
+        self.posterior_ = self._posterior(sample, targets.shape[1], *map(int, seeds))
+        with one_blas_thread():
+            self.posterior_.learn(X, targets, weights)
+
+    def _posterior(
+        self, sample: Array, n_targets: int, seed: int, row_seed: int
+    ) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
+        """Posterior that has learned nothing yet."""
         method = None if self.method == "features" else own_copy(as_method(self.method))
+        noise, normalize = float(self.noise), bool(self.normalize_y)
+        if isinstance(method, InducingPoints):
+            return DictionaryPosterior(
+                method,
+                self.kernel_,
+                n_targets,
+                noise=noise,
+                normalize=normalize,
+                chunk=self.batch_size,
+                seed=seed,
+                n_features=self.n_features,
+                design=self.design,
+            )
         blocks = FeatureBlocks(
             self.kernel_,
             self.n_features_in_,
             self.n_features if method is None else method.block_size,
-            int(seeds[0]),
+            seed,
             FeatureOptions(paired=True, design=self.design),
         )
-        noise, normalize = float(self.noise), bool(self.normalize_y)
-        self.posterior_: FeaturePosterior | DescentPosterior
         if method is None:
-            self.posterior_ = FeaturePosterior(
-                blocks, targets.shape[1], noise, normalize, self.batch_size
-            )
-        else:
-            self.posterior_ = DescentPosterior(
-                method, blocks, noise, normalize, step, int(seeds[1])
-            )
-        with one_blas_thread():
-            self.posterior_.learn(X, targets, weights)
+            return FeaturePosterior(blocks, n_targets, noise, normalize, self.batch_size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = automatic_step(self.kernel_, sample, curvature=1.0, boldness=1.0)
+        return DescentPosterior(method, blocks, noise, normalize, step, row_seed)
 
     def _check_parameters(self) -> None:
         check_real("noise", self.noise, low=0.0, open_low=True, why=NOISE_WHY)

@@ -151,8 +151,6 @@ class TableModel(AskedTableModel, ReadsTables):
     @property
     def model_order_(self) -> int:
         """Number of dictionary points, or of random features."""
-        if self.task == "gp":
-            return int(self.estimator.posterior_.blocks.block_size)
         return int(self.estimator.model_order_)
 
     @property
@@ -270,6 +268,28 @@ class TableModel(AskedTableModel, ReadsTables):
         if not self.preprocessor.frozen_:
             self.warm_up(table)
         return self.learn(*self.rows(table), self.groups(table))
+
+    def finish(self) -> Self:
+        """Say that all rows came, as ``fit`` on arrays knows by itself.
+
+        A sum of parts then predicts by every row, and its file leaves large sums out, unless its
+        expansion is ``Auto(resumable=True)``. To other models it makes no difference.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before the warm-up.
+        """
+        if not self.preprocessor.frozen_:
+            raise NotFittedError("Nothing was learned yet: call `partial_fit` first.")
+        learner = getattr(self.estimator, "learner_", None)
+        if learner is not None:
+            learner.finish()
+        return self
 
     # -- files ----------------------------------------------------------------------------------
 

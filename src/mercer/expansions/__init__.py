@@ -1,10 +1,13 @@
-"""How a function stays small: keep all, compress, a fixed budget, or random features."""
+"""How a function stays small: keep all, compress, a budget, a dictionary, random features."""
 
 from mercer.expansions._base import Expansion
 from mercer.expansions._bilinear_base import BilinearFunction
+from mercer.expansions.auto import Auto
 from mercer.expansions.bilinear_expansion import BilinearExpansion
 from mercer.expansions.bilinear_features import BilinearFeatures, start_bilinear
 from mercer.expansions.budget import Budget
+from mercer.expansions.dictionary import Dictionary
+from mercer.expansions.dictionary_function import DictionaryFunction
 from mercer.expansions.feature_expansion import FeatureExpansion
 from mercer.expansions.full import Full
 from mercer.expansions.kernel_expansion import KernelExpansion
@@ -13,10 +16,13 @@ from mercer.expansions.random_features import RandomFeatures
 
 __all__ = [
     "KOMP",
+    "Auto",
     "BilinearExpansion",
     "BilinearFeatures",
     "BilinearFunction",
     "Budget",
+    "Dictionary",
+    "DictionaryFunction",
     "Expansion",
     "FeatureExpansion",
     "Full",
@@ -34,8 +40,8 @@ def as_expansion(value: object) -> Expansion:
     ----------
     value : str or Expansion
         ``"auto"`` (KOMP with at most 1,000 points), ``"komp"``, ``"full"``, ``"budget"``,
-        ``"random_features"`` (block size by the number of rows) or an expansion, which is returned
-        as it is.
+        ``"dictionary"``, ``"random_features"`` (block size by the number of rows) or an expansion,
+        which is returned as it is.
 
     Raises
     ------
@@ -53,10 +59,15 @@ def as_expansion(value: object) -> Expansion:
         return KOMP(max_size=1000)
     if value == "random_features":
         return RandomFeatures(block_size="auto")
-    names: dict[str, type[Expansion]] = {"komp": KOMP, "full": Full, "budget": Budget}
+    names: dict[str, type[Expansion]] = {
+        "komp": KOMP,
+        "full": Full,
+        "budget": Budget,
+        "dictionary": Dictionary,
+    }
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
     raise ValueError(
-        f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'random_features' or an object "
-        f"of mercer.expansions, got {value!r}."
+        f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features' or "
+        f"an object of mercer.expansions, got {value!r}."
     )

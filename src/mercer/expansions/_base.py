@@ -13,6 +13,7 @@ from mercer.numerics.state import GREEDY
 from mercer.numerics.step import Compressor
 
 if TYPE_CHECKING:
+    from mercer.expansions.dictionary_function import DictionaryFunction
     from mercer.expansions.feature_expansion import FeatureExpansion
     from mercer.expansions.kernel_expansion import KernelExpansion
 
@@ -65,7 +66,7 @@ class Expansion(Component):
         n_outputs: int,
         dtype: DTypeLike = np.float64,
         averaging: float | None = None,
-    ) -> KernelExpansion | FeatureExpansion:
+    ) -> KernelExpansion | FeatureExpansion | DictionaryFunction:
         """Return the function f = 0 that is kept small this way.
 
         Parameters

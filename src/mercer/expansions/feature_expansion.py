@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.expansions._block_basis import BlockBasis
 from mercer.expansions._block_order import block_of_step
 from mercer.expansions._feature_state import Mark, Update, put_back_features, take_features
 from mercer.expansions.random_features import RandomFeatures
@@ -78,7 +79,8 @@ class FeatureExpansion:
         self.averaging = averaging
         self.map: FeatureMap = kernel._feature_map(n_features, expansion.options, 0)
         self.block_size = int(expansion.block_size)
-        self.ridges = expansion.ridges()
+        # Where equations are solved, the learner chooses among ridges.
+        self.ridges = () if expansion.mode == "solve" else expansion.ridges()
         self.best = 0
         self.blocks: list[Floats] = []
         self.before: list[float] = []
@@ -383,6 +385,28 @@ class FeatureExpansion:
             self.before = [q / self.scale for q in self.before]
             self.total /= self.scale
             self.scale = 1.0
+
+    # -- one block for good -----------------------------------------------------------------------
+
+    @property
+    def largest_size(self) -> int:
+        """Number of features of the one block of solve mode."""
+        return self.block_size
+
+    @property
+    def basis(self) -> BlockBasis:
+        """Features of the one block of solve mode."""
+        return BlockBasis(self)
+
+    def place(self, X: Floats, labels: Any, *, chosen: bool) -> BlockBasis:
+        """Begin anew in solve mode; the features are the same for all rows."""
+        self.blocks, self.before = [], []
+        return self.basis
+
+    def put(self, coefficients: Array) -> None:
+        """Take over coefficients of the one block of solve mode."""
+        self.blocks, self.before = [np.ascontiguousarray(coefficients, self.dtype)], [0.0]
+        self.n_steps = 1
 
     # -- candidates and outputs -----------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from numpy.typing import DTypeLike
 
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions._base import Expansion
+from mercer.expansions.dictionary import RIDGES as SOLVED_RIDGES
+from mercer.expansions.dictionary import n_first_rows
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.kernels import Kernel
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "RandomFeatures"]
 
-MODES = ("newton", "faithful", "cyclic")
+MODES = ("newton", "faithful", "cyclic", "solve")
 GROWTHS = ("auto", "block", "doubling", "fixed")
 #: Ridges that are raced in newton mode: no single one is good on all data.
 RIDGES = (3e-2, 1e-2, 1e-3, 1e-4, 1e-5)
@@ -59,7 +61,7 @@ class RandomFeatures(Expansion):
     block_size : int or "auto", default=256
         Features of a block. "auto" takes it from the number of rows of ``fit``: 1,024 from
         51,200 rows on, less for fewer, but at least 128 (256 for several outputs).
-    mode : {"newton", "faithful", "cyclic"}, default="newton"
+    mode : {"newton", "faithful", "cyclic", "solve"}, default="newton"
         ``"newton"``: fit the block by regularised least squares to the step's slopes. Learns
         fastest by far and is biased towards another norm: for prediction.
         ``"faithful"``: the paper's gradient step, which converges to the minimiser of the
@@ -67,6 +69,9 @@ class RandomFeatures(Expansion):
         ``"cyclic"``: blocks are visited in turns, each visit a Newton step in its coefficients on
         the regularised objective. Converges to the minimiser over the features there are; bounds
         the cost of a prediction by ``max_blocks * block_size`` features.
+        ``"solve"``: one block for good, on which a squared loss is solved for from sums over all
+        rows, and other objectives make Newton steps, as with
+        :class:`mercer.expansions.Dictionary`. The features' kernel is the approximate one.
     growth : {"auto", "block", "doubling", "fixed"}, default="auto"
         ``"block"``: one more block every step (in cyclic mode until there are ``max_blocks``).
         ``"doubling"``: twice the blocks once all were visited twice (cyclic). ``"fixed"``: all
@@ -78,7 +83,8 @@ class RandomFeatures(Expansion):
         several values a model is learned for each on the same features, at a tenth of the cost
         each, and the best on rows not learned is kept: several passes hold some rows out for
         this. "auto" races 3e-2, 1e-2, 1e-3, 1e-4 and 1e-5. In cyclic mode several values race in
-        the place of ``regularization``.
+        the place of ``regularization``; in solve mode they are that of the objective, "auto" is
+        1e-2, 1e-3, ..., 1e-8, and the best on the last rows is taken.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
         How frequencies are drawn: independently; orthogonal to each other; by fast Hadamard
         transforms (many inputs: up to ten times faster); from a Sobol sequence (few inputs: far
@@ -181,9 +187,15 @@ class RandomFeatures(Expansion):
 
     def ridges(self) -> tuple[float, ...]:
         """Ridges that are raced; empty where the regularization of the objective is the ridge."""
+        automatic = {"newton": RIDGES, "solve": SOLVED_RIDGES}
         if isinstance(self.ridge, str):
-            return RIDGES if self.mode == "newton" else ()
+            return automatic.get(self.mode, ())
         return tuple(np.atleast_1d(np.asarray(self.ridge, dtype=np.float64)).tolist())
+
+    @property
+    def n_first_rows(self) -> int:
+        """Rows kept in solve mode until learning begins; a block size must be there."""
+        return n_first_rows(int(self.block_size))
 
     @property
     def averages(self) -> bool:
@@ -224,7 +236,7 @@ class RandomFeatures(Expansion):
             Components of f.
         """
         m = self._block_size(n_rows, n_outputs)
-        if self.mode == "faithful":
+        if self.mode in ("faithful", "solve"):
             return Plan(m, batch_size, n_passes)
         # A block visited again carries the noise of its earlier batches along.
         times = 8 if self.mode == "cyclic" else 4 if n_outputs > 1 else 2 if m < _LARGEST else 1

@@ -1,11 +1,13 @@
-"""Gaussian-process posteriors on random features: exact for a fixed set, or by descent.
+"""Gaussian-process posteriors: exact for a fixed set of features or points, or by descent.
 
-Three ways to the posterior of DSG, eq. (9): the exact one of a Bayesian linear model on M features
-(:class:`FeaturePosterior`), block coordinate descent (:class:`Cyclic`) and the paper's doubly
-stochastic gradients (:class:`Faithful`).
+Four ways to the posterior of DSG, eq. (9): the exact one of a Bayesian linear model on M random
+features (:class:`FeaturePosterior`), the same on M inducing points (:class:`InducingPoints`), block
+coordinate descent (:class:`Cyclic`) and the paper's doubly stochastic gradients
+(:class:`Faithful`).
 """
 
 from mercer.gaussian_process._blocks import FeatureBlocks
+from mercer.gaussian_process._dictionary import DictionaryPosterior, InducingPoints
 from mercer.gaussian_process._features import FeaturePosterior
 from mercer.gaussian_process._methods import Cyclic, Faithful, Method, Operator, as_method
 from mercer.gaussian_process._rows import DescentPosterior
@@ -13,9 +15,11 @@ from mercer.gaussian_process._rows import DescentPosterior
 __all__ = [
     "Cyclic",
     "DescentPosterior",
+    "DictionaryPosterior",
     "Faithful",
     "FeatureBlocks",
     "FeaturePosterior",
+    "InducingPoints",
     "Method",
     "Operator",
     "as_method",

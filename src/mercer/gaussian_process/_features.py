@@ -1,34 +1,51 @@
-"""The exact posterior on a fixed set of random features, from streaming sums."""
+"""The exact posterior on a fixed set of features, from streaming sums."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gaussian_process._blocks import FeatureBlocks
-from mercer.gaussian_process._statistics import (
-    FeatureStatistics,
-    WeightPosterior,
-    weight_posterior,
-)
+from mercer.gaussian_process._statistics import WeightPosterior, weight_posterior
+from mercer.kernels import Kernel
+from mercer.second_order import Statistics
 
-__all__ = ["FeaturePosterior"]
+__all__ = ["FeaturePosterior", "FeatureSource"]
 
 Array = NDArray[np.float64]
 
 
-class FeaturePosterior:
-    r"""Gaussian process whose kernel is :math:`z(x)^T z(x')` for M random features.
+class FeatureSource(Protocol):
+    """Features of rows whose inner products are, or stand for, a kernel."""
 
-    The posterior is exact for that kernel; the kernel is a Monte Carlo estimate of the one asked
-    for, its error falls like :math:`1 / \sqrt{M}`. Memory is M² numbers whatever the number of
-    rows, and rows may come in any number of calls.
+    kernel: Kernel
+
+    @property
+    def block_size(self) -> int:
+        """Number of features M."""
+        ...
+
+    def prepare(self, X: Array) -> tuple[Any, ...]:
+        """Rows as arrays of as many rows; ValueError outside the kernel's domain."""
+        ...
+
+    def of(self, prepared: tuple[Any, ...], number: int = 0) -> Array:
+        """Features of prepared rows, shape (n, M), C-ordered and the caller's own."""
+        ...
+
+
+class FeaturePosterior:
+    r"""Gaussian process whose kernel is :math:`z(x)^T z(x')` for M features.
+
+    The posterior is exact for that kernel. Of random features it is a Monte Carlo estimate of the
+    one asked for, whose error falls like :math:`1 / \sqrt{M}`. Memory is M² numbers whatever the
+    number of rows, and rows may come in any number of calls.
 
     Parameters
     ----------
-    blocks : FeatureBlocks
+    blocks : FeatureSource
         Features; block 0 is used.
     n_targets : int
         Number of targets.
@@ -41,13 +58,13 @@ class FeaturePosterior:
     """
 
     def __init__(
-        self, blocks: FeatureBlocks, n_targets: int, noise: float, normalize: bool, chunk: int
+        self, blocks: FeatureSource, n_targets: int, noise: float, normalize: bool, chunk: int
     ) -> None:
         self.blocks = blocks
         self.noise = noise
         self.normalize = normalize
         self.chunk = chunk
-        self.statistics = FeatureStatistics(blocks.block_size, n_targets)
+        self.statistics = Statistics(blocks.block_size, n_targets)
         self._solved: tuple[WeightPosterior, float, Array, Array] | None = None
 
     @property
@@ -88,7 +105,7 @@ class FeaturePosterior:
             Z = self.blocks.of(tuple(part[rows] for part in prepared))
             if not np.isfinite(Z).all():
                 raise ValueError(
-                    f"Random features of {self.blocks.kernel!r} are not finite on these rows, "
+                    f"Features of {self.blocks.kernel!r} are not finite on these rows, "
                     f"whose largest input is {float(np.abs(X[rows]).max()):.3g}. Rescale the "
                     "inputs, for example with sklearn.preprocessing.StandardScaler."
                 )
@@ -98,49 +115,65 @@ class FeaturePosterior:
 
     def mean(self, X: Array) -> Array:
         """Posterior means, shape (n, n_targets)."""
-        posterior, _, mean, scale = self._solve()
-        return self._by_chunks(X, lambda Z: Z @ posterior.mean) * scale + mean
+        posterior, _, mean, scale = self.solution()
+        return self.by_chunks(X, lambda Z: Z @ posterior.mean) * scale + mean
 
     def variance(self, X: Array) -> Array:
         """Posterior variances of the function without noise, shape (n, n_targets)."""
-        posterior, _, _, scale = self._solve()
-        return np.outer(self._by_chunks(X, posterior.variances), scale**2)
+        posterior, _, _, scale = self.solution()
+        return np.outer(self.by_chunks(X, posterior.variances), scale**2)
 
     def covariance(self, X: Array) -> Array:
         """Posterior covariances between rows, shape (n, n, n_targets)."""
-        posterior, _, _, scale = self._solve()
+        posterior, _, _, scale = self.solution()
         covariance = posterior.covariance(self.features(X))
         return np.multiply.outer(covariance, scale**2)
 
     def sample(self, X: Array, n_samples: int, generator: np.random.RandomState) -> Array:
         """Values of functions drawn from the posterior, shape (n, n_targets, n_samples)."""
-        posterior, _, mean, scale = self._solve()
+        weights = self.draw(n_samples, generator)
+        values = self.by_chunks(X, lambda Z: Z @ weights)
+        return self.in_units(values, n_samples)
+
+    def draw(self, n_samples: int, generator: np.random.RandomState) -> Array:
+        """Weights drawn from their posterior, shape (n_features, n_targets * n_samples)."""
+        posterior = self.solution()[0]
         M, C = posterior.mean.shape
         deviations = posterior.draw(generator.standard_normal((M, C * n_samples)))
-        weights = posterior.mean[:, :, np.newaxis] + deviations.reshape(M, C, n_samples)
-        values = self._by_chunks(X, lambda Z: Z @ weights.reshape(M, -1))
-        scaled: Array = values.reshape(-1, C, n_samples) * scale[:, np.newaxis]
+        return np.repeat(posterior.mean, n_samples, axis=1) + deviations
+
+    def in_units(self, values: Array, n_samples: int) -> Array:
+        """Values of drawn functions, (n, n_targets * n_samples), in units of the targets.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_targets, n_samples)
+        """
+        mean, scale = self.normalization()
+        scaled: Array = values.reshape(-1, scale.size, n_samples) * scale[:, np.newaxis]
         return scaled + mean[:, np.newaxis]
 
     def log_marginal_likelihood(self, noise: float | None = None) -> float:
         """Log density of the targets learned, for this noise or another one."""
-        if noise is None or noise == self.noise:
-            return self._solve()[1]
-        mean, scale = self.normalization()
-        return weight_posterior(self.statistics, noise, mean, scale)[1]
+        return self.solution(noise)[1]
 
     def effective_dimension(self) -> float:
         """Return the number of features that the data determine, between 0 and M."""
-        return self._solve()[0].effective_dimension()
+        return self.solution()[0].effective_dimension()
 
     def features(self, X: Array) -> Array:
         """Features of rows, shape (n, n_features)."""
         return self.blocks.of(self.blocks.prepare(X))
 
     @property
+    def size(self) -> int:
+        """Number of features."""
+        return self.blocks.block_size
+
+    @property
     def coefficients(self) -> Array:
         """Weights of the posterior mean, in units of the targets, (n_features, n_targets)."""
-        posterior, _, _, scale = self._solve()
+        posterior, _, _, scale = self.solution()
         return posterior.mean * scale
 
     def normalization(self) -> tuple[Array, Array]:
@@ -155,14 +188,25 @@ class FeaturePosterior:
         if noise != self.noise:
             self.noise, self._solved = noise, None
 
-    def _solve(self) -> tuple[WeightPosterior, float, Array, Array]:
+    def solution(self, noise: float | None = None) -> tuple[WeightPosterior, float, Array, Array]:
+        """Posterior of the weights, log likelihood, mean and scale of the targets.
+
+        Parameters
+        ----------
+        noise : float, default=None
+            Another noise than that of the model.
+        """
+        if noise is not None and noise != self.noise:
+            mean, scale = self.normalization()
+            return *weight_posterior(self.statistics, noise, mean, scale), mean, scale
         # Once for all rows learned, when somebody asks.
         if self._solved is None:
             mean, scale = self.normalization()
             self._solved = *weight_posterior(self.statistics, self.noise, mean, scale), mean, scale
         return self._solved
 
-    def _by_chunks(self, X: Array, function: Any) -> Array:
+    def by_chunks(self, X: Array, function: Callable[[Array], Array]) -> Array:
+        """Return a function of the features of rows, made for some rows at a time."""
         prepared = self.blocks.prepare(X)
         parts = [
             function(self.blocks.of(tuple(part[start : start + self.chunk] for part in prepared)))

@@ -17,6 +17,7 @@ from mercer.gaussian_process._descent import (
     cyclic_descent,
     faithful_descent,
 )
+from mercer.gaussian_process._dictionary import InducingPoints
 from mercer.planning import AutomaticStep
 from mercer.schedules import as_schedule
 
@@ -270,13 +271,14 @@ class Faithful(Method):
         return solve
 
 
-def as_method(value: Any) -> Method:
+def as_method(value: Any) -> Method | InducingPoints:
     """Turn a method or the name of one into a method.
 
     Parameters
     ----------
-    value : Method or {"cyclic", "doubly_stochastic"}
-        A name stands for :class:`Cyclic` or :class:`Faithful` with its defaults.
+    value : Method, InducingPoints or {"dictionary", "cyclic", "doubly_stochastic"}
+        A name stands for :class:`InducingPoints`, :class:`Cyclic` or :class:`Faithful` with its
+        defaults.
 
     Raises
     ------
@@ -288,17 +290,21 @@ def as_method(value: Any) -> Method:
     >>> as_method("doubly_stochastic")
     Faithful()
     """
-    if isinstance(value, Method):
+    if isinstance(value, Method | InducingPoints):
         return value
     if isinstance(value, str) and value in _NAMES:
         return _NAMES[value]()
     raise ValueError(
-        '`method` must be "features", "cyclic", "doubly_stochastic" or an object of '
-        f"mercer.gaussian_process.Cyclic or Faithful, got {value!r}."
+        '`method` must be "features", "dictionary", "cyclic", "doubly_stochastic" or an object of '
+        f"mercer.gaussian_process.InducingPoints, Cyclic or Faithful, got {value!r}."
     )
 
 
-_NAMES: dict[str, type[Method]] = {"cyclic": Cyclic, "doubly_stochastic": Faithful}
+_NAMES: dict[str, type[Method] | type[InducingPoints]] = {
+    "dictionary": InducingPoints,
+    "cyclic": Cyclic,
+    "doubly_stochastic": Faithful,
+}
 
 
 def schedule_of(

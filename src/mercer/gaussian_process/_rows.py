@@ -11,8 +11,8 @@ from mercer.gaussian_process._blocks import FeatureBlocks
 from mercer.gaussian_process._descent import Solver, column_variances, expand
 from mercer.gaussian_process._methods import Method, Operator, schedule_of
 from mercer.gaussian_process._operator import operator_descent, operator_variances
-from mercer.gaussian_process._statistics import target_scale
 from mercer.planning import AutomaticStep
+from mercer.second_order import target_scale
 
 __all__ = ["DescentPosterior"]
 
@@ -134,6 +134,12 @@ class DescentPosterior:
     def n_rows(self) -> int:
         """Rows learned, those of weight 0 left out."""
         return int(self.row_weights.size)
+
+    @property
+    def size(self) -> int:
+        """Number of features, of all blocks."""
+        n_blocks, block_size, _ = self.expansion.shape
+        return int(n_blocks * block_size)
 
     @property
     def coefficients(self) -> Array:

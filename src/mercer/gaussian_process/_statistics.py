@@ -9,138 +9,19 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.linalg.blas import dsyrk
 
 from mercer.exceptions import ConditioningWarning
+from mercer.second_order import Statistics
 
-__all__ = ["FeatureStatistics", "WeightPosterior", "target_scale", "weight_posterior"]
+__all__ = ["WeightPosterior", "weight_posterior"]
 
 Array = NDArray[np.float64]
 
 _JITTERS = 12  # each ten times the one before, from the rounding error of the sums upwards
-
-
-class FeatureStatistics:
-    """Sums over the rows that the posterior depends on; their size does not grow with the rows.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of features M.
-    n_targets : int
-        Number of targets.
-
-    Attributes
-    ----------
-    gram : ndarray of shape (n_features, n_features)
-        Z'WZ, lower triangle, in Fortran order.
-    products : ndarray of shape (n_features, n_targets)
-        Z'W(Y - origin).
-    feature_sums : ndarray of shape (n_features,)
-        Z'W1.
-    target_sums, target_squares : ndarray of shape (n_targets,)
-        Sums of w (y - origin) and of w (y - origin)².
-    origin : ndarray of shape (n_targets,)
-        Constant that is subtracted of the targets first: near their mean, so that the variance is
-        no difference of large numbers.
-    weight, log_weight : float
-        Sums of the weights and of their logarithms.
-    n_rows : int
-        Rows of positive weight.
-    """
-
-    def __init__(self, n_features: int, n_targets: int) -> None:
-        self.gram = np.zeros((n_features, n_features), order="F")
-        self.products = np.zeros((n_features, n_targets))
-        self.feature_sums = np.zeros(n_features)
-        self.target_sums = np.zeros(n_targets)
-        self.target_squares = np.zeros(n_targets)
-        self.origin = np.zeros(n_targets)
-        self.weight = 0.0
-        self.log_weight = 0.0
-        self.n_rows = 0
-
-    def add(self, Z: Array, targets: Array, weights: Array) -> None:
-        """Add rows.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, n_features)
-            Features, C-ordered; overwritten.
-        targets : ndarray of shape (n, n_targets)
-            Targets.
-        weights : ndarray of shape (n,)
-            Weights, above 0.
-        """
-        root = np.sqrt(weights)
-        Z *= root[:, np.newaxis]
-        Y = (targets - self.origin) * root[:, np.newaxis]
-        # Only a triangle: half the work of Z.T @ Z.
-        self.gram = dsyrk(1.0, Z.T, beta=1.0, c=self.gram, lower=1, overwrite_c=1)
-        self.products += Z.T @ Y
-        self.feature_sums += Z.T @ root
-        self.target_sums += root @ Y
-        self.target_squares += np.sum(Y**2, axis=0)
-        self.weight += float(weights.sum())
-        self.log_weight += float(np.log(weights).sum())
-        self.n_rows += weights.size
-
-    def normalization(self) -> tuple[Array, Array]:
-        """Weighted mean and standard deviation of the targets (1 for constant ones)."""
-        shift = self.target_sums / self.weight
-        mean = self.origin + shift
-        return mean, target_scale(self.target_squares / self.weight - shift**2, mean)
-
-    def centred(self, mean: Array, scale: Array) -> tuple[Array, Array]:
-        """Z'WY and the diagonal of Y'WY for the targets (y - mean) / scale."""
-        shift = mean - self.origin
-        products = (self.products - np.outer(self.feature_sums, shift)) / scale
-        squares = self.target_squares - 2.0 * shift * self.target_sums + self.weight * shift**2
-        return products, squares / scale**2
-
-    def copy(self) -> Self:
-        """Copy that shares nothing."""
-        twin = object.__new__(type(self))
-        for name, value in self.__dict__.items():
-            # In Fortran order where the original is.
-            twin.__dict__[name] = value.copy("A") if isinstance(value, np.ndarray) else value
-        return twin
-
-    def snapshot(self) -> dict[str, Any]:
-        """All sums as plain data; of the Gram matrix a triangle."""
-        state = {name: value for name, value in self.__dict__.items() if name != "gram"}
-        state["triangle"] = self.gram[np.tril_indices(self.gram.shape[0])]
-        return state
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
-        M, C = self.products.shape
-        shapes: dict[str, tuple[int, ...]] = {
-            "triangle": (M * (M + 1) // 2,),
-            "products": (M, C),
-            "feature_sums": (M,),
-            "target_sums": (C,),
-            "target_squares": (C,),
-            "origin": (C,),
-        }
-        for name, shape in shapes.items():
-            array = state[name]
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"the sums `{name}` are of the wrong shape or not finite")
-        self.gram[np.tril_indices(M)] = state["triangle"]
-        for name in list(shapes)[1:]:
-            setattr(self, name, state[name].copy())
-        self.weight, self.log_weight = float(state["weight"]), float(state["log_weight"])
-        self.n_rows = int(state["n_rows"])
-        if not (self.weight > 0.0 and math.isfinite(self.weight + self.log_weight)):
-            raise ValueError("the sums of the weights are out of their range")
-        if self.n_rows < 1 or (np.diag(self.gram) < 0.0).any():
-            raise ValueError("the sums over the rows are out of their range")
 
 
 @dataclass(frozen=True)
@@ -189,14 +70,8 @@ class WeightPosterior:
         return solved
 
 
-def target_scale(variance: Array, mean: Array) -> Array:
-    """Scale of targets: their standard deviation, 1 for those that are constant."""
-    # Rounding leaves a constant target a relative deviation of 1e-16, not more.
-    return np.sqrt(np.where(variance <= 1e-28 * mean**2, 1.0, variance))
-
-
 def weight_posterior(
-    statistics: FeatureStatistics, noise: float, mean: Array, scale: Array
+    statistics: Statistics, noise: float, mean: Array, scale: Array
 ) -> tuple[WeightPosterior, float]:
     r"""Posterior of the weights and the logarithm of the marginal likelihood.
 
@@ -206,7 +81,7 @@ def weight_posterior(
 
     Parameters
     ----------
-    statistics : FeatureStatistics
+    statistics : Statistics
         Sums over the rows.
     noise : float
         Variance of the noise of a row of weight 1, in units of the squared scaled target.

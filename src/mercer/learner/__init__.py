@@ -3,26 +3,37 @@
 POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and truncation; BSGD with
 ``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and ``PowerDecay``; DSG
 any objective with ``RandomFeatures``. Two learners run it: on kernel expansions, whose points come
-from the stream, and on random features, where what a step adds is known at all rows at once.
+from the stream, and on random features, where what a step adds is known at all rows at once. A
+third one solves: on a fixed dictionary, or a fixed number of random features.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mercer.expansions import FeatureExpansion, KernelExpansion
+from mercer.expansions import DictionaryFunction, FeatureExpansion, KernelExpansion
 from mercer.learner._base import Learner, StepSize
+from mercer.learner._blend import BlendLearner
 from mercer.learner._features import FeatureLearner
 from mercer.learner._kernel import KernelLearner
+from mercer.learner._second_order import SecondOrderLearner
 from mercer.objectives import Objective
+from mercer.parts import Blend
 from mercer.planning import AutomaticStep
 
-__all__ = ["FeatureLearner", "KernelLearner", "Learner", "make_learner"]
+__all__ = [
+    "BlendLearner",
+    "FeatureLearner",
+    "KernelLearner",
+    "Learner",
+    "SecondOrderLearner",
+    "make_learner",
+]
 
 
 def make_learner(
     objective: Objective,
-    function: KernelExpansion | FeatureExpansion,
+    function: KernelExpansion | FeatureExpansion | DictionaryFunction | Blend,
     step_size: StepSize | AutomaticStep,
     regularization: float,
     batch_size: int,
@@ -34,7 +45,7 @@ def make_learner(
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion or FeatureExpansion
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
         What is learned, from ``Expansion.start``.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
@@ -46,5 +57,9 @@ def make_learner(
         The automatic choice, for reference even when ``step_size`` is another.
     """
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
+    if isinstance(function, Blend):
+        cls = BlendLearner
+    elif getattr(function.expansion, "mode", "") == "solve":
+        cls = SecondOrderLearner
     learner: Learner = cls(objective, function, step_size, regularization, batch_size, automatic)
     return learner

@@ -169,6 +169,9 @@ class Learner(ABC):
     def end_race(self) -> None:  # noqa: B027
         """Keep the best of several candidates: no row that comes will be new to them."""
 
+    def finish(self) -> None:  # noqa: B027
+        """Learn that all rows came, where that changes anything."""
+
     def compiled(self, dtype: np.dtype[Any]) -> Any:
         """Compiled kernel and loss, or None if a part has no compiled form."""
         return None
@@ -259,6 +262,9 @@ class Learner(ABC):
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that learning changes, copied; for :meth:`restore`."""
+        return self._with_function(self.function.snapshot())
+
+    def _with_function(self, function: dict[str, Any]) -> dict[str, Any]:
         numbers = {
             "n_samples": self.n_samples,
             "first": list(astuple(self.first)),
@@ -267,9 +273,13 @@ class Learner(ABC):
         return {
             "numbers": numbers,
             "objective": self.objective.state(),
-            "function": self.function.snapshot(),
+            "function": function,
             "history": self.history.snapshot(),
         }
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file holds: a :meth:`snapshot`, or what predicting needs of it."""
+        return self.snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit.

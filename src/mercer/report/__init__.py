@@ -33,13 +33,15 @@ from mercer.display._drawing import (
     require_matplotlib,
 )
 from mercer.report._figures import figures_for
-from mercer.report._risk import Section, risk_section
+from mercer.report._race import race_section
+from mercer.report._risk import risk_section
+from mercer.report._section import Section
 from mercer.report._template import PAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Section", "figures_for", "risk_section", "write_report"]
+__all__ = ["Section", "figures_for", "race_section", "risk_section", "write_report"]
 
 # An SVG grows with what it shows; beyond this many characters a picture of pixels is smaller.
 _MAX_SVG_LENGTH = 600_000
@@ -79,7 +81,8 @@ def write_report(
         Held-out results. A mapping inside becomes a table of its own: of names and values, or,
         if its values are mappings too, of one row per name (such as measures per class).
     sections : sequence of Section, default=()
-        Further sections, after the evaluation, such as :func:`risk_section` returns.
+        Further sections, after the evaluation, such as :func:`risk_section` and
+        :func:`race_section` return.
     figures : sequence of (str, matplotlib Figure), default=()
         Captions and figures, as :func:`figures_for` returns them. A figure's label, if it has
         one, describes the figure to readers who cannot see it.
@@ -130,13 +133,16 @@ def _section(heading: str, body: str) -> str:
 
 
 def _body(section: Section, number: int) -> str:
-    """Text, values and figures of a section, the figures counted from a number on."""
+    """Text, values, figures and tables of a section, the figures counted from a number on."""
     parts = [f"<p>{escape(section.text)}</p>"] if section.text else []
     if section.values:
         parts.append(_pairs(_flat(section.values)))
     if section.figures:
         drawn = [_figure(number + i, *one) for i, one in enumerate(section.figures)]
         parts.append('<div class="figures">\n' + "\n".join(drawn) + "\n</div>")
+    for caption, rows in section.tables.items():
+        parts.append(f"<h3>{escape(caption)}</h3>")
+        parts.append(_grid(list(rows[0]) if rows else [], [list(row.values()) for row in rows]))
     return "\n".join(parts)
 
 
@@ -223,10 +229,14 @@ def _history(history: HistoryLike) -> str:
     }
     if not np.any(history.compression_error):
         del columns["compression error"]  # nothing is compressed, as with random features
+    if not np.any(history.step_size):
+        del columns["step size"]  # what learns by sums makes no steps
+        judged = "is of rows kept back until then, each predicted before learned."
+    else:
+        judged = "is the mean since the record before, each row predicted before learned."
     rows = [[format_number(column[i]) for column in columns.values()] for i in chosen]
     caption = f"{len(chosen)} of {n_records} records" if len(chosen) < n_records else "All records"
-    caption += f"; the {recorded} is the mean since the record before, each row predicted before "
-    caption += "learned."
+    caption += f"; the {recorded} {judged}"
     return _grid(list(columns), rows, caption=caption, kind="grid numbers")
 
 

@@ -37,6 +37,7 @@ from mercer.display._fitted import (
     risk_of,
     unit_of_loss,
 )
+from mercer.display._runs import history_of
 from mercer.report._ranking import ranking_figures, roc_figure
 
 if TYPE_CHECKING:
@@ -59,12 +60,13 @@ def figures_for(
 ) -> list[tuple[str, Figure]]:
     """Draw the standard figures of a fitted estimator.
 
-    The learning curve and the model order, unless the model is a Gaussian process, which is not
-    learned in steps. With held-out rows ``X, y`` also, for a classifier, the confusion matrix, the
-    ROC curve (two classes) and the reliability of its probabilities (if it has any); for a
-    regressor, predicted against true values and the residuals, and for a Gaussian process the
-    reliability of its intervals; for a novelty detector, the scores; for a ranker the ROC curve
-    (two classes) or, with groups, how well each is ordered, and the scores by class or target.
+    The learning curve and the model order, unless the run has a single record, or the model is a
+    Gaussian process, which is not learned in steps. With held-out rows ``X, y`` also, for a
+    classifier, the confusion matrix, the ROC curve (two classes) and the reliability of its
+    probabilities (if it has any); for a regressor, predicted against true values and the residuals,
+    and for a Gaussian process the reliability of its intervals; for a novelty detector, the scores;
+    for a ranker the ROC curve (two classes) or, with groups, how well each is ordered, and the
+    scores by class or target.
     Models of one or two inputs show the learned function itself. Figures are free of pyplot:
     nothing is left open.
 
@@ -128,6 +130,8 @@ def figures_for(
 
 
 def _run_figures(estimator: Any) -> list[Captioned]:
+    if len(history_of(estimator).n_samples) == 1:
+        return []  # of a single record there is no course, only the values that the page tabulates
     figure, ax = report_axes()
     order = ModelOrderDisplay.from_estimator(estimator, ax=ax)
     figure.set_label(
@@ -148,6 +152,8 @@ def _run_figures(estimator: Any) -> list[Captioned]:
         what = "loss" if risk_of(estimator) is None else objective_name(estimator)
         of = "the pairs of each row before learning them"
         of = of if learns_pairs(estimator) else "each row before learning it"
+        if not np.any(getattr(final_model(estimator).history_, "step_size", 1.0)):
+            of = "rows kept back, before learning them"  # by sums, without steps
         unit = unit_of_loss(estimator)
         caption = f"Learning curve: {what} on {of}"
         figures.insert(0, (caption + (f", in {unit}" if unit else ""), figure))

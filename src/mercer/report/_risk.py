@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,36 +12,16 @@ from mercer.display import LossDistributionDisplay, MonitorDisplay
 from mercer.display._drawing import format_number, report_axes, report_style
 from mercer.display._fitted import final_model, name_of_loss, risk_of, short_name, unit_of_loss
 from mercer.display._monitors import monitor_words
+from mercer.report._section import Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Section", "risk_section"]
+__all__ = ["risk_section"]
 
 _LEVEL = 0.9  # of risks that have none of their own
 # A share of clipped rows that changes what is minimised.
 _MANY = 0.1
-
-
-class Section(NamedTuple):
-    """A section of a report.
-
-    Attributes
-    ----------
-    heading : str
-        Its title.
-    text : str
-        A paragraph to begin with.
-    values : mapping of str to str or number
-        What is tabulated.
-    figures : sequence of (str, matplotlib Figure)
-        Captions and figures.
-    """
-
-    heading: str
-    text: str = ""
-    values: Mapping[str, Any] = {}
-    figures: Sequence[tuple[str, Figure]] = ()
 
 
 def risk_section(

@@ -25,7 +25,7 @@ from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer.training._estimator import count_classes, make_estimator
 from mercer.training._group_shuffle import shuffled_groups
 from mercer.training._plan import RunPlan, plan_run
-from mercer.training._progress import TrainingProgress, sum_of_losses
+from mercer.training._progress import TrainingProgress, Watch
 from mercer.training._row_stream import RowStream
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
@@ -58,7 +58,8 @@ class FileTraining:
     n_passes : int, default=1
         Passes over the data. Random features that are fitted by solving take more, to make their
         ``min_steps``, where the number of rows is known: in Parquet and Arrow files, and in
-        others of fewer rows than the warm-up. A Gaussian process takes one.
+        others of fewer rows than the warm-up. A Gaussian process takes one, and so does the default
+        expansion of classification and regression, which sums over rows.
     exclude : sequence of str, default=()
         Columns that are no inputs; target and group are none anyway.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
@@ -336,7 +337,7 @@ class FileTraining:
             rows_per_step=self._plan.rows_per_step,
             cuts_matter=self._plan.cuts_matter,
         )
-        losses = sum_of_losses(self.model_) if self.n_rows_ else 0.0
+        watch = Watch(self.model_)
         resumed_at, saved_at = self.n_rows_, self.n_rows_
         first_end, rows_before = time.perf_counter(), self.n_rows_
         for X, y, group in stream.chunks(self.n_rows_, every=self._every):
@@ -349,16 +350,17 @@ class FileTraining:
                 learner = getattr(self.model_.estimator, "learner_", None)
                 if learner is not None:
                     learner.end_race()
+            if self.n_rows_ == self.n_total_:
+                self.model_.finish()
+            loss, model_order = watch.look(len(y), self.n_total_)
             now = time.perf_counter()
-            total = sum_of_losses(self.model_)
             progress = TrainingProgress(
                 self.n_rows_,
                 self.n_total_,
-                None if total is None or losses is None else (total - losses) / len(y),
-                self.model_.model_order_,
+                loss,
+                model_order,
                 (self.n_rows_ - rows_before) / max(now - first_end, 1e-9),
             )
-            losses = total
             if before == resumed_at:
                 first_end, rows_before = now, self.n_rows_
             stop = callback is not None and bool(callback(progress))

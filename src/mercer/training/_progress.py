@@ -7,8 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer.estimators import TableModel
+from mercer.parts import Blend
 
-__all__ = ["TrainingProgress", "sum_of_losses"]
+__all__ = ["TrainingProgress", "Watch"]
+
+# A sum of parts is solved again, to be looked at, when it has so many times the rows.
+_GROWTH = 8
+# Not so late that the last solution follows at once.
+_LATEST = 2 / 3
 
 
 class TrainingProgress(NamedTuple):
@@ -22,9 +28,10 @@ class TrainingProgress(NamedTuple):
         Rows of all passes; None during the first pass over files that do not tell their length.
     loss : float or None
         Mean loss of the chunk's rows, each before it was learned (regression: of the standardised
-        target); None for a Gaussian process, which has none.
+        target). Of a sum of parts: at its last solution, of the rows kept back until then; None
+        before the first one. None for a Gaussian process, which has none.
     model_order : int
-        Number of dictionary points, or of random features.
+        Number of dictionary points, or of random features; 0 as long as there are none.
     rows_per_second : float
         Since the end of the first chunk, which may include compilation.
     """
@@ -36,9 +43,51 @@ class TrainingProgress(NamedTuple):
     rows_per_second: float
 
 
-def sum_of_losses(model: TableModel) -> float | None:
-    """Losses of all rows so far; None for a model without a history of them."""
-    history = getattr(model, "history_", None)
-    if history is None:
-        return None
-    return float(history.loss @ np.diff(history.n_samples, prepend=0))
+class Watch:
+    """Loss and size of a model along a training.
+
+    What it asks for depends on the rows that were learned only, so that it does not matter to the
+    model file when, or how often, a training was stopped. A sum of parts is solved when somebody
+    asks, which takes a second or two; here that is each time there are eight times the rows.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model, perhaps resumed.
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        self.model = model
+        self._sum = self._sum_of_losses()
+
+    def look(self, n_rows: int, n_total: int | None) -> tuple[float | None, int]:
+        """Loss and model order, as of :class:`TrainingProgress`.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows learned since the last look.
+        n_total : int or None
+            Rows of the training, if known.
+        """
+        learner = getattr(self.model.estimator, "learner_", None)
+        function = getattr(learner, "function", None)
+        if learner is not None and isinstance(function, Blend):
+            late = n_total is not None and function.n_rows > _LATEST * n_total
+            grown = function.n_rows >= _GROWTH * function.solved_at
+            if function.is_decided and grown and not late:
+                learner.current_function()
+            if not function.solved_at:
+                return None, 0
+            return float(function.held_loss), function.size
+        before, self._sum = self._sum, self._sum_of_losses()
+        if before is None or self._sum is None:
+            return None, self.model.model_order_
+        return (self._sum - before) / n_rows, self.model.model_order_
+
+    def _sum_of_losses(self) -> float | None:
+        """Losses of all rows so far; None for a model without a history of them."""
+        if not hasattr(self.model.estimator, "learner_"):
+            return 0.0 if hasattr(type(self.model.estimator), "history_") else None
+        history = self.model.history_
+        return float(history.loss @ np.diff(history.n_samples, prepend=0))

@@ -1,0 +1,256 @@
+"""The picture of a race: what the default expansion tried, and what it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.display._drawing import (
+    FAINT,
+    PALETTE,
+    draw_legend,
+    literal_text,
+    new_axes,
+    short_ticks,
+    tidy,
+)
+from mercer.display._fitted import final_model
+from mercer.kernels import Mapped
+from mercer.maps import Affine
+from mercer.parts import Blend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import ErrorbarContainer
+    from matplotlib.figure import Figure
+
+__all__ = ["RaceDisplay", "parts_table", "race_table"]
+
+_COLUMNS = ("form", "metric", "n_inputs", "length", "error", "standard_error")
+_NEEDED = ("form", "metric", "length", "error", "standard_error", "chosen")
+_ROOM = 0.6  # height that the marks of a line take, in lines
+_SPREAD = 10.0  # ratio of errors from which on they are shown on a logarithmic axis
+
+
+class RaceDisplay:
+    """Errors of the pilots of a race, with their standard errors; what was chosen stands out.
+
+    There is a line for each form of the function and map of the inputs, with a mark for each
+    length scale that was tried. Errors are of rows that the pilots were not fitted to; those of
+    one form compare with each other, not so much those of different forms, which are pilots of
+    different size.
+
+    Parameters
+    ----------
+    entries : sequence of mappings
+        One for each pilot: ``form``, ``metric``, ``length``, ``error``, ``standard_error`` and
+        ``chosen``, as :meth:`from_estimator` finds them.
+
+    Attributes
+    ----------
+    lines : list of (str, str)
+        Form and map of each line, the best first.
+    ax_ : matplotlib Axes
+        Axes of the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure of the picture.
+    errorbars_ : list of matplotlib ErrorbarContainer
+        The marks of those tried and, if there are any, of those chosen.
+
+    Raises
+    ------
+    ValueError
+        If there is no entry, or one lacks a value.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> entry = {"form": "global", "metric": "standardized", "length": 1.0, "error": 0.2,
+    ...          "standard_error": 0.01, "chosen": True}
+    >>> display = RaceDisplay(entries=[entry, {**entry, "error": 0.3, "chosen": False}])
+    >>> display.plot(Figure().subplots()).lines
+    [('global', 'standardized')]
+    """
+
+    ax_: Axes
+    figure_: Figure
+    errorbars_: list[ErrorbarContainer]
+
+    def __init__(self, *, entries: Sequence[Mapping[str, Any]]) -> None:
+        if not entries:
+            raise ValueError(
+                "The race has no entries, so there is nothing to draw. Pass those of a model whose "
+                "kernel was raced: with `kernel='auto'` and `expansion='auto'`."
+            )
+        for entry in entries:
+            missing = [name for name in _NEEDED if name not in entry]
+            if missing:
+                raise ValueError(
+                    f"Every entry of a race must have the keys {', '.join(_NEEDED)}; one lacks "
+                    f"{', '.join(missing)}."
+                )
+        self.entries = [dict(entry) for entry in entries]
+        best: dict[tuple[str, str], float] = {}
+        for entry in self.entries:
+            line = str(entry["form"]), str(entry["metric"])
+            best[line] = min(best.get(line, np.inf), float(entry["error"]))
+        self.lines = sorted(best, key=lambda line: (line[0], best[line]))
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new pyplot figure if None.
+
+        Returns
+        -------
+        self : RaceDisplay
+        """
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure  # type: ignore[assignment]
+        chosen = np.array([bool(entry["chosen"]) for entry in self.entries])
+        self.errorbars_ = []
+        if not chosen.all():
+            self._marks(~chosen, color=FAINT, marker="o", markersize=3.5, label="tried")
+        if chosen.any():
+            self._marks(chosen, color=PALETTE[0], marker="D", markersize=5, label="in the model")
+        names = [literal_text(f"{form}: {metric}", max_length=44) for form, metric in self.lines]
+        self.ax_.set_yticks(np.arange(len(names)), names)
+        self.ax_.set_ylim(len(names) - 0.4, -0.6)
+        errors = self._column("error")
+        if errors.min() > 0.0 and errors.max() > _SPREAD * errors.min():
+            self.ax_.set_xscale("log")
+        short_ticks(self.ax_.xaxis)
+        self.ax_.set_xlabel("Mean squared error on rows not fitted")
+        tidy(self.ax_, grid=False)
+        self.ax_.set_axisbelow(True)
+        self.ax_.grid(axis="x", linewidth=0.6, alpha=0.45)
+        self.ax_.tick_params(axis="y", length=0)
+        draw_legend(self.ax_)
+        return self
+
+    def _marks(self, which: NDArray[np.bool_], **style: Any) -> None:
+        self.errorbars_.append(
+            self.ax_.errorbar(
+                self._column("error")[which],
+                self._heights()[which],
+                xerr=self._column("standard_error")[which],
+                linestyle="none",
+                elinewidth=1.0,
+                **style,
+            )
+        )
+
+    def _heights(self) -> NDArray[np.float64]:
+        """Where the marks are: on their line, one below the other in the order of their errors."""
+        at = np.array([self.lines.index((str(e["form"]), str(e["metric"]))) for e in self.entries])
+        heights = at.astype(float)
+        for line in range(len(self.lines)):
+            ours = np.flatnonzero(at == line)
+            ranks = np.argsort(np.argsort(self._column("error")[ours])) + 0.5
+            heights[ours] += _ROOM * (ranks / ours.size - 0.5)
+        return heights
+
+    def _column(self, name: str) -> NDArray[np.float64]:
+        return np.array([entry[name] for entry in self.entries], dtype=float)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
+        """Draw the race of a fitted estimator of the default expansion.
+
+        Parameters
+        ----------
+        estimator : estimator with ``race_``, or a Pipeline that ends in one
+            What has been fitted.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new pyplot figure if None.
+
+        Returns
+        -------
+        display : RaceDisplay
+
+        Raises
+        ------
+        ValueError
+            If there was no race.
+        """
+        return cls(entries=race_table(estimator)).plot(ax)
+
+
+def race_table(estimator: Any) -> list[dict[str, Any]]:
+    """Pilots of the race of a model, in the order in which they ran, and whether it took them.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    table : list of dict
+        The entries of ``race_`` with ``chosen``; empty if there was no race.
+    """
+    function = _blend(estimator)
+    if function is None or function.contest is None:
+        return []
+    taken = {
+        tuple(part[name] for name in ("form", "metric", "length")) for part in _parts(function)
+    }
+    return [
+        {
+            **{name: entry[name] for name in _COLUMNS},
+            "chosen": (entry["form"], entry["metric"], entry["length"]) in taken,
+        }
+        for entry in function.contest.table
+    ]
+
+
+def parts_table(estimator: Any) -> list[dict[str, Any]]:
+    """Parts of a model, the heaviest first.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    table : list of dict
+        ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` behind
+        the map and, if there was a race, ``metric`` and ``length`` (of cells in median distances
+        of their rows), else ``kernel``; empty if the model has no parts.
+    """
+    function = _blend(estimator)
+    return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
+
+
+def _blend(estimator: Any) -> Blend | None:
+    learner = getattr(final_model(estimator), "learner_", None)
+    function = None if learner is None else learner.current_function()
+    return function if isinstance(function, Blend) else None
+
+
+def _parts(function: Blend) -> list[dict[str, Any]]:
+    contest = function.contest
+    raced = () if contest is None else (contest.best_global, *contest.cells)
+    table = []
+    for weight, part in function.used:
+        kernel = part.kernel
+        map = kernel.map if isinstance(kernel, Mapped) else None
+        inner = kernel.kernel if isinstance(kernel, Mapped) else kernel
+        of = [one for one in raced if one.form == part.form and one.map == map]
+        entry: dict[str, Any] = {
+            "form": part.form,
+            "weight": weight,
+            "points": part.n_points,
+            "cells": getattr(inner, "n_cells", None),
+            "n_inputs": map.n_outputs if isinstance(map, Affine) else function.n_features,
+        }
+        chosen = {"metric": of[0].metric, "length": of[0].length} if of else {"kernel": repr(inner)}
+        table.append({**entry, **chosen})
+    return table

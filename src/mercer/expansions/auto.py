@@ -1,0 +1,126 @@
+"""The default: parts that learn by sums, chosen by a race."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mercer._validation import check_integer, check_real
+from mercer.expansions._base import Expansion
+from mercer.kernels import Kernel
+
+if TYPE_CHECKING:
+    from mercer.parts import Blend
+
+__all__ = ["Auto"]
+
+
+class Auto(Expansion):
+    r"""Let a race on the first rows choose everything, and learn by second-order sums.
+
+    The function is a weighted sum of parts, :math:`f = \sum_p v_p f_p`, each a kernel expansion on
+    a fixed dictionary: one on some thousand points for the whole space and, where there are rows
+    enough, partitions of it into cells with a small expansion each
+    (:class:`mercer.kernels.Partitioned`). A race of pilots decides how inputs are scaled, projected
+    or weighted, and the length scales; parts learn the sums of ridge regression; rows that are
+    predicted before they are learned choose ridges and weights. Test data have no part in any of
+    it. Up to 2,000 rows there is one part, on all of them.
+
+    Memory is bounded: 20,000 rows at first, then sums. Rows are seen once.
+
+    Parameters
+    ----------
+    budget_seconds : float or None, default=None
+        CPU time to aim at in learning as many rows as are expected, on an ordinary core: smaller
+        and fewer parts are taken where all of them would take longer. None for no limit. It
+        counts operations, not seconds, so that the result does not depend on the machine's load.
+    max_memory : int, default=1073741824
+        Bytes for the sums of all parts.
+    forgetting : float, default=1.0
+        Factor of the sums for each row that is learned, below 1 for streams that drift: rows of
+        1 / (1 - forgetting) ago count a third.
+    refresh : float, default=0.1
+        On a stream, predictions go by a new solution once the rows have grown by this share. After
+        ``fit`` they go by all rows.
+    expected_rows : int or None, default=None
+        Rows that a stream will have, if known: cells are then laid out for them, and need not be
+        split as they grow. ``fit`` knows it.
+    resumable : bool, default=False
+        Whether a model file holds the sums after ``fit``, too, however large they are, so that
+        learning can go on from the file. Files of models that learn from streams always do.
+    seed : int, default=0
+        Of dictionaries, anchors and pilots.
+
+    Raises
+    ------
+    ValueError
+        For values out of range.
+
+    Examples
+    --------
+    >>> from mercer import KernelRegressor
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(500, random_state=0)
+    >>> model = KernelRegressor().fit(X, y)  # the same as expansion=Auto()
+    >>> model.score(*make_friedman1(500, random_state=1)) > 0.97
+    True
+    >>> any("relevance" in entry["metric"] for entry in model.race_)
+    True
+    """
+
+    def __init__(
+        self,
+        budget_seconds: float | None = None,
+        max_memory: int = 2**30,
+        forgetting: float = 1.0,
+        refresh: float = 0.1,
+        expected_rows: int | None = None,
+        resumable: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.budget_seconds = budget_seconds
+        self.max_memory = max_memory
+        self.forgetting = forgetting
+        self.refresh = refresh
+        self.expected_rows = expected_rows
+        self.resumable = resumable
+        self.seed = seed
+        self._check()
+
+    def _check(self) -> None:
+        if self.budget_seconds is not None:
+            check_real("budget_seconds", self.budget_seconds, low=0.0, open_low=True)
+        check_integer("max_memory", self.max_memory, low=2**20, why="In bytes, one MiB at least.")
+        check_real("forgetting", self.forgetting, low=0.0, open_low=True, high=1.0)
+        check_real("refresh", self.refresh, low=0.0)
+        if self.expected_rows is not None:
+            check_integer("expected_rows", self.expected_rows, low=1)
+        if not isinstance(self.resumable, bool | np.bool_):
+            raise ValueError(f"`resumable` must be True or False, got {self.resumable!r}.")
+        check_integer("seed", self.seed, low=0)
+
+    @property
+    def averages(self) -> bool:
+        """See :class:`Expansion`: what is solved needs no averaging."""
+        return False
+
+    def sized(self, n_rows: int | None, n_outputs: int) -> Auto:
+        """See :class:`Expansion`: with the number of rows, if it is known."""
+        if n_rows is None or self.expected_rows is not None:
+            return self
+        return Auto(**{**self.get_params(deep=False), "expected_rows": n_rows})
+
+    def start(  # type: ignore[override]
+        self,
+        kernel: Kernel,
+        n_features: int,
+        n_outputs: int,
+        dtype: DTypeLike = np.float64,
+        averaging: float | None = None,
+    ) -> Blend:
+        """See :class:`Expansion`; the function that it returns learns by itself."""
+        from mercer.parts import Blend
+
+        return Blend(kernel, self, n_features, n_outputs, dtype)

@@ -1,0 +1,213 @@
+"""The function itself: coefficients on the points of a dictionary that stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.expansions.dictionary import Dictionary
+from mercer.kernels import Kernel
+from mercer.second_order import KernelBasis
+
+__all__ = ["DictionaryFunction"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+
+_NUMBERS = 2**22  # kernel values that are in memory at a time
+
+
+class DictionaryFunction:
+    """A function with ``n_outputs`` components on a fixed dictionary; 0 until it has one.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : Dictionary
+        How the dictionary is chosen.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    averaging : float or None, default=None
+        Exponent of the weights of averages over the steps of a stream; None for none.
+
+    Attributes
+    ----------
+    basis : KernelBasis or None
+        The dictionary.
+    coefficients : ndarray of shape (size, n_outputs)
+        f(X) = kernel(X, dictionary) @ coefficients.
+    """
+
+    promoted = ""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: Dictionary,
+        n_features: int,
+        n_outputs: int,
+        averaging: float | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.expansion = expansion
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.averaging = averaging
+        self.basis: KernelBasis | None = None
+        self.coefficients = np.zeros((0, n_outputs))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of points and kernel values."""
+        return self.expansion.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return 0 if self.basis is None else self.basis.size
+
+    @property
+    def dictionary(self) -> Floats:
+        """Points, shape (size, n_features)."""
+        if self.basis is None:
+            return np.empty((0, self.n_features), self.dtype)
+        return self.basis.points.copy()
+
+    def rows(self, X: Any) -> Floats:
+        """Rows, dense and of the type of the points.
+
+        Raises
+        ------
+        ValueError
+            If a value leaves the range of that type.
+        """
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        with np.errstate(over="ignore"):
+            rows: Floats = np.ascontiguousarray(dense, dtype=self.dtype)
+        if rows.dtype != dense.dtype and not np.isfinite(rows).all():
+            raise ValueError(
+                f"An input of size {float(np.abs(dense).max()):.3g} leaves the range of "
+                f"{self.dtype}, in which precision={self.expansion.precision!r} computes. Rescale "
+                "the inputs, for example with sklearn.preprocessing.StandardScaler, or use "
+                "precision='double'."
+            )
+        return rows
+
+    @property
+    def largest_size(self) -> int:
+        """Number of points that there may be."""
+        return int(self.expansion.size)
+
+    def place(self, X: Floats, labels: NDArray[np.int64] | None, *, chosen: bool) -> KernelBasis:
+        """Begin a function on a dictionary for some rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            The rows.
+        labels : ndarray of shape (n_rows,) of int or None
+            Class numbers, where there are classes.
+        chosen : bool
+            Whether the points are to be chosen with care; else at random.
+
+        Returns
+        -------
+        basis : KernelBasis
+            The dictionary.
+        """
+        centers = self.expansion.centers if chosen else "uniform"
+        return self._begin(self.expansion.choose(X, self.kernel, labels, centers))
+
+    def _begin(self, points: Floats) -> KernelBasis:
+        self.basis = KernelBasis(self.kernel, np.ascontiguousarray(points, dtype=self.dtype))
+        self.coefficients = np.zeros((self.basis.size, self.n_outputs))
+        return self.basis
+
+    def put(self, coefficients: Array) -> None:
+        """Take over coefficients on the points there are."""
+        # Files know one layout only, and products are to be the same.
+        self.coefficients = np.ascontiguousarray(coefficients)
+
+    def evaluate(self, X: Any) -> Array:
+        """Values of the function.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_outputs)
+        """
+        n = X.shape[0]
+        values = np.zeros((n, self.n_outputs))
+        if self.basis is None:
+            return values
+        step = max(1, _NUMBERS // max(self.size, self.n_features))
+        for start in range(0, n, step):
+            rows = self.rows(X[start : start + step])
+            values[start : start + step] = self.basis.features(rows) @ self.coefficients
+        return values
+
+    def map_outputs(self, mixing: Array) -> None:
+        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Column j tells how the new output j is made of the old ones.
+        """
+        self.coefficients = self.coefficients @ mixing
+        self.n_outputs = mixing.shape[1]
+
+    def keep_previous(self) -> None:
+        """Do nothing: the steps keep the coefficients before the last one by themselves."""
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def mark(self) -> tuple[KernelBasis | None, Array]:
+        """Remember the function, cheaply, to go :meth:`back` to it."""
+        return self.basis, self.coefficients
+
+    def back(self, mark: tuple[KernelBasis | None, Array]) -> None:
+        """Undo everything since ``mark``."""
+        self.basis, self.coefficients = mark
+
+    def snapshot(self) -> dict[str, Any]:
+        """Points and coefficients, copied; for :meth:`restore`."""
+        arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
+        return {"numbers": {"n_outputs": self.n_outputs}, "arrays": arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
+        points, coefficients = state["arrays"]["points"], state["arrays"]["coefficients"]
+        n_outputs = state["numbers"]["n_outputs"]
+        fits = (
+            type(n_outputs) is int
+            and n_outputs >= 1
+            and points.ndim == 2
+            and points.shape[1] == self.n_features
+            and points.dtype == self.dtype
+            and len(points) <= self.expansion.size
+            and coefficients.shape == (len(points), n_outputs)
+            and coefficients.dtype == np.float64
+            and np.isfinite(points).all()
+            and np.isfinite(coefficients).all()
+        )
+        if not fits:
+            raise ValueError("The arrays of the dictionary do not fit together.")
+        self.n_outputs = n_outputs
+        self.basis = None
+        if len(points):
+            self._begin(points)
+        self.put(coefficients.copy())

@@ -1,0 +1,185 @@
+"""The loop of the default learner: rows become sums, and sums are solved when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._threads import one_blas_thread
+from mercer.learner._base import Array, Learner, StepSize
+from mercer.losses import Loss, Squared
+from mercer.objectives import Objective, Pointwise
+from mercer.parts import Blend, Rows, check_sizes
+from mercer.planning import AutomaticStep
+
+__all__ = ["BlendLearner"]
+
+_CHUNK = 65_536  # rows at a time
+_SOLVING = RLock()
+
+
+class BlendLearner(Learner):
+    """Sums of parts; see :class:`Learner` for the parameters, of which steps play no role.
+
+    Raises
+    ------
+    ValueError
+        If the objective is not the mean of a loss.
+    """
+
+    function: Blend
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: Blend,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        if not isinstance(objective, Pointwise):
+            raise ValueError(
+                f"expansion={function.expansion!r} learns the mean of a loss by sums over rows, "
+                f"got the objective {type(objective).__name__}. Use expansion='dictionary', "
+                "'komp' or 'random_features'."
+            )
+        loss = objective.loss
+        if loss.task == "regression" and not isinstance(loss, Squared):
+            raise ValueError(
+                f"expansion={function.expansion!r} solves least squares, got loss={loss!r}. Use "
+                "loss='squared', or expansion='dictionary' or 'komp' for other losses."
+            )
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
+        function.loss = objective.loss
+
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`Learner`."""
+        check_sizes(X, targets)  # of all rows before the first is learned
+        for start in range(0, X.shape[0], _CHUNK):
+            cut = slice(start, start + _CHUNK)
+            self._learn(X[cut], targets[cut], weights[cut])
+
+    def _learn(self, X: Any, targets: Array, weights: Array) -> None:
+        used = weights > 0.0
+        rows = self._rows(X, targets, weights)
+        self.function.learn(rows if used.all() else rows[used])
+        self.n_samples += len(weights)
+
+    def _rows(self, X: Any, targets: Array, weights: Array) -> Rows:
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        return Rows(dense.astype(self.function.dtype, copy=False), self._codes(targets), weights)
+
+    def _codes(self, targets: Array) -> Array:
+        """Numbers, or class codes -1 and +1, from targets as the loss encodes them."""
+        if not self._loss.multiclass:
+            return targets
+        codes = np.full((len(targets), self.function.n_outputs), -1.0)
+        codes[np.arange(len(targets)), targets[:, 0].astype(np.int64)] = 1.0
+        return codes
+
+    def _replace_objective(self, objective: Objective) -> None:
+        super()._replace_objective(objective)
+        self.function.loss = self._loss
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`Learner`; of the objective that it has then."""
+        super().restore(state)
+        self.function.loss = self._loss
+
+    @property
+    def _loss(self) -> Loss:
+        assert isinstance(self.objective, Pointwise)
+        return self.objective.loss
+
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """See :class:`Learner`: sums take every row once, in the first of the orders."""
+        order = next(iter(orders))
+        stopped = False
+        for start in range(0, order.size, _CHUNK):
+            some = order[start : start + _CHUNK]
+            self._learn(X[some], targets[some], weights[some])
+            # What is learned last is reported once it is solved.
+            stopped = start + _CHUNK < order.size and report(some.size)
+            if stopped:
+                break
+        self._solve(now=True)
+        learned = order[weights[order] > 0.0]
+
+        def take(numbers: NDArray[np.int64]) -> Rows:
+            some = learned[numbers]
+            return self._rows(X[some], targets[some], weights[some])
+
+        with one_blas_thread():
+            if stopped:
+                self.function.is_finished = True
+                return
+            self.function.finish(take)
+        report(order.size - start)
+
+    def finish(self) -> None:
+        """See :class:`Learner`: predictions go by all rows, and files need no sums.
+
+        Rows that are not kept cannot be visited again: Newton steps are for those that all are.
+        """
+        function = self.function
+        if not function.n_rows:
+            return
+        self._solve(now=True)
+        if function.is_decided:
+            function.is_finished = True
+            return
+        rows = function.waiting
+        with one_blas_thread():
+            function.finish(lambda numbers: rows[numbers])
+
+    def n_learned(self, n_rows: int, n_passes: int) -> int:
+        """See :class:`Learner`."""
+        return n_rows
+
+    def _solve(self, *, now: bool = False) -> None:
+        # Several threads may predict at the same time: to them the model does not change.
+        with _SOLVING, one_blas_thread():
+            before = self.function.solved_at
+            if self.function.solve(now=now):
+                n = self.function.n_rows - before
+                if n == 0:
+                    return  # the same rows, with other outputs
+                self.history.add(
+                    np.array([n]),
+                    np.array([n * self.function.held_loss]),
+                    np.array([self.function.size]),
+                    np.zeros(1),
+                    np.zeros(1),  # there are no steps
+                )
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Learner`: without sums if they are large and all rows came."""
+        return self._with_function(self.function.snapshot(compact=True))
+
+    def current_function(self) -> Blend:
+        """See :class:`Learner`."""
+        self._solve()
+        return self.function
+
+    def evaluate(self, X: Any) -> Array:
+        """See :class:`Learner`."""
+        function = self.current_function()
+        if isinstance(X, np.ndarray):
+            return function.evaluate(X)
+        pieces = [
+            function.evaluate(X[start : start + _CHUNK].toarray())
+            for start in range(0, X.shape[0], _CHUNK)
+        ]
+        return np.concatenate(pieces)

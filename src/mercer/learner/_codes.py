@@ -1,0 +1,194 @@
+"""What second-order learning asks of objectives: a curvature, a regression to begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.learner._base import Array
+from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squared
+from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Pointwise
+
+__all__ = [
+    "class_numbers",
+    "class_places",
+    "is_quadratic",
+    "newton_curvature",
+    "regression_scale",
+    "regression_targets",
+    "relabelled",
+    "shift_of_codes",
+]
+
+# Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
+# of order 1.
+_LOG_ODDS = 4.0
+
+
+def is_quadratic(objective: Objective) -> bool:
+    """Whether the objective is a squared error, whose minimum is the solution of equations."""
+    return type(objective) is Pointwise and type(objective.loss) in (Squared, LeastSquaresMargin)
+
+
+def _loss_of_rows(objective: Objective) -> Loss | None:
+    return objective.loss if isinstance(objective, Pointwise | Compositional) else None
+
+
+def regression_targets(objective: Objective, targets: Array, n_outputs: int) -> Array | None:
+    """Targets of the regression that learning begins with, (n, n_outputs); None for none.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is learned.
+    targets : ndarray of shape (n, target_width)
+        As its loss encodes them.
+    n_outputs : int
+        Of the function.
+    """
+    loss = _loss_of_rows(objective)
+    if loss is None:
+        return None
+    n_scores = n_outputs // objective.copies
+    if loss.multiclass:
+        # These losses see differences of scores only, so that the mean must be right at once.
+        codes = np.where(targets == np.arange(n_scores), 2.0, 0.0) - 2.0 / n_scores
+    elif loss.task == "classification":
+        codes = targets
+    elif isinstance(loss, Poisson):  # scores are logarithms of the mean
+        codes = np.log(targets + 0.5)
+    elif type(loss).predict is RegressionLoss.predict or n_scores != targets.shape[1]:
+        # Several quantile levels: those of the first target come first.
+        codes = np.repeat(targets, n_scores // targets.shape[1], axis=1)
+    else:  # scores are in other units than targets
+        return None
+    # Copies of the outputs are directions, 0 at first.
+    return np.hstack([codes, np.zeros((len(codes), n_outputs - n_scores))])
+
+
+def regression_scale(objective: Objective) -> float:
+    """Scores in units of those of the regression."""
+    loss = _loss_of_rows(objective)
+    return _LOG_ODDS if loss is not None and loss.has_probabilities else 1.0
+
+
+def newton_curvature(objective: Objective, fallback: float, residual: float | None) -> float:
+    """Bound of the objective's curvature, or what takes its place.
+
+    Where slopes jump, that of the objective smoothed over a width: 1 for margins, for regressions
+    the mean absolute residual of the regression that learning begins with, for novelty the unit
+    of the function.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is learned.
+    fallback : float
+        For objectives with neither a curvature nor bounded slopes.
+    residual : float or None
+        Mean absolute residual, where there is one.
+    """
+    if objective.curvature is not None:
+        return float(objective.curvature)
+    if objective.lipschitz is None:
+        return fallback
+    if isinstance(objective, Novelty):
+        return 1.0 / objective.unit
+    width = 1.0
+    if isinstance(objective, Pairwise):
+        width = 1.0 / float(objective.label_scale * np.abs(objective.pattern).sum())
+    loss = _loss_of_rows(objective)
+    if loss is not None and loss.task == "regression" and residual:
+        width = residual
+    return float(objective.lipschitz) / width
+
+
+def class_places(mixing: Array, old_loss: Loss, copies: int = 1) -> NDArray[np.int64]:
+    """Where the old classes are among the new ones, read off the matrix of the outputs.
+
+    Parameters
+    ----------
+    mixing : ndarray of shape (n_outputs, n_outputs_new)
+        What the outputs are multiplied by.
+    old_loss : Loss
+        Loss before.
+    copies : int, default=1
+        How often the function has each output.
+
+    Examples
+    --------
+    >>> from mercer.losses import Logistic
+    >>> class_places(np.array([[-0.5, 0.0, 0.5]]), Logistic())
+    array([0, 2])
+    """
+    small = mixing[: len(mixing) // copies, : mixing.shape[1] // copies]
+    if len(small) > 1 or old_loss.multiclass:
+        return np.asarray(small.argmax(axis=1), dtype=np.int64)
+    row = small[0]
+    if row.size == 1:  # a lone class, of two now
+        return np.array([0 if row[0] > 0.0 else 1])
+    places = [int(row.argmin())]
+    return np.array(places + ([int(row.argmax())] if row.max() > 0.0 else []))
+
+
+def relabelled(
+    targets: Array, places: NDArray[np.int64], old_loss: Loss, new_loss: Loss, n_scores: int
+) -> Array:
+    """Encode the targets of classes anew.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n, target_width)
+        As the old loss encoded them.
+    places : ndarray of shape (n_old,)
+        From :func:`class_places`.
+    old_loss, new_loss : Loss
+        Before and after.
+    n_scores : int
+        Of the new loss.
+    """
+    return new_loss.encode(places[class_numbers(targets, old_loss)], max(n_scores, 2))
+
+
+def class_numbers(targets: Array, loss: Loss) -> NDArray[np.int64]:
+    """Class numbers of the targets of a classification loss, shape (n,).
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n, target_width)
+        As the loss encodes them.
+    loss : Loss
+        The loss.
+    """
+    return targets[:, 0].astype(np.int64) if loss.multiclass else loss.decide(targets)
+
+
+def shift_of_codes(
+    places: NDArray[np.int64], n_old: int, n_new: int
+) -> tuple[Array, NDArray[np.float64]]:
+    """Matrix and offset that turn labels -1, +1 of the old classes into those of the new ones.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n_old,)
+        From :func:`class_places`.
+    n_old, n_new : int
+        Columns of the labels.
+
+    Examples
+    --------
+    >>> mixing, offset = shift_of_codes(np.array([0, 2]), 1, 3)
+    >>> np.array([[-1.0], [1.0]]) @ mixing + offset
+    array([[ 1., -1., -1.],
+           [-1., -1.,  1.]])
+    """
+    if n_new == 1:
+        return np.array([[1.0 if places[0] == 0 else -1.0]]), np.zeros(1)
+    one_hot: Any = np.zeros((places.size, n_new))
+    one_hot[np.arange(places.size), places] = 1.0
+    if n_old > 1:
+        return one_hot, one_hot.sum(axis=0) - 1.0
+    second = one_hot[1] if places.size > 1 else np.zeros(n_new)
+    return (second - one_hot[0])[np.newaxis], one_hot[0] + second - 1.0

@@ -1,0 +1,169 @@
+"""Objectives whose slopes are linear in the function: their zero is the solution of equations."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
+
+from mercer.learner._base import Array
+from mercer.objectives import Batch, Bellman, Objective
+from mercer.second_order import Basis, Rows
+
+__all__ = ["LinearRows", "is_linear"]
+
+Floats = NDArray[np.floating[Any]]
+
+# Transitions that are added up together, and features in memory at a time.
+_BLOCK, _NUMBERS = 128, 2**21
+_JITTER = 1e-11  # of the mean of the diagonal
+
+
+def is_linear(objective: Objective) -> bool:
+    """Whether slopes at some rows are linear in the values there, and depend on no others."""
+    return isinstance(objective, Bellman) and objective.method != "pkgtd"
+
+
+class LinearRows:
+    r"""Policy evaluation on a fixed set of features, by sums over all transitions so far.
+
+    The mean slopes of the values of f = Z w are Z's = S w + b. Their zero with the ridge,
+    :math:`(S / n + \lambda P) w = -b / n`, is where all steps of the method would come to rest.
+    For temporal differences this is LSTD.
+
+    Parameters
+    ----------
+    objective : Bellman
+        What is solved.
+    basis : Basis
+        The features.
+    n_outputs : int
+        Components of the function.
+    ridge : float
+        Ridge parameter.
+    forgetting : float
+        Factor by which a row's weight falls with each row that comes after it.
+
+    Attributes
+    ----------
+    n_rows : float
+        Weight of the rows so far, each counted as 1 when it came.
+
+    References
+    ----------
+    S. J. Bradtke, A. G. Barto, "Linear least-squares algorithms for temporal difference learning",
+    Machine Learning, 1996.
+    """
+
+    def __init__(
+        self, objective: Bellman, basis: Basis, n_outputs: int, ridge: float, forgetting: float
+    ) -> None:
+        self.objective, self.basis, self.n_outputs = objective, basis, n_outputs
+        self.ridge, self.forgetting = ridge, forgetting
+        self.n_rows = 0.0
+        self._matrix = np.zeros((n_outputs, n_outputs, basis.size, basis.size))
+        self._right = np.zeros((n_outputs, basis.size))
+        self._waiting: list[Rows] = []
+
+    def add(self, rows: Rows) -> None:
+        """Learn rows: whole transitions."""
+        self._waiting.append(rows.copied())
+        if sum(block.weights.size for block in self._waiting) >= _BLOCK * self.objective.n_rows:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        if not self._waiting:
+            return
+        rows = Rows.joined(self._waiting)
+        matrix, right, n_rows = self._matrix.copy(), self._right.copy(), self.n_rows
+        m = self.objective.n_rows
+        step = m * max(_BLOCK, _NUMBERS // (m * self.basis.size))
+        for start in range(0, rows.weights.size, step):
+            block = rows.cut(start, start + step)
+            n = block.weights.size // m
+            decay = np.ones(n)
+            if self.forgetting < 1.0:
+                decay = self.forgetting ** (m * np.arange(n - 1, -1, -1.0))
+                old = self.forgetting ** (m * n)
+                matrix, right, n_rows = matrix * old, right * old, n_rows * old
+            self._add_block(block, decay, matrix, right)
+            n_rows += m * float(decay.sum())
+        self._matrix, self._right, self.n_rows, self._waiting = matrix, right, n_rows, []
+
+    def _add_block(self, rows: Rows, decay: Array, matrix: Array, right: Array) -> None:
+        m, n_outputs = self.objective.n_rows, self.n_outputs
+        n = rows.weights.size // m
+        batch = Batch(*rows)
+        Z = self.basis.features(rows.X).reshape(n, m, -1)
+        # Slopes are means over the transitions.
+        scale = n * decay[:, np.newaxis, np.newaxis]
+        zero = np.zeros((n * m, n_outputs))
+        at_zero = self.objective.slopes(zero, batch)[0].reshape(n, m, n_outputs)
+        right += np.einsum("iam,iao->om", Z, at_zero * scale, optimize=True)
+        # Those of the outputs' values at one row of every transition, one after the other.
+        by_value = np.empty((m, n_outputs, n, m, n_outputs))
+        for row in range(m):
+            for output in range(n_outputs):
+                unit = zero.reshape(n, m, n_outputs).copy()
+                unit[:, row, output] = 1.0
+                slopes = self.objective.slopes(unit.reshape(zero.shape), batch)[0]
+                by_value[row, output] = (slopes.reshape(n, m, n_outputs) - at_zero) * scale
+        for own in range(m):
+            for o, q in np.ndindex(n_outputs, n_outputs):
+                factors = by_value[:, q, :, own, o]  # (m, n)
+                if factors.any():
+                    moved = np.einsum("bi,ibm->im", factors, Z, optimize=True)
+                    matrix[o, q] += Z[:, own].T @ moved.astype(Z.dtype)
+
+    def solve(self) -> Array:
+        """Coefficients, (n_features, n_outputs)."""
+        self._add_up()
+        M, n_outputs = self.basis.size, self.n_outputs
+        if not self.n_rows > 0.0:
+            return np.zeros((M, n_outputs))
+        # Means over transitions, like the slopes.
+        n = self.n_rows / self.objective.n_rows
+        whole = (self._matrix / n).transpose(0, 2, 1, 3).reshape(n_outputs * M, n_outputs * M)
+        penalty = self.basis.penalty()
+        each = np.eye(M) if penalty is None else penalty
+        size = float(np.abs(np.diag(whole)).mean())
+        whole += np.kron(np.eye(n_outputs), self.ridge * each)
+        whole[np.diag_indices(len(whole))] += _JITTER * size or 1.0
+        solution = lu_solve(lu_factor(whole), -self._right.ravel() / n)
+        if not np.isfinite(solution).all():
+            raise ValueError(
+                "The equations of the value function have no finite solution: rewards or kernel "
+                "values are out of all proportion. Scale the rewards to a size of about 1, and "
+                "standardise the states."
+            )
+        return np.ascontiguousarray(solution.reshape(n_outputs, M).T)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def twin(self) -> Self:
+        """Copy that may go another way; what both share is never changed in place."""
+        twin = copy.copy(self)
+        twin._waiting = list(self._waiting)
+        return twin
+
+    def snapshot(self) -> dict[str, Any]:
+        """All sums as plain data; for :meth:`restore`."""
+        waiting = Rows.joined(self._waiting).copied()._asdict() if self._waiting else None
+        arrays = {"matrix": self._matrix.copy(), "right": self._right.copy()}
+        return {"n_rows": self.n_rows, "waiting": waiting, **arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        for name, mine in (("matrix", self._matrix), ("right", self._right)):
+            array = state[name]
+            if array.shape != mine.shape or array.dtype != np.float64:
+                raise ValueError(f"The sums `{name}` over the transitions do not fit.")
+            if not np.isfinite(array).all():
+                raise ValueError(f"The sums `{name}` over the transitions are not finite.")
+        self._matrix, self._right = state["matrix"].copy(), state["right"].copy()
+        self.n_rows = float(state["n_rows"])
+        waiting = state["waiting"]
+        self._waiting = [] if waiting is None else [Rows.from_state(waiting)]

@@ -1,0 +1,309 @@
+"""Newton steps on rows: the loop of an objective on a fixed set of features."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DivergenceError
+from mercer.learner._base import Array
+from mercer.learner._codes import newton_curvature, regression_scale, regression_targets
+from mercer.learner._passes import cut_pass
+from mercer.objectives import Batch, Objective
+from mercer.planning import AutomaticStep
+from mercer.second_order import Basis, NewtonSteps, RidgeStream, Rows
+
+__all__ = ["NewtonRows", "Record", "Settings", "cut_steps"]
+
+Floats = NDArray[np.floating[Any]]
+
+# Rows of a step, if a batch has less: half a row for each feature, but at least so many.
+_ROWS_PER_STEP = 256
+# Rows that the regression is on with which learning begins; the steps see all.
+_ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
+
+
+class Record(NamedTuple):
+    """What the history notes of a step."""
+
+    n_rows: int
+    loss: float
+    step_size: float
+    monitors: tuple[float, ...]
+
+
+class Settings(NamedTuple):
+    """What learning on a fixed set of features needs to know.
+
+    Attributes
+    ----------
+    ridges : tuple of float
+        Ridge parameters of the objective that are raced.
+    forgetting : float
+        Factor by which a row's weight falls with each row after it.
+    averaging : float or None
+        Exponent of the averages of a stream.
+    batch_size : int
+        Rows of the smallest step.
+    fallback : float
+        Curvature where the objective has none.
+    step_size : callable or AutomaticStep
+        Step number to step size in units of the longest one that is safe.
+    largest_loss : callable
+        Targets and weights to the loss beyond which a run has diverged.
+    diverged : callable
+        Step size to the error of a run that has diverged.
+    """
+
+    ridges: tuple[float, ...]
+    forgetting: float
+    averaging: float | None
+    batch_size: int
+    fallback: float
+    step_size: Any
+    largest_loss: Callable[[Array, Array], float]
+    diverged: Callable[[float], DivergenceError]
+
+
+def cut_steps(n_rows: int, batch_size: int, n_features: int) -> list[int]:
+    """Where the Newton steps of a pass begin, and its end; they are of about equal size.
+
+    Rows of short steps would count more than others.
+    """
+    n = rows_per_step(batch_size, n_features) // batch_size
+    units = cut_pass(-(-n_rows // batch_size), n, exact=False)
+    return [*(batch_size * start for start in units[:-1]), n_rows]
+
+
+def rows_per_step(batch_size: int, n_features: int) -> int:
+    """Rows of a Newton step: a multiple of the batch, for so many features."""
+    return batch_size * -(-max(_ROWS_PER_STEP, n_features // 2) // batch_size)
+
+
+class NewtonRows:
+    """An objective on a fixed set of features, learned by Newton steps.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised; its own scalars move with the steps.
+    basis : Basis
+        The features.
+    n_outputs : int
+        Components of the function.
+    settings : Settings
+        Everything else.
+    """
+
+    def __init__(
+        self, objective: Objective, basis: Basis, n_outputs: int, settings: Settings
+    ) -> None:
+        self.objective, self.basis = objective, basis
+        self.n_outputs, self.settings = n_outputs, settings
+        self.ridge = settings.ridges[0]
+        self.curvature = 1.0
+        self.steps = self._new_steps()
+        self._waiting: list[Rows] = []
+
+    def _new_steps(self) -> NewtonSteps:
+        s = self.settings
+        return NewtonSteps(self.basis, self.n_outputs, self.curvature, s.averaging, s.forgetting)
+
+    @property
+    def n_first_rows(self) -> int:
+        """Rows that :meth:`begin` can make use of."""
+        return max(_ROWS_PER_FEATURE * self.basis.size, _FIRST_ROWS)
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of a step, a multiple of the batch."""
+        return rows_per_step(self.settings.batch_size, self.basis.size)
+
+    @property
+    def coefficients(self) -> Array:
+        """Coefficients to predict with, (n_features, n_outputs)."""
+        return self.steps.mean
+
+    # -- the beginning --------------------------------------------------------------------------
+
+    def begin(self, rows: Rows) -> None:
+        """Take the curvature, the ridge and the first function from some rows."""
+        start, residual = self._regression(rows)
+        self.curvature = newton_curvature(self.objective, self.settings.fallback, residual)
+        if residual is not None and len(self.settings.ridges) > 1:
+            # Relative to the curvature: a multiple of an objective has the same minimum.
+            self.ridge *= self.curvature
+        # Weights count as rows: the ridge is that of their mean.
+        self.ridge *= float(rows.weights.mean()) or 1.0
+        self.steps = self._new_steps()
+        if start is not None:
+            self.steps.start(start)
+        self._bound(rows)
+
+    def _regression(self, rows: Rows) -> tuple[Array | None, float | None]:
+        """Coefficients of the regression, and its mean absolute residual; chooses the ridge."""
+        targets = regression_targets(self.objective, rows.targets, self.n_outputs)
+        if targets is None or not rows.weights.any():
+            return None, None
+        c = newton_curvature(self.objective, 1.0, None)
+        raced = len(self.settings.ridges) > 1
+        # In units of the squared error, whose curvature is 1.
+        ridges = [ridge if raced else ridge / c for ridge in self.settings.ridges]
+        stream = RidgeStream(self.basis, self.n_outputs, ridges, self.settings.forgetting)
+        stream.add(rows._replace(targets=targets))
+        start = stream.solve()
+        self.ridge = stream.ridge if raced else self.settings.ridges[0]
+        few = rows.cut(0, 2000)
+        residuals = np.abs(self.basis.features(few.X) @ start - targets[: len(few.X)])
+        return regression_scale(self.objective) * start, float(residuals.mean())
+
+    def _bound(self, rows: Rows) -> None:
+        """Sum up the bound of the Hessian."""
+        # An objective of pairs fills its buffer on the way: let a copy do that.
+        objective, n = copy.deepcopy(self.objective), self.rows_per_step
+        for start in range(0, rows.weights.size, n):
+            if not self.steps.wants_points:
+                break
+            batch = Batch(*rows.cut(start, start + n))
+            points = objective.points(batch)
+            Z = self.basis.features(points)
+            self.steps.add_points(Z, objective.steepness(batch, len(points)))
+            objective.update(np.zeros((len(points), self.n_outputs)), batch, 0.0)
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def passes(
+        self,
+        take: Callable[[NDArray[np.int64]], Rows],
+        orders: Sequence[NDArray[np.int64]],
+        note: Callable[[Record], bool],
+    ) -> None:
+        """Visit rows again and again, with steps that fall to 0.
+
+        Parameters
+        ----------
+        take : callable
+            Numbers of rows to the rows.
+        orders : sequence of ndarray of int
+            The rows of each pass, in order.
+        note : callable
+            Told what every step did; a true result stops.
+        """
+        cut = self.cut(orders[0].size)
+        total = len(orders) * (len(cut) - 1)
+        done, stopped = 0, False
+        for order in orders:
+            for start, stop in pairwise(cut):
+                share = self._share(1.0 - done / total)
+                record = self._step(take(order[start:stop]), share, stream=False)
+                done += 1
+                stopped = note(record)
+                if stopped:
+                    break
+            if stopped:
+                break
+        self.steps.settle(len(cut) - 1)
+
+    def cut(self, n_rows: int) -> list[int]:
+        """Where the steps of a pass begin, and its end."""
+        return cut_steps(n_rows, self.settings.batch_size, self.basis.size)
+
+    def learn(self, rows: Rows) -> list[Record]:
+        """Learn rows of a stream; those too few for a step wait for more."""
+        self._waiting.append(rows.copied())
+        n = self.rows_per_step
+        records: list[Record] = []
+        size = sum(block.weights.size for block in self._waiting)
+        if size < n:
+            return records
+        rows = Rows.joined(self._waiting)
+        for start in range(0, size - n + 1, n):
+            share = self._share(self.steps.falling(n))
+            records.append(self._step(rows.cut(start, start + n), share, stream=True))
+            self.steps.average(n)
+        left = size % n
+        self._waiting = [rows.cut(size - left).copied()] if left else []
+        return records
+
+    def _share(self, automatic: float) -> float:
+        """Size of the next step in units of the longest that is safe."""
+        schedule = self.settings.step_size
+        if isinstance(schedule, AutomaticStep):
+            return automatic
+        size = float(schedule(self.steps.n_steps + 1))
+        if not 0.0 < size <= 2.0:
+            raise ValueError(
+                f"`step_size` must be above 0 and at most 2 here, got {size!r} at step "
+                f"{self.steps.n_steps + 1}: steps on a fixed dictionary are counted in units of "
+                "the longest one that does not overshoot. Use 1, a falling schedule, or 'auto'."
+            )
+        return size
+
+    def _step(self, rows: Rows, share: float, *, stream: bool) -> Record:
+        objective, steps = self.objective, self.steps
+        batch = Batch(*rows)
+        points = objective.points(batch)
+        Z = self.basis.features(points)
+        values = steps.values(Z, steps.iterate)
+        if objective.needs_previous:
+            batch = batch._replace(previous=steps.values(Z, steps.before))
+        with np.errstate(over="ignore", invalid="ignore"):  # found, and said, below
+            slopes, losses = objective.slopes(values, batch)
+        largest = self.settings.largest_loss(rows.targets, rows.weights)
+        if not (np.isfinite(slopes).all() and losses.max() <= largest):
+            raise self.settings.diverged(share)
+        weights = objective.steepness(batch, len(points))
+        if stream and steps.wants_points:
+            steps.add_points(Z, weights)
+        size = share * steps.largest_step(Z, weights, self.ridge)
+        mixing = objective.mixing(size, 0.0, self.n_outputs)
+        rate = 1.0 if mixing is None else float(getattr(objective, "direction_rate", 1.0))
+        # Scalars of the objective's own move as far as the function's values do.
+        unit = float(getattr(objective, "unit", 1.0))
+        objective.update(values, batch, size / (self.curvature * unit))
+        steps.step(Z, slopes, size, self.ridge, mixing, rate)
+        if not np.isfinite(steps.iterate).all():
+            raise self.settings.diverged(size)
+        return Record(rows.weights.size, float(losses.sum()), size, objective.measured())
+
+    # -- outputs and state ----------------------------------------------------------------------
+
+    def map_outputs(
+        self, mixing: Array, objective: Objective, relabel: Callable[[Array], Array]
+    ) -> None:
+        """Replace the outputs f by f @ ``mixing``, and go on with another objective."""
+        self.objective, self.n_outputs = objective, mixing.shape[1]
+        self._waiting = [r._replace(targets=relabel(r.targets)) for r in self._waiting]
+        self.steps = self.steps.twin()
+        self.steps.map_outputs(mixing)
+
+    def twin(self) -> Self:
+        """Copy that may go another way; the objective is the same."""
+        twin = copy.copy(self)
+        twin.steps, twin._waiting = self.steps.twin(), list(self._waiting)
+        return twin
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything but the objective as plain data; for :meth:`restore`."""
+        waiting = Rows.joined(self._waiting).copied()._asdict() if self._waiting else None
+        return {
+            "ridge": self.ridge,
+            "curvature": self.curvature,
+            "steps": self.steps.snapshot(),
+            "waiting": waiting,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        self.ridge, self.curvature = float(state["ridge"]), float(state["curvature"])
+        if not (self.ridge >= 0.0 and self.curvature > 0.0):
+            raise ValueError("The numbers of the Newton steps are out of their range.")
+        self.steps = self._new_steps()
+        self.steps.restore(state["steps"])
+        waiting = state["waiting"]
+        self._waiting = [] if waiting is None else [Rows.from_state(waiting)]

@@ -1,0 +1,437 @@
+"""The loop on a fixed set of features: solved for the squared loss, Newton steps for all others."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._threads import one_blas_thread
+from mercer.exceptions import DivergenceError
+from mercer.learner._base import Array, Learner, StepSize
+from mercer.learner._codes import (
+    class_numbers,
+    class_places,
+    is_quadratic,
+    relabelled,
+    shift_of_codes,
+)
+from mercer.learner._linear_rows import LinearRows, is_linear
+from mercer.learner._newton_rows import NewtonRows, Record, Settings, cut_steps
+from mercer.learner._refusals import begins_with_regression, check_parts
+from mercer.objectives import Batch, Bellman, Objective, Pointwise
+from mercer.planning import AutomaticStep
+from mercer.second_order import Basis, RidgeStream, Rows
+
+__all__ = ["SecondOrderLearner"]
+
+Floats = NDArray[np.floating[Any]]
+
+# Steps of `fit` and of the first rows of a stream, at least; and of what is learned for a
+# prediction before the dictionary is chosen. So many times more if learning begins at f = 0.
+_STEPS, _FEW_STEPS, _FROM_ZERO = 50, 20, 3
+Engine = RidgeStream | LinearRows | NewtonRows
+
+_CHUNK = 8192  # rows that are learned, or reported, together
+_SOLVING = RLock()
+
+
+class SecondOrderLearner(Learner):
+    """The loop on a fixed set of features; see :class:`Learner` for its parameters.
+
+    The first rows are kept until there are enough to choose the features from, and to begin with;
+    until then every prediction is that of a function learned for it on all of them. Then either the
+    equations of a squared loss are added up, and solved when a prediction asks for it, or Newton
+    steps are made.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: Any,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
+        self._fresh = objective.state()
+        self._engine: Engine | None = None
+        self._first_rows: list[Rows] = []
+        self._n_rows = 0
+        self._n_solved = 0
+        check_parts(objective, function, self.step_size)
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def _ridges(self) -> tuple[float, ...]:
+        expansion = self.function.expansion
+        automatic = isinstance(expansion.ridge, str) and not begins_with_regression(
+            self.objective, self.function.n_outputs
+        )
+        ridges: tuple[float, ...] = () if automatic else expansion.ridges()
+        return ridges or (self.regularization,)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self._ridges(),
+            getattr(self.function.expansion, "forgetting", 1.0),
+            self.function.averaging,
+            self.batch_size,
+            self.curvature(),
+            self.step_size,
+            self.largest_loss,
+            self._overflow,
+        )
+
+    def _overflow(self, step_size: float) -> DivergenceError:
+        return self.diverged(step_size, 0, " Slopes overflow, or the loss explodes.")
+
+    @property
+    def shrinkage(self) -> float:
+        """See :class:`Learner`: the ridge is in the equations."""
+        return 0.0
+
+    def tune(
+        self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
+    ) -> None:
+        """See :class:`Learner`; the ridge of steps that have begun stays."""
+        super().tune(step_size, regularization, batch_size)
+        if isinstance(self._engine, NewtonRows):
+            self._engine.settings = self._settings()
+        elif isinstance(self._engine, LinearRows) and self._engine.ridge != self._ridges()[0]:
+            self._engine.ridge, self._n_solved = self._ridges()[0], 0
+        elif isinstance(self._engine, RidgeStream) and self._new_ridges() != self._engine.ridges:
+            self._engine.ridges, self._n_solved = self._new_ridges(), 0
+            self._engine.ridge = self._engine.ridges[0]
+
+    def _new_ridges(self) -> tuple[float, ...]:
+        """Ridges in units of the squared error, without its factor."""
+        curvature = float(self.objective.curvature or 1.0)
+        return tuple(ridge / curvature for ridge in self._ridges())
+
+    @property
+    def _solves(self) -> bool:
+        """Whether there are equations to solve, and no steps to make."""
+        return is_quadratic(self.objective) or is_linear(self.objective)
+
+    def _new_engine(self, basis: Basis) -> Engine:
+        settings, f = self._settings(), self.function
+        if isinstance(self.objective, Bellman):
+            ridge, forgetting = settings.ridges[0], settings.forgetting
+            return LinearRows(self.objective, basis, f.n_outputs, ridge, forgetting)
+        if is_quadratic(self.objective):
+            return RidgeStream(basis, f.n_outputs, self._new_ridges(), settings.forgetting)
+        return NewtonRows(self.objective, basis, f.n_outputs, settings)
+
+    @property
+    def _n_first_rows(self) -> int:
+        wanted = int(self.function.expansion.n_first_rows)
+        if type(self.objective) is Pointwise:
+            return wanted
+        # Rows that belong together are neighbours in a batch.
+        return -(-wanted // self.batch_size) * self.batch_size
+
+    @property
+    def _chunk(self) -> int:
+        m = self.objective.rows_per_sample
+        return _CHUNK // m * m
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`Learner`."""
+        if X.shape[0] == 0:
+            return
+        rows = Rows(self._checked(X), targets, weights)
+        undo = self._state()
+        try:
+            self.first.look(self.objective, self.function.n_outputs, targets, weights)
+            self._learn(rows)
+        except BaseException:
+            self._go_back(undo)
+            raise
+        self.n_samples += X.shape[0]
+
+    def _checked(self, X: Any) -> Floats:
+        """Rows, dense, at which the kernel is finite."""
+        rows: Floats = self.function.rows(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = self.function.kernel.diag(rows)
+        if not np.isfinite(np.square(own, dtype=np.float64)).all():
+            raise ValueError(
+                f"{self.function.kernel!r} overflows on these rows, whose largest input is "
+                f"{float(np.abs(rows).max()):.3g}. Rescale the inputs, for example with "
+                "sklearn.preprocessing.StandardScaler."
+            )
+        return rows
+
+    def _learn(self, rows: Rows) -> None:
+        if self._engine is None:
+            n_missing = max(self._n_first_rows - self._n_rows, 0)
+            first = rows.cut(0, n_missing)
+            self._note(self._judged(first))
+            self._first_rows.append(first.copied())
+            self._n_rows += first.weights.size
+            if self._n_rows < self._n_first_rows:
+                return
+            self._settle_down()
+            rows = rows.cut(n_missing)
+        if rows.weights.size:
+            self._learn_on(rows)
+
+    def _settle_down(self) -> None:
+        """Choose the features, and begin on the rows kept so far."""
+        rows = Rows.joined(self._first_rows)
+        self.objective.set_state(self._fresh)
+        basis = self._place(rows, chosen=True)
+        engine = self._new_engine(basis)
+        if isinstance(engine, NewtonRows):
+            self._rehearse(engine, rows, _STEPS)
+        else:
+            engine.add(rows)
+        self._engine, self._first_rows = engine, []
+        self._solve()
+
+    def _place(self, rows: Rows, *, chosen: bool) -> Basis:
+        """Features for some rows: as wanted, or quickly."""
+        f = self.function
+        used = rows.weights > 0.0 if rows.weights.any() else slice(None)
+        loss: Any = getattr(self.objective, "loss", None)
+        labels = None
+        if (
+            loss is not None
+            and getattr(loss, "task", "") == "classification"
+            and begins_with_regression(self.objective, self.function.n_outputs)
+        ):
+            labels = class_numbers(rows.targets[used], loss)
+        basis: Basis = f.place(rows.X[used], labels, chosen=chosen)
+        return basis
+
+    def _rehearse(self, engine: NewtonRows, rows: Rows, n_steps: int) -> None:
+        """Learn rows that are there by as many passes as so many steps need."""
+        engine.begin(rows)
+        n = len(rows.X)
+        n_passes = -(-self._times(n_steps) // (len(engine.cut(n)) - 1))
+        engine.passes(rows.taken, [np.arange(n)] * n_passes, _unnoted)
+
+    def _learn_on(self, rows: Rows) -> None:
+        """Learn rows on the features there are."""
+        engine = self._engine
+        assert engine is not None
+        if isinstance(engine, NewtonRows):
+            self._note(engine.learn(rows))
+            self._n_rows += rows.weights.size
+            self._solve()
+            return
+        for start in range(0, rows.weights.size, self._chunk):
+            block = rows.cut(start, start + self._chunk)
+            self._note(self._judged(block))
+            engine.add(block)
+            self._n_rows += block.weights.size
+            # A solution now and then keeps the progressive loss honest.
+            if self._n_rows >= 2 * self._n_solved:
+                self._solve()
+
+    def _judged(self, rows: Rows) -> list[Record]:
+        """Loss of rows that are not learned yet, by the function that is solved for."""
+        n = rows.weights.size
+        if n == 0:
+            return []
+        values = self.function.evaluate(rows.X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = self.objective.losses_of(values, Batch(*rows))
+        return [Record(n, float(losses.sum()), 1.0, self.objective.measured())]
+
+    def _note(self, records: list[Record]) -> None:
+        if records:
+            self.history.add(
+                np.array([record.n_rows for record in records]),
+                np.array([record.loss for record in records]),
+                np.full(len(records), self.function.size),
+                np.zeros(len(records)),
+                np.array([record.step_size for record in records]),
+                np.array([record.monitors for record in records]),
+            )
+
+    # -- rows that can be visited again -----------------------------------------------------------
+
+    def n_passes(self, n_passes: int, n_rows: int) -> int:
+        """See :class:`Learner`: a squared loss needs one, steps as many as make enough of them."""
+        if self._solves:
+            return 1
+        size = min(int(self.function.largest_size), n_rows)
+        n_steps = len(cut_steps(n_rows, self.batch_size, size)) - 1
+        return max(n_passes, -(-self._times(_STEPS) // n_steps))
+
+    def _times(self, n_steps: int) -> int:
+        """Return how many steps to make where so many are enough after a regression."""
+        return (
+            n_steps
+            if begins_with_regression(self.objective, self.function.n_outputs)
+            else _FROM_ZERO * n_steps
+        )
+
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """See :class:`Learner`."""
+        f = self.function
+        self.first.look(self.objective, f.n_outputs, targets, weights)
+        passes = list(orders)
+
+        def take(numbers: NDArray[np.int64]) -> Rows:
+            return Rows(self._checked(X[numbers]), targets[numbers], weights[numbers])
+
+        order, reported = passes[0], 0
+        basis = self._place(take(order[: self._n_first_rows]), chosen=True)
+        self._engine = engine = self._new_engine(basis)
+        if isinstance(engine, NewtonRows):
+            engine.begin(take(order[: engine.n_first_rows]))
+
+            def note(record: Record) -> bool:
+                nonlocal reported
+                self._note([record])
+                self.n_samples += record.n_rows
+                reported += record.n_rows
+                if reported < _CHUNK:
+                    return False
+                done, reported = reported, 0
+                return report(done)
+
+            engine.passes(take, passes, note)
+            self._n_rows = order.size
+        else:
+            for start in range(0, order.size, self._chunk):
+                if start and report(reported):
+                    reported = 0
+                    break
+                rows = take(order[start : start + self._chunk])
+                self._learn_on(rows)
+                reported = rows.weights.size
+                self.n_samples += reported
+        self._solve()
+        if reported:
+            report(reported)
+
+    # -- the function ---------------------------------------------------------------------------
+
+    def current_function(self) -> Any:
+        """See :class:`Learner`; solves if enough rows came since that was last done."""
+        if self._is_stale():
+            # Several threads may predict at the same time.
+            with _SOLVING, one_blas_thread():
+                if self._is_stale():
+                    self._solve()
+        return self.function
+
+    def evaluate(self, X: Any) -> Array:
+        """See :class:`Learner`."""
+        values: Array = self.current_function().evaluate(X)
+        return values
+
+    def _is_stale(self) -> bool:
+        refresh = float(getattr(self.function.expansion, "refresh", 0.0))
+        return self._n_rows > self._n_solved * (1.0 + refresh)
+
+    def _solve(self) -> None:
+        """Put the solution for all rows so far into the function."""
+        engine = self._engine
+        if isinstance(engine, NewtonRows):
+            self.function.put(engine.coefficients)
+        elif engine is not None:
+            self.function.put(engine.solve())
+        elif self._first_rows:
+            rows = Rows.joined(self._first_rows)
+            self._first_rows = [rows]
+            self.objective.set_state(self._fresh)
+            engine = self._new_engine(self._place(rows, chosen=False))
+            if isinstance(engine, NewtonRows):
+                self._rehearse(engine, rows, _FEW_STEPS)
+                self.function.put(engine.coefficients)
+            else:
+                engine.add(rows)
+                self.function.put(engine.solve())
+        self._n_solved = self._n_rows
+
+    def map_outputs(self, mixing: Array, objective: Objective) -> None:
+        """See :class:`Learner`; the targets of rows that are kept are encoded anew."""
+        old: Any = self.objective
+        places = class_places(mixing, old.loss, old.copies)
+        new: Any = objective
+        n_old, n_new = (size // old.copies for size in mixing.shape)
+
+        def relabel(targets: Array) -> Array:
+            return relabelled(targets, places, old.loss, new.loss, n_new)
+
+        self._fresh = objective.state()
+        super().map_outputs(mixing, objective)
+        self._first_rows = [r._replace(targets=relabel(r.targets)) for r in self._first_rows]
+        engine = self._engine
+        if isinstance(engine, NewtonRows):
+            engine.map_outputs(mixing, objective, relabel)
+        elif isinstance(engine, RidgeStream):
+            engine.map_targets(*shift_of_codes(places, n_old, n_new))
+            self._n_solved = 0
+        else:
+            self._n_solved = 0
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[Any, ...]:
+        """Everything that :meth:`learn` changes; arrays are shared, because none is changed."""
+        return (
+            None if self._engine is None else self._engine.twin(),
+            list(self._first_rows),
+            self._n_rows,
+            self._n_solved,
+            copy.copy(self.first),
+            self.function.mark(),
+            self.objective.state(),
+            self.history.snapshot(),
+        )
+
+    def _go_back(self, state: tuple[Any, ...]) -> None:
+        self._engine, self._first_rows, self._n_rows, self._n_solved, self.first, *rest = state
+        mark, scalars, history = rest
+        self.function.back(mark)
+        self.objective.set_state(scalars)
+        self.history.restore(history)
+
+    def snapshot(self) -> dict[str, Any]:
+        """See :class:`Learner`."""
+        engine = self._engine
+        first = Rows.joined(self._first_rows).copied()._asdict() if self._first_rows else None
+        return {
+            **super().snapshot(),
+            "rows": {"n_rows": self._n_rows, "n_solved": self._n_solved, "first": first},
+            "engine": None if engine is None else engine.snapshot(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`Learner`."""
+        super().restore(state)
+        rows = state["rows"]
+        self._n_rows, self._n_solved = int(rows["n_rows"]), int(rows["n_solved"])
+        self._first_rows = [] if rows["first"] is None else [Rows.from_state(rows["first"])]
+        if not 0 <= self._n_solved <= self._n_rows:
+            raise ValueError("The numbers of rows do not fit together.")
+        self._engine = None
+        if state["engine"] is not None:
+            if self.function.basis is None:
+                raise ValueError("There is a solution without a dictionary.")
+            self._engine = self._new_engine(self.function.basis)
+            self._engine.restore(state["engine"])
+
+
+def _unnoted(record: Record) -> bool:
+    return False

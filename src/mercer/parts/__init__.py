@@ -1,0 +1,11 @@
+"""Functions that are sums of parts, each an ordinary kernel expansion that learns by sums."""
+
+from mercer.parts._blend import Blend
+from mercer.parts._cells import CellsPart
+from mercer.parts._fitted import FittedPart
+from mercer.parts._global import GlobalPart
+from mercer.parts._line_up import Means
+from mercer.parts._race import race
+from mercer.parts._rows import Rows, check_sizes
+
+__all__ = ["Blend", "CellsPart", "FittedPart", "GlobalPart", "Means", "Rows", "check_sizes", "race"]

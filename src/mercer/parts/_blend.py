@@ -1,0 +1,403 @@
+"""A function that is a weighted sum of parts, and how it learns from a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._validation import check_integer, check_real
+from mercer.kernels import Kernel
+from mercer.losses import Loss, loss_and_slopes
+from mercer.parts._global import GlobalPart
+from mercer.parts._line_up import Means, Part, line_up, only_part
+from mercer.parts._newton import refine
+from mercer.parts._race import SMALL, Contest, race, race_point
+from mercer.parts._rows import Rows, check_sizes
+from mercer.parts._stack import encode_codes, stack
+from mercer.parts._state import part_from_state, part_to_state, rows_from_state
+
+__all__ = ["FIRST_ROWS", "Blend"]
+
+Array = NDArray[np.float64]
+
+#: Rows that are kept and raced on before parts learn by sums.
+FIRST_ROWS = 20_000
+# Rows kept back from the sums to choose ridges and weights by: a part of all rows, up to so many.
+_HELD_PART, _MOST_HELD = 0.2, 5000
+# Sums up to so many bytes are in every file.
+_SMALL_FILE = 2**25
+# A budget of fewer seconds has the race on fewer rows.
+_HASTE, _HASTY_ROWS = 5.0, 2500
+_MOST_PIECES = 256
+# Rows that wait beyond those before they are added to the sums.
+_WAITING = 8192
+
+
+class Blend:
+    r"""Weighted sum of parts, :math:`f = \sum_p v_p f_p`, learned from a stream by sums.
+
+    The first rows are kept and raced on (:func:`mercer.parts.race`), twice each time they double.
+    Then parts learn, and rows are not kept any longer but for the last ones: they are predicted
+    before they are learned, which chooses ridges and the weights of the parts.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved: the kernel of the only part, if :attr:`races` is False.
+    expansion : Auto
+        What may be spent.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    dtype : dtype
+        Of the inputs.
+
+    Attributes
+    ----------
+    loss : Loss
+        What the weights minimise; given before the first row.
+    races : bool
+        Whether kernels are raced.
+    ridge : float or None
+        The ridge of all parts, if it is not theirs to choose.
+    """
+
+    loss: Loss
+    averaging = None
+
+    def __init__(
+        self, kernel: Kernel, expansion: Means, n_features: int, n_outputs: int, dtype: Any
+    ) -> None:
+        self.given_kernel = kernel
+        self.expansion = expansion
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.dtype = np.dtype(np.float64 if dtype is None else dtype)
+        self.races = True
+        self.ridge: float | None = None
+        self.contest: Contest | None = None
+        self.parts: list[Part] = []
+        self.v = np.zeros(0)
+        self.n_rows = 0
+        self.solved_at = 0
+        self.raced_at = 0
+        self.is_decided = self.is_finished = self.is_compact = False
+        #: Whether the solution is that of other outputs or parts.
+        self.is_stale = False
+        #: Mean loss of the rows kept back, before they were learned, at the last solution.
+        self.held_loss = np.nan
+        self._rows = [Rows.none(n_features, n_outputs, dtype)]
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, rows: Rows) -> None:
+        """Take in rows; predictions go by them once there are enough new ones.
+
+        Raises
+        ------
+        ValueError
+            If the sums are gone, or numbers are so large that they overflow.
+        """
+        self._refuse_if_compact()
+        check_sizes(rows.X, rows.targets)
+        self.is_finished = False
+        if not self.is_decided:
+            n = max(0, FIRST_ROWS - self.n_rows)
+            self._append(rows[:n])
+            if self.n_rows >= FIRST_ROWS:
+                self._decide()
+            rows = rows[n:]
+        self._append(rows)
+        if self.is_decided and sum(len(some) for some in self._rows) > _MOST_HELD + _WAITING:
+            self._absorb()
+
+    def _append(self, rows: Rows) -> None:
+        if len(rows):
+            self._rows.append(rows.own())
+            self.n_rows += len(rows)
+        if len(self._rows) > _MOST_PIECES:  # single rows are many to count
+            self._rows = [Rows.joined(self._rows)]
+
+    def _refuse_if_compact(self) -> None:
+        if self.is_compact:
+            raise ValueError(
+                "This model was saved after `fit` without the sums that learning needs, because "
+                "they are large. Fit with expansion=Auto(resumable=True) to have them in the "
+                "file, or fit again on all rows."
+            )
+
+    @property
+    def waiting(self) -> Rows:
+        """Rows that are in no sums yet."""
+        if len(self._rows) > 1:
+            self._rows = [Rows.joined(self._rows)]
+        return self._rows[0]
+
+    def _decide(self) -> None:
+        """Choose parts for good: from now on rows are not kept."""
+        rows, expected = self.waiting, self.expansion.expected_rows
+        if expected is not None and expected < len(rows):
+            expected = None  # what was said or true of `fit` is not true any longer
+        self._race(rows, expected)
+        self._line_up(rows, expected)
+        self.v, self.is_stale = np.zeros(len(self.parts)), True
+        self.is_decided = True
+        self._absorb()
+
+    def _shuffled(self, rows: Rows) -> Rows:
+        # Of some rows in no order, whatever the stream's: they are judged by others of the same.
+        return rows[np.random.default_rng(self.expansion.seed).permutation(len(rows))]
+
+    def _race(self, rows: Rows, expected: int | None) -> None:
+        if self.races:
+            budget = self.expansion.budget_seconds
+            few = budget is not None and budget < _HASTE
+            raced = self._shuffled(rows)[: _HASTY_ROWS if few else None]
+            self.contest = race(raced, expected, self.expansion.seed)
+        self.raced_at = len(rows)
+
+    def _line_up(self, rows: Rows, expected: int | None) -> None:
+        classes, rows = self.loss.task == "classification", self._shuffled(rows)
+        if self.contest is None:
+            made = only_part(self.given_kernel, rows, expected, self.expansion, classes=classes)
+            self.parts = [made]
+        else:
+            self.parts = line_up(self.contest, rows, expected, self.expansion, classes=classes)
+        self._fix_ridge()
+
+    def set_ridge(self, ridge: float | None) -> None:
+        """Use another ridge, or choose it (None), from the next solution on."""
+        if ridge != self.ridge:
+            self.ridge, self.is_stale = ridge, True
+            for part in self.parts:
+                part.fix_ridge(ridge)
+
+    def _fix_ridge(self) -> None:
+        if self.ridge is not None:
+            for part in self.parts:
+                part.fix_ridge(self.ridge)
+
+    def _absorb(self) -> None:
+        rows = self.waiting
+        n = len(rows) - self._n_held()
+        if n > 0:
+            for part in self.parts:
+                part.learn(rows[:n])
+            self._rows = [rows[n:].own()]
+
+    # -- solving --------------------------------------------------------------------------------
+
+    def solve(self, *, now: bool = False) -> bool:
+        """Solve again if enough rows came since the last time; whether that was so.
+
+        A solution depends on the rows up to then, not on when there was one before.
+
+        Parameters
+        ----------
+        now : bool, default=False
+            Solve if any row came, and while rows are kept race on all of them.
+        """
+        new = self.n_rows - self.solved_at
+        enough = new > 0 and (now or new > self.expansion.refresh * self.solved_at)
+        if not enough and not (self.is_stale and self.n_rows):
+            return False
+        if self.is_decided:
+            self._absorb()
+            held = self.waiting
+            predictions = [part.solve(held) for part in self.parts]
+        else:
+            held, predictions = self._solve_kept(now=now)
+        recent = held.aged(self.expansion.forgetting)
+        self.v = stack(predictions, held.targets, recent.weights, self.loss)
+        values = np.tensordot(self.v, np.stack(predictions), 1)
+        losses = loss_and_slopes(self.loss, values, encode_codes(self.loss, held.targets))[0]
+        self.held_loss = float(held.weights @ losses) / float(held.weights.sum())
+        self.solved_at, self.is_stale = self.n_rows, False
+        return True
+
+    def _solve_kept(self, *, now: bool) -> tuple[Rows, list[Array]]:
+        """Fit parts to the rows that are kept, anew."""
+        rows = self.waiting
+        raced = len(rows) if now else race_point(len(rows))
+        if self.raced_at < raced:
+            self._race(rows[:raced], raced)
+        self._line_up(rows, len(rows))
+        if len(rows) <= SMALL:
+            return rows, [p.solve_without(rows) for p in self.parts if isinstance(p, GlobalPart)]
+        n = len(rows) - self._n_held()
+        for part in self.parts:
+            part.learn(rows[:n])
+        return rows[n:], [part.solve(rows[n:]) for part in self.parts]
+
+    def _n_held(self) -> int:
+        """Rows to keep back: a part of those that count, where old ones are forgotten."""
+        n, forgetting = float(self.n_rows), self.expansion.forgetting
+        if forgetting < 1.0:
+            n = (1.0 - forgetting**n) / (1.0 - forgetting)
+        return max(1, min(int(_HELD_PART * n), _MOST_HELD))
+
+    # -- the function ---------------------------------------------------------------------------
+
+    def evaluate(self, X: Any) -> Array:
+        """Values at rows, shape (n, n_outputs)."""
+        values = np.zeros((X.shape[0], self.n_outputs))
+        for weight, part in zip(self.v, self.parts, strict=True):
+            if weight > 0.0:
+                values += weight * part.evaluate(X)
+        return values
+
+    @property
+    def used(self) -> list[tuple[float, Part]]:
+        """Parts that count, with their weights."""
+        return [(float(v), part) for v, part in zip(self.v, self.parts, strict=True) if v > 0.0]
+
+    @property
+    def size(self) -> int:
+        """Points of all parts that count."""
+        return sum(part.n_points for _, part in self.used)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the only part; AttributeError if there are several."""
+        return self._only()[1].kernel if self.parts else self.given_kernel
+
+    @property
+    def dictionary(self) -> Any:
+        """Points of the only part, in units of the inputs; AttributeError if there are several."""
+        if not self.parts:
+            return np.empty((0, self.n_features), self.dtype)
+        return self._only()[1].dictionary
+
+    @property
+    def coefficients(self) -> Array:
+        """Coefficients of the :attr:`dictionary`; AttributeError if there are several parts."""
+        if not self.parts:
+            return np.zeros((0, self.n_outputs))
+        weight, part = self._only()
+        return weight * part.coefficients
+
+    def _only(self) -> tuple[float, GlobalPart]:
+        used = self.used
+        if len(used) != 1 or not isinstance(used[0][1], GlobalPart):
+            raise AttributeError(
+                f"This model is a sum of {len(used)} parts ({self.size} points), each with a "
+                "kernel, a dictionary and coefficients of its own: see `parts_`. For a single "
+                "dictionary choose expansion=Dictionary() or KOMP()."
+            )
+        return used[0][0], used[0][1]
+
+    # -- other outputs --------------------------------------------------------------------------
+
+    def map_outputs(self, mixing: Array) -> None:
+        """Take over other outputs: class codes of the new ones, from those of the old.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            As of :meth:`mercer.learner.Learner.map_outputs`; columns with one entry of at least a
+            half are the old classes.
+        """
+        large = np.abs(mixing) >= 0.5
+        old = (large.sum(axis=0) == 1) & (np.count_nonzero(mixing, axis=0) == 1)
+        codes = np.where(large & old, np.sign(mixing), 0.0)
+        offset = np.where(old, 0.0, -1.0)
+        self._refuse_if_compact()
+        self._rows = [rows.map_targets(codes, offset) for rows in self._rows]
+        for part in self.parts:
+            part.map_outputs(codes, offset)
+        self.n_outputs = mixing.shape[1]
+        self.is_stale = True
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def finish(self, take: Callable[[NDArray[np.int64]], Rows]) -> None:
+        """Learn that all rows came: predictions go by all of them, and files need no sums.
+
+        Where there is nothing but one dictionary for classes, Newton steps on the loss follow.
+
+        Parameters
+        ----------
+        take : callable
+            Numbers of rows, in the order in which they were learned, to rows.
+        """
+        self.solve(now=True)
+        self.is_finished = True
+        used = self.used
+        if len(used) > 1 or self.n_rows <= SMALL or self.expansion.forgetting < 1.0:
+            return
+        weight, part = used[0]
+        if self.loss.task == "regression" or self.loss.curvature is None:
+            return
+        if isinstance(part, GlobalPart):
+            held = self.waiting[len(self.waiting) - self._n_held() :]
+            refine(part, weight, self.loss, take, self.n_rows, held)
+            self.v = np.where(self.v > 0.0, 1.0, 0.0)
+
+    def snapshot(self, *, compact: bool = False) -> dict[str, Any]:
+        """Everything as plain data; ``compact``: without large sums once all rows came."""
+        rows = self.waiting
+        kept = rows.n_bytes + sum(part.sum_bytes for part in self.parts)
+        wanted = self.expansion.resumable or not self.is_finished or kept <= _SMALL_FILE
+        sums = not self.is_compact and (wanted or not compact)
+        contest = self.contest
+        return {
+            "numbers": {
+                "n_rows": self.n_rows,
+                "solved_at": self.solved_at,
+                "raced_at": self.raced_at,
+                "is_decided": self.is_decided,
+                "is_finished": self.is_finished,
+                "is_compact": not sums,
+                "is_stale": self.is_stale,
+                "races": self.races,
+                "ridge": self.ridge,
+                "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
+            },
+            "arrays": {"v": self.v.copy()},
+            "rows": rows.to_state() if sums else None,
+            "contest": None if contest is None else contest.to_state(),
+            "parts": {str(i): part_to_state(p, sums=sums) for i, p in enumerate(self.parts)},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`snapshot`.
+
+        Raises
+        ------
+        ValueError
+            If the pieces do not fit together.
+        """
+        numbers, parts = state["numbers"], state["parts"]
+        n = len(parts)
+        first = parts["0"] if n else None
+        if first is not None:
+            self.n_outputs = int(first["coefficients"].shape[1])
+        elif state["rows"] is not None:
+            self.n_outputs = int(state["rows"]["targets"].shape[1])
+        self.parts = [
+            part_from_state(parts[str(i)], self.n_features, self.n_outputs) for i in range(n)
+        ]
+        v = state["arrays"]["v"]
+        if v.shape not in {(n,), (0,)} or v.dtype != np.float64 or not (v >= 0.0).all():
+            raise ValueError("the weights of the parts do not fit them")
+        self.v = v.copy()
+        for name in ("n_rows", "solved_at", "raced_at"):
+            setattr(self, name, check_integer(name, numbers[name], low=0))
+        for name in ("is_decided", "is_finished", "is_compact", "is_stale", "races"):
+            setattr(self, name, bool(numbers[name]))
+        ridge = numbers["ridge"]
+        self.ridge = None if ridge is None else check_real("ridge", ridge, low=0.0)
+        self._fix_ridge()
+        held_loss = numbers["held_loss"]
+        self.held_loss = np.nan if held_loss is None else float(held_loss)
+        rows = state["rows"]
+        none = Rows.none(self.n_features, self.n_outputs, self.dtype)
+        self._rows = [
+            none if rows is None else rows_from_state(rows, self.n_features, self.n_outputs)
+        ]
+        if rows is not None:
+            self.dtype = self._rows[0].X.dtype
+        contest = state["contest"]
+        self.contest = None if contest is None else Contest.from_state(contest)

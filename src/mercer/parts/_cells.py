@@ -1,0 +1,252 @@
+"""A part of many cells, each a ridge regression of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import Kernel, Mapped, Partitioned
+from mercer.kernels._cells import rows_by_cell
+from mercer.maps import Affine
+from mercer.parts._cell import RIDGES, Cell
+from mercer.parts._rows import Rows
+from mercer.second_order import Statistics
+
+__all__ = ["CellsPart"]
+
+Array = NDArray[np.float64]
+
+# Rows of a cell for which its own errors count as much as those of all cells together when its
+# ridge is chosen.
+_OWN = 10.0
+# Rows as a multiple of the dictionary beyond which a cell is split, if cells are.
+_CROWDED = 8
+# Where old rows are forgotten, times over which they fade until a cell chooses its points anew.
+_FADED = 4.0
+
+
+class CellsPart:
+    """Kernel expansion with a partitioned kernel, fitted cell by cell by least squares.
+
+    Learning a row costs what one cell costs, however many there are. A cell's predictions are
+    cut to the range of the targets it has seen.
+
+    Parameters
+    ----------
+    partition : Partitioned
+        Kernel of mapped rows, resolved.
+    map : Affine or None
+        Map of the inputs; None for none.
+    size : int
+        Points of a cell.
+    n_outputs : int
+        Number of targets C.
+    max_cells : int, default=0
+        Cells that have many rows are split while there are fewer cells than this.
+    forgetting : float, default=1.0
+        Factor of a cell's sums for each row that it learns.
+    """
+
+    form = "cells"
+
+    def __init__(
+        self,
+        partition: Partitioned,
+        map: Affine | None,
+        size: int,
+        n_outputs: int,
+        max_cells: int = 0,
+        forgetting: float = 1.0,
+    ) -> None:
+        self.partition = partition
+        self.map = map
+        self.size = size
+        self.n_outputs = n_outputs
+        self.max_cells = max_cells
+        self.forgetting = forgetting
+        self.ridges = RIDGES
+        self.cells = [self._new(c) for c in range(partition.n_cells)]
+
+    def _new(self, cell: int, parent: Cell | None = None) -> Cell:
+        inside = self.partition.inside(cell)
+        none = Rows.none(inside.centres.shape[1], self.n_outputs, np.float64)
+        before = None if parent is None else parent.predictor
+        constant = float(inside.constant)
+        made = Cell(inside.kernel, constant, self.size, none, before, self.forgetting)
+        if parent is not None:
+            made.range = parent.range
+        return made
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the expansion."""
+        return self.partition if self.map is None else Mapped(self.partition, self.map)
+
+    @property
+    def n_points(self) -> int:
+        """Points of all cells."""
+        return sum(len(cell.predictor.points) for cell in self.cells)
+
+    def _image(self, X: Any) -> Any:
+        rows = X if self.map is None else self.map(X)
+        return np.ascontiguousarray(rows)
+
+    def _placed(self, X: Any) -> tuple[Array, dict[int, NDArray[np.int64]]]:
+        """Images of rows, in float64, and which of them are in which cell."""
+        images = self._image(X)
+        return images.astype(np.float64, copy=False), rows_by_cell(self.partition.cells(images))
+
+    def learn(self, rows: Rows) -> None:
+        """Add rows to the sums of their cells."""
+        images, members = self._placed(rows.X)
+        mapped = Rows(images, rows.targets, rows.weights)
+        while (crowded := self._first_crowded(members)) is not None:
+            # Just when it has so many rows, however the stream is cut.
+            number, n = crowded
+            mine = members.pop(number)
+            self.cells[number].learn(mapped[mine[:n]])
+            self._split(number) if self._splits else self._renew(number)
+            rest = mine[n:]
+            of_rest = rows_by_cell(self.partition.cells(images[rest]))
+            members.update({cell: rest[some] for cell, some in of_rest.items()})
+        for number, mine in members.items():
+            self.cells[number].learn(mapped[mine])
+
+    @property
+    def _splits(self) -> bool:
+        return len(self.cells) < self.max_cells
+
+    def _first_crowded(self, members: dict[int, NDArray[np.int64]]) -> tuple[int, int] | None:
+        """Cell that is the first to be split or renewed, and its rows before that."""
+        limit = _CROWDED * self.size
+        if not self._splits:
+            if self.forgetting == 1.0:
+                return None
+            limit = max(limit, math.ceil(_FADED / (1.0 - self.forgetting)))
+        missing = {c: limit - self.cells[c].n_rows for c in members}
+        crowded = [c for c, mine in members.items() if 0 < missing[c] <= len(mine)]
+        if not crowded:
+            return None
+        first = min(crowded, key=lambda c: int(members[c][missing[c] - 1]))
+        return first, missing[first]
+
+    def _split(self, number: int) -> None:
+        """Divide a cell; its halves predict as it did until they have rows enough of their own."""
+        cell = self.cells[number]
+        equations = cell.equations()
+        if equations is None or len(cell.function.points) < 2:
+            return
+        try:
+            partition = self.partition.split(number, cell.function.points)
+        except ValueError:
+            return  # its points differ by less than what a mean of them is rounded by
+        cell.finish(equations, None, float(self.ridges[len(self.ridges) // 2]))
+        self.partition = partition
+        self.cells[number] = self._new(number, cell)
+        self.cells.append(self._new(len(self.cells), cell))
+
+    def _renew(self, number: int) -> None:
+        """Let a cell choose its points anew: the rows that they are have long been forgotten."""
+        cell = self.cells[number]
+        equations = cell.equations()
+        if equations is not None:
+            cell.finish(equations, None, float(self.ridges[len(self.ridges) // 2]))
+            self.cells[number] = self._new(number, cell)
+
+    def solve(self, held: Rows) -> Array:
+        """Choose the ridge of each cell on rows that were not learned, then learn them, too.
+
+        A cell with few of these rows goes by the errors of all cells.
+
+        Parameters
+        ----------
+        held : Rows
+            Rows kept back from :meth:`learn`.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_held, n_outputs)
+            Values at the rows before they were learned.
+        """
+        images, members = self._placed(held.X)
+        mapped = Rows(images, held.targets, held.weights)
+        equations = [cell.equations() for cell in self.cells]
+        mean = _mean_target(equations, self.n_outputs)
+        paths = np.zeros((self.ridges.size, len(held), self.n_outputs))
+        for number, mine in members.items():
+            cell, ours = self.cells[number], equations[number]
+            if ours is None:
+                paths[:, mine] = cell.evaluate(images[mine]) if cell.before else mean
+            else:
+                paths[:, mine] = cell.path(ours, images[mine], self.ridges)
+        weights = held.aged(self.forgetting).weights
+        errors = np.sum((paths - held.targets) ** 2, axis=2) * weights
+        usual = errors.mean(axis=1)
+        predictions, centres = np.empty((len(held), self.n_outputs)), self.partition.centres
+        for number, (cell, ours) in enumerate(zip(self.cells, equations, strict=True)):
+            some = members.get(number)
+            score, more = usual, None
+            if some is not None:
+                score = errors[:, some].sum(axis=1) + _OWN * usual
+                more = mapped[some]
+            best = int(np.argmin(score))
+            if some is not None:
+                # Each row is predicted with the ridge that the others of its cell would choose:
+                # otherwise its error would look smaller than it is.
+                own = (1.0 + _OWN / len(held)) * errors[:, some]
+                alone = np.argmin(score[:, np.newaxis] - own, axis=0)
+                predictions[some] = paths[alone, some]
+            if ours is None and more is not None and cell.before is None:
+                ours = cell.nothing_yet(more)
+            if ours is not None:
+                cell.finish(ours, more, float(self.ridges[best]))
+            elif cell.before is None:
+                cell.say(mean, centres[number])
+        return predictions
+
+    def evaluate(self, X: Any) -> Array:
+        """Values at rows, shape (n, n_outputs)."""
+        images, members = self._placed(X)
+        values = np.zeros((len(images), self.n_outputs))
+        for number, mine in members.items():
+            cell = self.cells[number]
+            if len(cell.predictor.points):
+                values[mine] = cell.evaluate(images[mine])
+        return values
+
+    @property
+    def dictionary(self) -> Any:
+        """Points of all cells in units of the mapped inputs, one cell after the other."""
+        return np.concatenate([cell.predictor.points for cell in self.cells])
+
+    @property
+    def coefficients(self) -> Array:
+        """Coefficients of the :attr:`dictionary`, (n_points, n_outputs)."""
+        return np.concatenate([cell.predictor.coefficients for cell in self.cells])
+
+    @property
+    def sum_bytes(self) -> int:
+        """Memory of the sums in a file."""
+        return sum(4 * len(cell.function.points) ** 2 for cell in self.cells)
+
+    def fix_ridge(self, ridge: float | None) -> None:
+        """Use this ridge and try no others; or, for None, choose among all again."""
+        self.ridges = RIDGES if ridge is None else np.array([ridge])
+
+    def map_outputs(self, codes: Array, offset: Array) -> None:
+        """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
+        self.n_outputs = offset.size
+        for cell in self.cells:
+            cell.map_outputs(codes, offset)
+
+
+def _mean_target(equations: list[tuple[Statistics, Array] | None], n_outputs: int) -> Array:
+    """Mean target of the rows of all cells, shape (n_outputs,); 0 if there are none."""
+    sums = [ours[0] for ours in equations if ours is not None]
+    if not sums:
+        return np.zeros(n_outputs)
+    weight = sum(statistics.weight for statistics in sums)
+    return np.asarray(sum(statistics.target_sums for statistics in sums) / weight)

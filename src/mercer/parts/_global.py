@@ -1,0 +1,261 @@
+"""A part on one dictionary for the whole space: ridge regression from sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import Kernel
+from mercer.parts._rows import Rows
+from mercer.second_order import KernelBasis, RidgeFactor, Statistics
+
+__all__ = ["GlobalPart", "squared_error"]
+
+Array = NDArray[np.float64]
+
+_CHUNK = 4096
+#: Ridges that are tried, from the strongest to the weakest.
+RIDGES = 10.0 ** -np.arange(0.0, 10.0)
+_FIRST, _MANY = 6, 2000
+
+
+def squared_error(predictions: Any, rows: Rows) -> float:
+    """Weighted mean of the squared errors, summed over the outputs."""
+    errors = np.sum((predictions - rows.targets) ** 2, axis=1)
+    return float(rows.weights @ errors) / float(rows.weights.sum())
+
+
+class GlobalPart:
+    """Kernel expansion on a fixed dictionary, fitted to numbers or codes by least squares.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    points : ndarray of shape (n_points, n_features)
+        Dictionary; in float32 all products are.
+    n_outputs : int
+        Number of targets C.
+    forgetting : float, default=1.0
+        Factor of the sums for each row that is learned.
+    max_rows : int or None, default=None
+        Rows to learn at most; further ones change nothing. None for no limit.
+    """
+
+    form = "global"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Any,
+        n_outputs: int,
+        forgetting: float = 1.0,
+        max_rows: int | None = None,
+    ) -> None:
+        self.basis = KernelBasis(kernel, np.ascontiguousarray(points))
+        self.forgetting = forgetting
+        self.max_rows = max_rows
+        self.statistics = Statistics(len(points), n_outputs)
+        self.coefficients = np.zeros((len(points), n_outputs))
+        #: Coefficients of the last solution before it learned the rows kept back.
+        self.without_held = self.coefficients
+        self._first = _first_of(len(points))
+        self.ridge = self._first
+        self.ridges = RIDGES
+        self._penalty = self.basis.penalty()
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the expansion."""
+        return self.basis.kernel
+
+    @property
+    def dictionary(self) -> Any:
+        """Points, shape (n_points, n_features)."""
+        return self.basis.points
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return self.basis.size
+
+    @property
+    def sum_bytes(self) -> int:
+        """Memory of the sums in a file."""
+        return 4 * self.basis.size**2
+
+    def fix_ridge(self, ridge: float | None) -> None:
+        """Use this ridge and try no others; or, for None, choose among all again."""
+        if ridge is None:
+            self.ridges = RIDGES
+            self.ridge = self._first = _first_of(self.n_points)
+        else:
+            self.ridges, self.ridge, self._first = np.array([ridge]), 0, 0
+
+    def map_outputs(self, codes: Array, offset: Array) -> None:
+        """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
+        self.statistics.map_targets(codes, offset)
+        self.coefficients = self.coefficients @ codes
+
+    def learn(self, rows: Rows) -> None:
+        """Add rows to the sums."""
+        if self.max_rows is not None and self.forgetting == 1.0:
+            rows = rows[: max(0, self.max_rows - self.statistics.n_rows)]
+        if self.forgetting < 1.0:
+            self.statistics.forget(self.forgetting ** len(rows))
+        _add(self.statistics, self.basis, rows.aged(self.forgetting))
+
+    def solve(self, held: Rows) -> Array:
+        """Choose the ridge on rows that were not learned, then learn them for the moment, too.
+
+        Parameters
+        ----------
+        held : Rows
+            Rows kept back from :meth:`learn`.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_held, n_outputs)
+            Values at the rows before they were learned.
+        """
+        Z: Any = self.basis.features(held.X)
+        right = self.statistics.products / self.statistics.weight
+        recent, jitter = held.aged(self.forgetting), self.statistics.jitter
+        tried: dict[int, tuple[float, Any, Array]] = {}
+
+        def error(number: int) -> float:
+            if number not in tried:
+                w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
+                predictions = Z @ w.astype(Z.dtype)
+                tried[number] = squared_error(predictions, recent), predictions, w
+            return tried[number][0]
+
+        # From the same ridge each time: what is found must not depend on what was asked before.
+        best = descend(error, self._first, self.ridges.size)
+        self.ridge = best
+        everything = self.statistics.copy()
+        self.statistics.jitter = jitter
+        everything.forget(self.forgetting ** len(held))
+        everything.add(Z, recent.targets, recent.weights)
+        solution = everything.solve(self.ridges[best], self._penalty)
+        # In the order of a file, so that predictions are the same to the last bit.
+        self.coefficients = np.ascontiguousarray(solution)
+        self.without_held = tried[best][2]
+        predictions: Array = tried[best][1].astype(np.float64)
+        return predictions
+
+    def solve_without(self, rows: Rows) -> Array:
+        """Learn all rows there are, and choose the ridge by fits that leave one of them out.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n, n_outputs)
+            Value at each row of the fit to all others, in closed form.
+        """
+        Z: Any = self.basis.features(rows.X)
+        rows = rows.aged(self.forgetting)
+        self.statistics = Statistics(self.basis.size, rows.targets.shape[1])
+        self.statistics.add(Z.copy(), rows.targets, rows.weights)
+        right = self.statistics.products / self.statistics.weight
+        share = rows.weights / self.statistics.weight
+        tried: dict[int, tuple[float, Array, Array]] = {}
+
+        def error(number: int) -> float:
+            if number not in tried:
+                factor = self.statistics.factor(self.ridges[number], self._penalty)
+                w = factor.solve(right)
+                leverages = share * np.sum(factor.whiten(Z.T) ** 2, axis=0)
+                residuals = (rows.targets - Z @ w) / (1.0 - np.minimum(leverages, 1.0 - 1e-8))[
+                    :, None
+                ]
+                predictions = rows.targets - residuals
+                tried[number] = squared_error(predictions, rows), predictions, w
+            return tried[number][0]
+
+        self.ridge = descend(error, self._first, self.ridges.size)
+        _, predictions, solution = tried[self.ridge]
+        self.coefficients = np.ascontiguousarray(solution)
+        return predictions
+
+    def step(
+        self,
+        rows: Rows,
+        slopes: Callable[[Array], Array],
+        factor: RidgeFactor,
+        rate: float,
+        curvature: float,
+    ) -> None:
+        """Make a preconditioned Newton step on some rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the step.
+        slopes : callable
+            Values at the rows to slopes, divided by the number of rows.
+        factor : RidgeFactor
+            From :meth:`factor`.
+        rate : float
+            Step size over the curvature.
+        curvature : float
+            Bound of the loss's curvature, by which the ridge is multiplied.
+        """
+        Z: Any = self.basis.features(rows.X)
+        values = Z @ self.coefficients.astype(Z.dtype)
+        gradient = (Z.T @ slopes(values.astype(np.float64)).astype(Z.dtype)).astype(np.float64)
+        gradient += curvature * self.ridges[self.ridge] * (self._penalty @ self.coefficients)
+        moved = self.coefficients - rate * factor.solve(gradient)
+        self.coefficients = np.ascontiguousarray(moved)
+
+    def factor(self) -> RidgeFactor:
+        """Factor of mean products + ridge * kernel matrix."""
+        return self.statistics.factor(self.ridges[self.ridge], self._penalty)
+
+    def evaluate(self, X: Any) -> Array:
+        """Values at rows, shape (n, n_outputs)."""
+        values = np.empty((X.shape[0], self.coefficients.shape[1]))
+        w = self.coefficients.astype(self.basis.points.dtype)
+        for start in range(0, len(values), _CHUNK):
+            cut = slice(start, start + _CHUNK)
+            values[cut] = self.basis.features(X[cut]) @ w
+        return values
+
+
+def _add(statistics: Statistics, basis: KernelBasis, rows: Rows) -> None:
+    for start in range(0, len(rows), _CHUNK):
+        some = rows[start : start + _CHUNK]
+        Z: Any = basis.features(some.X)
+        statistics.add(Z, some.targets, some.weights)
+
+
+def _first_of(n_points: int) -> int:
+    # Many points of many rows want a weak ridge, and each one that is tried is dear.
+    return _FIRST if n_points <= _MANY else _FIRST + 2
+
+
+def descend(error: Callable[[int], float], start: int, n: int) -> int:
+    """Return the number of the smallest error downhill of ``start``, among 0, ..., n - 1.
+
+    It has been asked for that error, also where there is nothing to choose.
+
+    Examples
+    --------
+    >>> descend(lambda i: (i - 1) ** 2, 3, 8)
+    1
+    """
+    best, lowest = start, error(start)
+    for step in (1, -1):
+        moved = False
+        while 0 <= best + step < n and error(best + step) < lowest:
+            best, lowest, moved = best + step, error(best + step), True
+        if moved:
+            break
+    return best

@@ -1,0 +1,214 @@
+"""Which parts a model gets, from what the race found and what may be spent."""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import Kernel, Mapped, Partitioned
+from mercer.maps import Affine
+from mercer.parts._cells import CellsPart
+from mercer.parts._global import GlobalPart
+from mercer.parts._race import (
+    CELL_ROWS,
+    CELL_SIZE,
+    SMALL,
+    Candidate,
+    Contest,
+    global_kernel,
+)
+from mercer.parts._rows import Rows
+from mercer.second_order import choose_centers
+
+__all__ = ["Means", "Part", "line_up", "only_part"]
+
+Array = NDArray[np.float64]
+Part = GlobalPart | CellsPart
+
+# Points of the global part, and rows for each of them: of images and the like, and of what cells
+# learn besides.
+_POINTS, _MANY_POINTS, _ROWS_PER_POINT = 2000, 4000, 8
+_MANY_ROWS = 40_000
+# Rows up to which there is a first, a second and a third partition; and rows beyond which a smaller
+# dictionary must do beside them.
+_PARTITIONS = (2**62, 2_000_000, 200_000)
+_LONG = 200_000
+_FEWEST_POINTS = 250
+# Operations per second that a budget counts on, and the time of the race.
+_RATE, _RACE_SECONDS = 2e10, 2.5
+# Rows for each point that the global part learns beside cells: it is not they who make it better.
+_ENOUGH = 20
+_ENOUGH_FOR_STEPS = 10
+# A second metric makes partitions more different, which pays if it is worse by no more than this.
+_NEAR = 1.05
+_MOST_CELLS = 1024
+# Cells whose error in the race is so many times that of one dictionary are not worth their time.
+_HOPELESS = 1.3
+
+
+class Means(Protocol):
+    """What may be spent: see :class:`mercer.expansions.Auto`."""
+
+    budget_seconds: float | None
+    max_memory: int
+    forgetting: float
+    refresh: float
+    expected_rows: int | None
+    resumable: bool
+    seed: int
+
+
+def line_up(
+    contest: Contest, rows: Rows, n_rows: int | None, means: Means, *, classes: bool
+) -> list[Part]:
+    """Parts that have learned nothing.
+
+    Parameters
+    ----------
+    contest : Contest
+        What the race found.
+    rows : Rows
+        The first rows, from which come dictionaries and anchors.
+    n_rows : int or None
+        Rows to come in all, if known; None makes cells that are split as they grow.
+    means : Means
+        What may be spent.
+    classes : bool
+        Whether the targets are class codes.
+    """
+    n = len(rows) if n_rows is None else n_rows
+    worth = [c for c in contest.cells if c.error < _HOPELESS * contest.best_global.error]
+    near = [c for c in worth if c.error <= _NEAR * worth[0].error][:2]
+    sizes = _sizes(contest.best_global.map, near, n, means, classes)
+    parts: list[Part] = [_global(contest, rows, n, sizes, means, classes)]
+    n_partitions = min(sizes.n_partitions, means.max_memory // (16 * CELL_SIZE**2))
+    for number in range(n_partitions):
+        candidate = near[number % len(near)]
+        parts.append(_cells(candidate, contest.constant, rows, n_rows, means, number, n_partitions))
+    return parts
+
+
+class _Sizes(NamedTuple):
+    """How large the parts are: points of the global one, its rows at most, partitions."""
+
+    n_points: int
+    max_rows: int | None
+    n_partitions: int
+
+
+def _sizes(map: Affine, near: list[Candidate], n: int, means: Means, classes: bool) -> _Sizes:
+    if not near:
+        size = _MANY_POINTS if n >= _MANY_ROWS else _POINTS
+        # Newton's steps mend what the sums of fewer rows lose, for a third of the time.
+        most = _ENOUGH_FOR_STEPS * size if classes and size > _POINTS else None
+        choices = [_Sizes(size, most, 0)]
+    else:
+        n_partitions = sum(n <= limit for limit in _PARTITIONS)
+        size = _POINTS if n <= _LONG else _POINTS // 2
+        choices = [_Sizes(size, _ENOUGH * size, p) for p in range(n_partitions, 0, -1)]
+    while choices[-1].n_points > _FEWEST_POINTS:
+        size = choices[-1].n_points // 2
+        choices.append(_Sizes(size, _ENOUGH * size, min(1, choices[-1].n_partitions)))
+    choices.append(choices[-1]._replace(n_partitions=0))
+    if means.budget_seconds is None:
+        return choices[0]
+    for sizes in choices:
+        if _RACE_SECONDS + _seconds(sizes, map.n_outputs, n) <= means.budget_seconds:
+            break
+    return sizes
+
+
+def _seconds(sizes: _Sizes, n_inputs: int, n_rows: int) -> float:
+    """CPU time to learn so many rows on an ordinary core, by counts of operations."""
+    M, rows = sizes.n_points, min(n_rows, sizes.max_rows or n_rows)
+    in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
+    n_cells, m = min(n_rows // CELL_ROWS, _MOST_CELLS), CELL_SIZE
+    a_row = 2 * n_cells * n_inputs + m * (m + 2 * n_inputs + 100)
+    a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
+    return in_all + sizes.n_partitions * a_partition
+
+
+def _global(
+    contest: Contest, rows: Rows, n: int, sizes: _Sizes, means: Means, classes: bool
+) -> GlobalPart:
+    best = contest.best_global
+    kernel = global_kernel(best.map, best.length, contest.constant)
+    n_outputs, most = rows.targets.shape[1], _most_points(means)
+    if n <= min(SMALL, most):
+        return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
+    size = min(sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
+    points = _points(kernel, rows, size, means, classes)
+    # Sums of products in float32 cost half and hide the smallest eigenvalues, which only large
+    # dictionaries can do without.
+    points = points.astype(np.float32 if size > _POINTS else np.float64)
+    return GlobalPart(kernel, points, n_outputs, means.forgetting, sizes.max_rows)
+
+
+def _most_points(means: Means) -> int:
+    """Points of the global part whose sums take half of the memory."""
+    return isqrt(means.max_memory // 16)
+
+
+def _points(kernel: Kernel, rows: Rows, size: int, means: Means, classes: bool) -> Any:
+    labels = None
+    if classes:
+        codes = rows.targets
+        labels = codes.argmax(axis=1) if codes.shape[1] > 1 else (codes[:, 0] > 0).astype(np.int64)
+    return choose_centers(rows.X, size, "kmeans", labels=labels, kernel=kernel, seed=means.seed)
+
+
+def only_part(
+    kernel: Kernel, rows: Rows, n_rows: int | None, means: Means, *, classes: bool
+) -> Part:
+    """Return the part of a kernel of the user's own: cells if it is partitioned.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    rows, n_rows, means, classes
+        As of :func:`line_up`.
+    """
+    n, n_outputs = len(rows) if n_rows is None else n_rows, rows.targets.shape[1]
+    map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
+    if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > SMALL:
+        return CellsPart(inner, map, CELL_SIZE, n_outputs, 0, means.forgetting)
+    most = _most_points(means)
+    if n <= min(SMALL, most):
+        return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
+    size = min(_POINTS, max(1000, n // _ROWS_PER_POINT), most)
+    points = _points(kernel, rows, size, means, classes).astype(np.float64)
+    return GlobalPart(kernel, points, n_outputs, means.forgetting)
+
+
+def _cells(
+    candidate: Candidate,
+    constant: float,
+    rows: Rows,
+    n_rows: int | None,
+    means: Means,
+    number: int,
+    n_partitions: int,
+) -> CellsPart:
+    n = len(rows) if n_rows is None else n_rows
+    affordable = means.max_memory // (8 * CELL_SIZE**2 * n_partitions)
+    most = int(max(2, min(_MOST_CELLS, affordable)))
+    images = np.asarray(candidate.map(rows.X), dtype=np.float32)
+    partition = Partitioned.fitted(
+        images,
+        min(max(2, n // CELL_ROWS), most),
+        multiple=candidate.length,
+        constant=constant,
+        seed=means.seed + number,
+    )
+    return CellsPart(
+        partition,
+        candidate.map,
+        CELL_SIZE,
+        rows.targets.shape[1],
+        most if n_rows is None else 0,
+        means.forgetting,
+    )

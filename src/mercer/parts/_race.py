@@ -1,0 +1,324 @@
+"""The race: which map of the inputs, which lengths and which forms, from the first rows.
+
+Squared errors on rows that were not fitted decide; test data have no part in it. What was tried is
+kept as a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._component import from_config, to_config
+from mercer._validation import check_real
+from mercer.kernels import Bias, Gaussian, Kernel, Mapped, Partitioned
+from mercer.maps import Affine, PrincipalComponents, Standardize, ard_metric, full_metric
+from mercer.parts._cells import CellsPart
+from mercer.parts._global import GlobalPart, descend
+from mercer.parts._rows import Rows
+from mercer.second_order.metric import average_gradient_outer_product
+
+__all__ = ["CELL_ROWS", "CELL_SIZE", "Candidate", "Contest", "race", "race_point"]
+
+Array = NDArray[np.float64]
+
+# Length scales that are tried, in median distances of the mapped rows.
+LENGTHS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0)
+_FIRST_LENGTH = 5
+MULTIPLES = (0.25, 0.5, 1.0, 2.0)
+_FIRST_MULTIPLE = 1
+#: Points of a cell, and rows that it should get.
+CELL_SIZE, CELL_ROWS = 256, 900
+# Rows and points of a pilot, and rows that judge it.
+_PILOT_ROWS, _PILOT_POINTS = 8000, 600
+_FEW_ROWS = 1000
+_JUDGED = 0.25
+# Below so many rows every row is judged by a fit to all others.
+SMALL = 2000
+# Inputs beyond which distances are taken among principal components, how many, and the inputs up
+# to which the plain ones race, too.
+_WIDE, _COMPONENTS, _VERY_WIDE = 64, 40, 300
+_ROWS_FOR_GRADIENTS = 4000
+_ROWS_FOR_CELLS = 12000
+# Bias of a single dictionary: that of the targets' mean if it is so many deviations from 0, else a
+# little.
+_FAR, _LITTLE, _LARGEST_BIAS = 2.0, 0.1, 300.0
+# Columns are of one unit if most of their ranges are alike.
+_ALIKE = 0.5
+
+
+class Candidate(NamedTuple):
+    """One way to be tried: a form, a map of the inputs and a length scale.
+
+    Attributes
+    ----------
+    form : {"global", "cells"}
+        One dictionary, or one for each cell.
+    metric : str
+        Name of the map.
+    map : Affine
+        Map of the inputs.
+    length : float
+        Length scale of the mapped rows; for cells in median distances of their rows.
+    error : float
+        Mean squared error on rows not fitted.
+    deviation : float
+        Standard error of ``error``.
+    """
+
+    form: str
+    metric: str
+    map: Affine
+    length: float
+    error: float
+    deviation: float
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**self._asdict(), "map": to_config(self.map)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; ValueError if it is none."""
+        map = from_config(state["map"])
+        if not isinstance(map, Affine):
+            raise ValueError("a candidate of the race has no map")
+        check_real("length", state["length"], low=0.0, open_low=True)
+        return cls(**{**state, "map": map})
+
+
+class Contest(NamedTuple):
+    """What the race found.
+
+    Attributes
+    ----------
+    best_global : Candidate
+        The best with one dictionary.
+    cells : tuple of Candidate
+        The best with cells, one for each map, best first; none where cells make no sense.
+    constant : float
+        Value of the constant kernel that is added, by the targets' mean.
+    table : list of dict
+        All that was tried.
+    """
+
+    best_global: Candidate
+    cells: tuple[Candidate, ...]
+    constant: float
+    table: list[dict[str, Any]]
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "global": self.best_global.to_state(),
+            "cells": [candidate.to_state() for candidate in self.cells],
+            "constant": self.constant,
+            "table": self.table,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; ValueError if it is none."""
+        return cls(
+            Candidate.from_state(state["global"]),
+            tuple(Candidate.from_state(one) for one in state["cells"]),
+            check_real("constant", state["constant"], low=0.0, open_low=True),
+            [dict(entry) for entry in state["table"]],
+        )
+
+
+def race(rows: Rows, n_rows: int | None, seed: int) -> Contest:
+    """Find out what suits the first rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The first rows, in random order if they are to be judged fairly.
+    n_rows : int or None
+        Rows to come in all, if known.
+    seed : int
+        Of the pilots' points and the anchors.
+    """
+    contest = _Race(rows, seed)
+    plain = [contest.best_length(name, map) for name, map in _input_maps(rows.X)]
+    found = [candidate for candidate, _ in plain]
+    straight = [pair for pair in plain if "components" not in pair[0].metric]
+    best, pilot = min(straight or plain, key=lambda pair: pair[0].error)
+    for name, metric in _metrics(pilot, best, contest.fitted) if straight else []:
+        found.append(contest.best_length(name, best.map.then(metric))[0])
+    found.sort(key=lambda candidate: candidate.error)
+    cells: list[Candidate] = []
+    expected = len(rows) if n_rows is None else n_rows
+    if expected >= 2 * CELL_ROWS and len(rows) > SMALL:
+        # All metrics run, and so do the plain inputs: what helps a pilot may mislead cells.
+        others = [c for c in found if c.metric not in {one.metric for one, _ in plain}]
+        finalists = [best, *others] if straight else []
+        local = [c for c in finalists if c.map.n_outputs <= _WIDE]
+        cells = sorted((contest.best_multiple(c) for c in local), key=lambda c: c.error)
+    return Contest(found[0], tuple(cells), contest.constant, contest.table)
+
+
+def race_point(n_rows: int) -> int:
+    """Rows to race on of so many: 1, 2, 3, 4, 6, 8, 12, ..., whenever questions are asked.
+
+    Examples
+    --------
+    >>> [race_point(n) for n in (1, 3, 5, 7, 100, 1000)]
+    [1, 3, 4, 6, 96, 768]
+    """
+    whole = 1 << (n_rows.bit_length() - 1)
+    more = whole + whole // 2
+    return more if n_rows >= more else whole
+
+
+class _Race:
+    """Pilots on the same rows, and the table of their errors."""
+
+    def __init__(self, rows: Rows, seed: int) -> None:
+        self.seed = seed
+        self.table: list[dict[str, Any]] = []
+        self.rows = rows[: _PILOT_ROWS if len(rows) > SMALL else _FEW_ROWS]
+        n_judged = 0 if len(self.rows) <= SMALL else int(_JUDGED * len(self.rows))
+        self.fitted = self.rows[: len(self.rows) - n_judged]
+        self.judged = self.rows[len(self.rows) - n_judged :]
+        n_local = min(len(rows), _ROWS_FOR_CELLS)
+        self.local = rows[: int(0.8 * n_local)], rows[int(0.8 * n_local) : n_local]
+        self.constant = offset_variance(rows)
+
+    def best_length(self, name: str, map: Affine) -> tuple[Candidate, GlobalPart]:
+        """Best length scale behind a map, and the pilot with it."""
+        images = np.asarray(map(self.fitted.X), dtype=np.float64)
+        median = median_distance(images, self.seed)
+        tried: dict[int, tuple[Candidate, GlobalPart]] = {}
+
+        def error(number: int) -> float:
+            if number not in tried:
+                length = LENGTHS[number] * median
+                pilot, predictions = self._pilot(global_kernel(map, length, self.constant))
+                judged = self.judged if len(self.judged) else self.fitted
+                tried[number] = self._note("global", name, map, length, predictions, judged), pilot
+            return tried[number][0].error
+
+        return tried[descend(error, _FIRST_LENGTH, len(LENGTHS))]
+
+    def _pilot(self, kernel: Kernel) -> tuple[GlobalPart, Array]:
+        points = self.fitted.X[:_PILOT_POINTS].astype(np.float64)
+        pilot = GlobalPart(kernel, points, self.rows.targets.shape[1])
+        if not len(self.judged):
+            return pilot, pilot.solve_without(self.fitted)
+        pilot.learn(self.fitted)
+        return pilot, pilot.solve(self.judged)
+
+    def best_multiple(self, like: Candidate) -> Candidate:
+        """Best length scale of cells behind a candidate's map."""
+        fitted, judged = self.local
+        images = np.asarray(like.map(fitted.X))
+        n_cells = max(2, len(fitted) // CELL_ROWS)
+        tried: dict[int, Candidate] = {}
+
+        def error(number: int) -> float:
+            if number not in tried:
+                multiple = MULTIPLES[number]
+                partition = Partitioned.fitted(
+                    images, n_cells, multiple=multiple, constant=self.constant, seed=self.seed
+                )
+                part = CellsPart(partition, like.map, CELL_SIZE, self.rows.targets.shape[1])
+                part.learn(fitted)
+                predictions = part.solve(judged)
+                tried[number] = self._note(
+                    "cells", like.metric, like.map, multiple, predictions, judged
+                )
+            return tried[number].error
+
+        return tried[descend(error, _FIRST_MULTIPLE, len(MULTIPLES))]
+
+    def _note(
+        self, form: str, name: str, map: Affine, length: float, predictions: Array, rows: Rows
+    ) -> Candidate:
+        errors = np.sum((predictions - rows.targets) ** 2, axis=1)
+        share = rows.weights / rows.weights.sum()
+        mean = float(share @ errors)
+        deviation = float(np.sqrt(share**2 @ (errors - mean) ** 2))
+        candidate = Candidate(form, name, map, length, mean, deviation)
+        self.table.append(
+            {
+                "form": form,
+                "metric": name,
+                "n_inputs": map.n_outputs,
+                "length": length,
+                "error": mean,
+                "standard_error": deviation,
+            }
+        )
+        return candidate
+
+
+def global_kernel(map: Affine, length: float, constant: float) -> Kernel:
+    """Gaussian kernel with an offset behind a map."""
+    # Where there are enough points their sum can be constant. A bias that nothing asks for would
+    # only raise the rounding errors of the sums.
+    return Mapped(Gaussian(length) + Bias(constant if constant > _FAR else _LITTLE), map)
+
+
+def offset_variance(rows: Rows) -> float:
+    """Value b of the constant kernel: the distance of the targets from 0 by their spread.
+
+    A mean of m deviations costs the penalty m² / b, so that the fit misses it by a part of
+    ridge / b: this is enough. A larger constant would raise the rounding errors of the sums.
+    """
+    share = rows.weights / rows.weights.sum()
+    mean = share @ rows.targets
+    variance = share @ (rows.targets - mean) ** 2
+    known = variance > 1e-28 * mean**2
+    ratio = float((mean[known] ** 2 / variance[known]).max(initial=1.0))
+    return min(float(np.sqrt(ratio)), _LARGEST_BIAS)
+
+
+def median_distance(images: Array, seed: int) -> float:
+    """Median distance of rows, 1 if all are the same."""
+    sample = images
+    if len(images) > 1000:
+        sample = images[np.random.default_rng(seed).choice(len(images), 1000, replace=False)]
+    return float(Gaussian("median").resolve(sample).length_scale)
+
+
+def _input_maps(X: Any) -> list[tuple[str, Affine]]:
+    """Return maps that do not look at the targets, by name."""
+    # Means and covariances of some thousand rows are good enough.
+    plain = np.asarray(X[:_PILOT_ROWS])
+    maps = [("standardized", Standardize().fit(plain))]
+    spread = np.ptp(plain, axis=0)
+    spread = spread[spread > 0.0]
+    wide = plain.shape[1] > _WIDE
+    if spread.size > 1 and (wide or np.quantile(spread, 0.25) >= _ALIKE * spread.max()):
+        # Columns of one unit, such as pixels or indicators: their spreads mean something.
+        varies = np.ptp(plain, axis=0) > 0.0
+        scale = float(np.sqrt(plain.var(axis=0, dtype=np.float64)[varies].mean()))
+        mean = plain.mean(axis=0, dtype=np.float64)
+        common = Affine(mean, np.where(varies, 1.0 / scale, 0.0))
+        maps.append(("common scale", common))
+    if plain.shape[1] <= _WIDE:
+        return maps
+    made = maps if plain.shape[1] <= _VERY_WIDE else []
+    for name, map in maps:
+        if min(map.n_outputs, len(plain)) > _COMPONENTS:
+            axes = PrincipalComponents(_COMPONENTS).fit(map(plain))
+            made = [*made, (f"{name}, {_COMPONENTS} principal components", map.then(axes))]
+    return made or maps
+
+
+def _metrics(pilot: GlobalPart, best: Candidate, rows: Rows) -> list[tuple[str, Affine]]:
+    """Metrics of the mapped space from the gradients of a pilot."""
+    if best.map.n_outputs < 2:
+        return []
+    images = np.asarray(best.map(rows.X[:_ROWS_FOR_GRADIENTS]), dtype=np.float64)
+    points = np.asarray(best.map(pilot.dictionary), dtype=np.float64)
+    outer = average_gradient_outer_product(
+        Gaussian(best.length), points, pilot.coefficients, images
+    )
+    if not outer.any():
+        return []
+    named = [("relevance", ard_metric(outer)), ("full metric", full_metric(outer))]
+    return [(f"{best.metric}, {name}", metric) for name, metric in named]

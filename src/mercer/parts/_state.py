@@ -1,0 +1,242 @@
+"""Parts as plain data, and back.
+
+Cells are many and small, so their arrays are stored one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._component import from_config, to_config
+from mercer._validation import check_integer, check_real
+from mercer.kernels import Kernel, Partitioned
+from mercer.maps import Affine
+from mercer.parts._cell import Cell, LocalFunction, no_range
+from mercer.parts._cells import CellsPart
+from mercer.parts._global import RIDGES, GlobalPart
+from mercer.parts._line_up import Part
+from mercer.parts._rows import Rows
+from mercer.second_order import Statistics
+
+__all__ = ["part_from_state", "part_to_state", "rows_from_state"]
+
+Array = NDArray[np.float64]
+
+
+def part_to_state(part: Part, *, sums: bool) -> dict[str, Any]:
+    """Everything that predicting with a part needs, and with ``sums`` learning, too."""
+    return _global_to_state(part, sums) if isinstance(part, GlobalPart) else _cells(part, sums)
+
+
+def part_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Part:
+    """Inverse of :func:`part_to_state`.
+
+    Raises
+    ------
+    ValueError
+        If the pieces do not fit together.
+    """
+    if state["form"] == "global":
+        return _global_from_state(state, n_features, n_outputs)
+    if state["form"] == "cells":
+        return _cells_from_state(state, n_features, n_outputs)
+    raise ValueError(f"there is no part of the form {state['form']!r}")
+
+
+def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
+    return {
+        "form": part.form,
+        "kernel": to_config(part.kernel),
+        "points": part.dictionary,
+        "coefficients": part.coefficients,
+        "ridge": part.ridge,
+        "forgetting": part.forgetting,
+        "max_rows": part.max_rows,
+        "sums": part.statistics.snapshot() if sums else None,
+    }
+
+
+def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> GlobalPart:
+    kernel, points = _kernel(state["kernel"]), state["points"]
+    if points.ndim != 2 or points.shape[1] != n_features or points.dtype.kind != "f":
+        raise ValueError("the points of a part do not match the number of features")
+    most = state["max_rows"]
+    part = GlobalPart(
+        kernel,
+        points.copy(),
+        n_outputs,
+        check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
+        None if most is None else check_integer("max_rows", most, low=0),
+    )
+    part.coefficients = _finite("coefficients", state["coefficients"], (len(points), n_outputs))
+    part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
+    if state["sums"] is not None:
+        part.statistics.restore(state["sums"])
+    return part
+
+
+def _cells(part: CellsPart, sums: bool) -> dict[str, Any]:
+    cells = part.cells
+    before = {
+        str(number): {
+            "kernel": to_config(cell.before.kernel),
+            "constant": cell.before.constant,
+            "points": cell.before.points,
+            "coefficients": cell.before.coefficients,
+            "range": _to_ends(cell.before.range),
+        }
+        for number, cell in enumerate(cells)
+        if cell.before is not None
+    }
+    return {
+        "form": part.form,
+        "partition": to_config(part.partition),
+        "map": to_config(part.map),
+        "size": part.size,
+        "max_cells": part.max_cells,
+        "forgetting": part.forgetting,
+        "counts": np.array([len(cell.function.points) for cell in cells]),
+        "points": np.concatenate([cell.function.points for cell in cells]),
+        "coefficients": np.concatenate([cell.function.coefficients for cell in cells]),
+        "n_rows": np.array([cell.n_rows for cell in cells]),
+        "ranges": np.stack([_to_ends(cell.function.range) for cell in cells]),
+        "learned_ranges": np.stack([_to_ends(cell.range) for cell in cells]),
+        "before": before,
+        "sums": _cell_sums(part) if sums else None,
+    }
+
+
+def _to_ends(ends: Array) -> Array:
+    """Range without infinite numbers, which are in no file: from 1 to -1 is none."""
+    return np.clip(ends, -1.0, 1.0) if ends[0, 0] > ends[1, 0] else ends
+
+
+def _from_ends(ends: Array) -> Array:
+    return no_range(ends.shape[1]) if ends[0, 0] > ends[1, 0] else ends.copy()
+
+
+def _cell_sums(part: CellsPart) -> dict[str, Any]:
+    filling = [cell for cell in part.cells if cell.is_filling]
+    full = [cell for cell in part.cells if cell.statistics is not None]
+    none = Rows.none(part.partition.centres.shape[1], part.n_outputs, np.float64)
+    kept = [cell.rows for cell in filling if cell.rows is not None]
+    states = [cell.statistics.snapshot() for cell in full if cell.statistics is not None]
+    arrays: dict[str, Any] = {}
+    for name in states[0] if states else ():
+        arrays[name] = np.concatenate([np.ravel(state[name]) for state in states])
+    return {
+        "filling": np.array([cell.is_filling for cell in part.cells]),
+        "n_kept": np.array([len(rows) for rows in kept], dtype=np.int64),
+        "X": np.concatenate([none.X, *(rows.X for rows in kept)]),
+        "targets": np.concatenate([none.targets, *(rows.targets for rows in kept)]),
+        "weights": np.concatenate([none.weights, *(rows.weights for rows in kept)]),
+        "statistics": arrays,
+    }
+
+
+def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> CellsPart:
+    partition, map = from_config(state["partition"]), from_config(state["map"])
+    if not isinstance(partition, Partitioned) or not partition.is_resolved:
+        raise ValueError("a part of cells has no partition")
+    if map is not None and (not isinstance(map, Affine) or map.n_inputs != n_features):
+        raise ValueError("the map of a part does not match the number of features")
+    part = CellsPart(
+        partition,
+        map,
+        check_integer("size", state["size"], low=1),
+        n_outputs,
+        check_integer("max_cells", state["max_cells"], low=0),
+        check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
+    )
+    n_inputs, n_cells, counts = partition.centres.shape[1], len(part.cells), state["counts"]
+    if counts.shape != (n_cells,) or counts.dtype.kind != "i" or (counts < 0).any():
+        raise ValueError("the cells of a part do not match their points")
+    total = int(counts.sum())
+    points = _finite("points", state["points"], (total, n_inputs))
+    coefficients = _finite("coefficients", state["coefficients"], (total, n_outputs))
+    ranges, learned = (
+        _finite(name, state[name], (n_cells, 2, n_outputs)) for name in ("ranges", "learned_ranges")
+    )
+    stops = np.cumsum(counts)
+    for number, cell in enumerate(part.cells):
+        mine = slice(int(stops[number] - counts[number]), int(stops[number]))
+        cell.function = cell.function._replace(
+            points=points[mine].copy(),
+            coefficients=coefficients[mine].copy(),
+            range=_from_ends(ranges[number]),
+        )
+        cell.range = _from_ends(learned[number])
+        cell.n_rows = check_integer("n_rows", int(state["n_rows"][number]), low=0)
+        cell.rows = None
+    for name, old in state["before"].items():
+        n = len(old["points"])
+        part.cells[int(name)].before = LocalFunction(
+            _kernel(old["kernel"]),
+            check_real("constant", old["constant"], low=0.0),
+            _finite("points", old["points"], (n, n_inputs)),
+            _finite("coefficients", old["coefficients"], (n, n_outputs)),
+            _from_ends(_finite("range", old["range"], (2, n_outputs))),
+        )
+    if state["sums"] is not None:
+        _restore_sums(part.cells, state["sums"], n_inputs, n_outputs)
+    return part
+
+
+def _restore_sums(cells: list[Cell], state: dict[str, Any], n_inputs: int, n_outputs: int) -> None:
+    filling = state["filling"].astype(bool)
+    rows = rows_from_state(state, n_inputs, n_outputs)
+    if filling.shape != (len(cells),) or int(state["n_kept"].sum()) != len(rows):
+        raise ValueError("the rows of the cells do not match them")
+    stops = np.cumsum(state["n_kept"])
+    starts = stops - state["n_kept"]
+    kept = [cell for cell, is_filling in zip(cells, filling, strict=True) if is_filling]
+    for cell, start, stop in zip(kept, starts, stops, strict=True):
+        cell.rows = rows[int(start) : int(stop)].own()
+    at: dict[str, int] = dict.fromkeys(state["statistics"], 0)
+    for cell, is_filling in zip(cells, filling, strict=True):
+        if is_filling:
+            continue
+        M = len(cell.function.points)
+        cell.statistics = Statistics(M, n_outputs)
+        sizes = {name: np.size(value) for name, value in cell.statistics.snapshot().items()}
+        mine: dict[str, Any] = {}
+        for name, values in state["statistics"].items():
+            piece = values[at[name] : at[name] + sizes[name]]
+            at[name] += sizes[name]
+            one = cell.statistics.snapshot()[name]
+            mine[name] = piece.reshape(np.shape(one)) if np.ndim(one) else piece[0].item()
+        cell.statistics.restore(mine)
+
+
+def rows_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Rows:
+    """Rows of a state.
+
+    Raises
+    ------
+    ValueError
+        If they are of wrong shapes or not finite.
+    """
+    X, n = state["X"], len(state["X"])
+    if X.ndim != 2 or X.shape[1] != n_features or X.dtype.kind != "f" or not np.isfinite(X).all():
+        raise ValueError("the rows that are kept do not match the number of features")
+    return Rows(
+        X.copy(),
+        _finite("targets", state["targets"], (n, n_outputs)),
+        _finite("weights", state["weights"], (n,)),
+    )
+
+
+def _kernel(config: Any) -> Kernel:
+    kernel = from_config(config)
+    if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+        raise ValueError("the kernel of a part is of the wrong kind or lacks numbers")
+    return kernel
+
+
+def _finite(name: str, array: Any, shape: tuple[int, ...]) -> Array:
+    if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+        raise ValueError(f"the {name} of a part are of the wrong shape or not finite")
+    return np.array(array)

@@ -1,0 +1,108 @@
+"""Slow and obvious parts of the default learner: dense algebra, one cell and one row at a time."""
+
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import minimize
+
+from oracles_second_order import ridge_on_dictionary
+
+__all__ = [
+    "best_log_loss_weights",
+    "best_squared_weights",
+    "distinct_first",
+    "honest_choice",
+    "leave_one_out",
+    "newton_step",
+    "ridge_path",
+]
+
+
+def ridge_path(K, K_DD, Y, weights, ridges, K_new):
+    """Values at new rows of the fit with each ridge, (n_ridges, n_new, n_outputs)."""
+    return np.stack([K_new @ ridge_on_dictionary(K, K_DD, Y, weights, r) for r in ridges])
+
+
+def leave_one_out(K, K_DD, Y, weights, ridge):
+    """Value at each row of a fit in which that row alone has no weight."""
+    values = np.empty_like(Y)
+    for i in range(len(Y)):
+        others = np.arange(len(Y)) != i
+        # The mean is over all rows in either case, so the ridge is stronger for a mean of others.
+        stronger = ridge * weights.sum() / weights[others].sum()
+        c = ridge_on_dictionary(K[others], K_DD, Y[others], weights[others], stronger)
+        values[i] = K[i] @ c
+    return values
+
+
+def newton_step(K, A, K_DD, coefficients, slopes, ridge, rate, curvature):
+    """One step of w <- w - rate (A + ridge P)^-1 (K's + curvature ridge P w)."""
+    gradient = K.T @ slopes + curvature * ridge * K_DD @ coefficients
+    return coefficients - rate * np.linalg.solve(A + ridge * K_DD, gradient)
+
+
+def distinct_first(X, size):
+    """Return the first rows, in order, of which no two are equal."""
+    found = []
+    for x in X:
+        if len(found) < size and not any(np.array_equal(x, other) for other in found):
+            found.append(x)
+    return np.array(found)
+
+
+def honest_choice(errors, cells, own):
+    """Number of the ridge for each row: by the errors of its cell's other rows, and of all others.
+
+    ``errors`` has the shape (n_ridges, n_rows). Those of all rows count like ``own`` rows.
+    """
+    n = errors.shape[1]
+    choice = np.empty(n, dtype=int)
+    for i in range(n):
+        scores = []
+        for e in errors:
+            near = sum(e[j] for j in range(n) if cells[j] == cells[i] and j != i)
+            everywhere = sum(e[j] for j in range(n) if j != i) / n
+            scores.append(near + own * everywhere)
+        choice[i] = int(np.argmin(scores))
+    return choice
+
+
+def best_squared_weights(predictions, codes, weights, prior):
+    """Non-negative weights of least squares: the best of all sets of parts that may be positive."""
+    n_parts = len(predictions)
+    share = weights / weights.sum()
+    strength = prior * np.sum(share[:, None] * codes**2) * np.sum(share**2)
+
+    def objective(v):
+        residuals = sum(a * p for a, p in zip(v, predictions, strict=True)) - codes
+        return np.sum(share[:, None] * residuals**2) + strength * np.sum((v - 1 / n_parts) ** 2)
+
+    best, best_value = np.zeros(n_parts), objective(np.zeros(n_parts))
+    columns = np.stack([(np.sqrt(share)[:, None] * p).ravel() for p in predictions], axis=1)
+    right = (np.sqrt(share)[:, None] * codes).ravel()
+    for size in range(1, n_parts + 1):
+        for some in combinations(range(n_parts), size):
+            part = columns[:, some]
+            normal = part.T @ part + strength * np.eye(size)
+            v = np.zeros(n_parts)
+            v[list(some)] = np.linalg.solve(normal, part.T @ right + strength / n_parts)
+            if (v >= 0).all() and objective(v) < best_value:
+                best, best_value = v, objective(v)
+    return best
+
+
+def best_log_loss_weights(predictions, codes, weights, prior):
+    """Non-negative weights of the smallest mean log(1 + exp(-y f)), by a general optimiser."""
+    share = weights / weights.sum()
+    start = np.full(len(predictions), 1.0 / len(predictions))
+    strength = prior * np.sum(share**2)
+
+    def objective(root):
+        v = root**2
+        f = sum(a * p for a, p in zip(v, predictions, strict=True))
+        loss = np.sum(share[:, None] * np.log1p(np.exp(-codes * f)))
+        return loss + strength * np.sum((v - start) ** 2)
+
+    options = {"xatol": 1e-9, "fatol": 1e-14, "maxiter": 20_000, "maxfev": 20_000}
+    found = minimize(objective, np.sqrt(start), method="Nelder-Mead", options=options)
+    return found.x**2

@@ -1,0 +1,316 @@
+"""The script that compares the default learner with its peers, on tiny generated sets."""
+
+import argparse
+import dataclasses
+import importlib
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+MODULES = ("_default_sets", "_peers", "_default_run", "_default_tables", "default_learner")
+METHODS = (
+    "mercer",
+    "lightgbm",
+    "lightgbm_300",
+    "lightgbm_large",
+    "hist_boosting",
+    "svc",
+    "rbf_sampler",
+    "nystroem",
+    "mlp",
+)
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules of the script; nothing of them stays behind."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield argparse.Namespace(**{name: importlib.import_module(name) for name in MODULES})
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in set(sys.modules) - before & {*MODULES, "_common"}:
+            del sys.modules[name]
+
+
+def table(scripts, n=200, regression=False, test=None):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([3.0 + 2.0 * rng.standard_normal((n, 3)), np.zeros(n)])
+    slope = X[:, 0] - X[:, 1]
+    return scripts._default_sets.Table(X, 5.0 + slope if regression else slope > 0.0, test)
+
+
+def source(scripts, **options):
+    return scripts._default_sets.Source(read=None, words="generated", **options)
+
+
+# -- splits ---------------------------------------------------------------------------------------
+
+
+def test_sizes_share_their_test_rows_and_seeds_do_not(scripts):
+    prepare, plain = scripts._default_sets.prepare, source(scripts, standardise=False)
+    whole = table(scripts)
+    small, full = prepare(whole, plain, seed=0, size=50), prepare(whole, plain, seed=0)
+    assert (len(small.X), len(full.X), len(full.X_test)) == (50, 160, 40)
+    np.testing.assert_array_equal(small.X_test, full.X_test)
+    np.testing.assert_array_equal(small.X, full.X[:50])
+    assert not np.array_equal(full.X_test, prepare(whole, plain, seed=1).X_test)
+    together = np.concatenate([full.X, full.X_test])
+    np.testing.assert_array_equal(np.sort(together[:, 0]), np.sort(whole.X[:, 0]))
+
+
+def test_a_given_split_is_kept_and_the_seed_orders_the_training_rows(scripts):
+    prepare, plain = scripts._default_sets.prepare, source(scripts, standardise=False)
+    held_out = np.arange(200) >= 150
+    whole = table(scripts, test=lambda seed: held_out)
+    first, second = (prepare(whole, plain, seed) for seed in (0, 1))
+    np.testing.assert_array_equal(first.X_test, whole.X[150:])
+    np.testing.assert_array_equal(second.X_test, whole.X[150:])
+    assert not np.array_equal(first.X, second.X)
+    np.testing.assert_array_equal(np.sort(first.X[:, 0]), np.sort(whole.X[:150, 0]))
+
+
+def test_ordered_rows_stay_in_order_and_few_of_them_are_the_latest(scripts):
+    late = np.arange(200) >= 160
+    whole = table(scripts, test=lambda seed: late)
+    split = scripts._default_sets.prepare(
+        whole, source(scripts, standardise=False, ordered=True), seed=3, size=30
+    )
+    np.testing.assert_array_equal(split.X, whole.X[130:160])
+
+
+def test_training_rows_alone_set_the_scale(scripts):
+    split = scripts._default_sets.prepare(
+        table(scripts, regression=True), source(scripts, regression=True), seed=0
+    )
+    for part in (split.X[:, :3], split.y):
+        np.testing.assert_allclose(part.mean(axis=0), 0.0, atol=1e-12)
+        np.testing.assert_allclose(part.std(axis=0), 1.0, atol=1e-12)
+    assert abs(split.X_test[:, :3].mean()) > 1e-6
+    assert not split.X[:, 3].any()  # a constant column is centred, not divided by nothing
+
+
+@pytest.mark.parametrize(("name", "shape"), [("lidar", (177, 1)), ("mammography", (8946, 6))])
+def test_sets_of_the_data_folder_are_read(scripts, name, shape):
+    directory = scripts._default_sets.data_directory()
+    if directory is None or not (directory / f"{name}.parquet").exists():
+        pytest.skip(f"MERCER_DATA names no folder with {name}.parquet")
+    assert scripts._default_sets.load(name, seed=0, directory=directory).X.shape == shape
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")  # peers warn of few rows
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_measured(scripts, monkeypatch, name, regression):
+    method = dataclasses.replace(scripts._peers.METHODS[name], cap=120)
+    if not method.installed:
+        pytest.skip(f"{method.package} is not installed")
+    monkeypatch.setattr(scripts._default_run, "_forget_peak", lambda: None)
+    split = scripts._default_sets.prepare(
+        table(scripts, 200, regression), source(scripts, regression=regression), seed=0
+    )
+    with threadpool_limits(1):
+        found = scripts._default_run.measure(method, split, regression, seed=0)
+    assert (found["train_rows"], found["learned_rows"], found["test_rows"]) == (160, 120, 40)
+    if name != "mlp":  # which stops far too early on few rows
+        assert found["mse"] < 0.6 if regression else found["error"] < 20.0
+    if not regression:
+        assert 0.0 <= found["auc"] <= 1.0
+    assert found["numbers"] > 0
+    assert found["pickled_mib"] > 0.0
+    assert found["rows_per_s"] > 0.0
+    assert found["cpu_s"] >= 0.0
+    json.dumps(found)
+
+
+def test_methods_are_those_that_are_tested(scripts):
+    assert tuple(scripts._peers.METHODS) == METHODS
+
+
+def test_a_run_in_a_process_of_its_own_tells_its_result(scripts):
+    record = scripts.default_learner.run_one("wine", "mercer", 1, 0, None, limit=300)
+    assert {k: record[k] for k in ("set", "method", "seed", "size")} == {
+        "set": "wine",
+        "method": "mercer",
+        "seed": 1,
+        "size": 0,
+    }
+    assert record["error"] < 30.0
+    assert record["first_prediction_s"] > 0.0
+    assert record["import_s"] > 0.0
+    assert record["version"].startswith("mercer ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of CPU time are POSIX")
+def test_a_run_over_its_cpu_limit_is_stopped(scripts):
+    record = scripts.default_learner.run_one("digits", "mlp", 0, 0, None, limit=1)
+    assert record["stopped"] == "stopped after 1 CPU s"
+
+
+def test_a_run_that_fails_says_why(scripts, monkeypatch):
+    done = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback ...\nOSError: no disk\n")
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: done)
+    record = scripts.default_learner.run_one("lidar", "svc", 0, 0, None, limit=100)
+    assert record["failed"] == "OSError: no disk"
+
+
+# -- cache ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(scripts, monkeypatch, tmp_path):
+    """Runs that are only counted, and a cache for them."""
+    done = []
+
+    def run_one(name, method, seed, size, data, limit):
+        done.append((name, method, seed, size))
+        failed = {"failed": "no luck"} if seed == 9 and done.count(done[-1]) == 1 else {}
+        return record(name, method, seed, size=size, train_rows=2000, **failed)
+
+    monkeypatch.setattr(scripts.default_learner, "run_one", run_one)
+    cache = scripts.default_learner.Cache(tmp_path / "cache")
+
+    def run(*words):
+        done.clear()
+        failures = scripts.default_learner.run_all(scripts.default_learner.parsed(words), cache)
+        return list(done), failures
+
+    return run
+
+
+def test_runs_that_are_there_are_not_run_again_unless_asked_for(runs):
+    words = ("--sets", "wine", "--methods", "mlp", "hist_boosting", "--seeds", "0")
+    both = [("wine", "mlp", 0, 0), ("wine", "hist_boosting", 0, 0)]
+    assert runs(*words) == (both, [])
+    assert runs(*words) == ([], [])
+    assert runs(*words, "--again") == (both, [])
+    assert runs(*words[:-1], "0", "1")[0] == [(n, m, 1, s) for n, m, _, s in both]
+
+
+def test_runs_that_failed_are_told_of_and_tried_again(runs):
+    words = ("--sets", "wine", "--methods", "mlp", "--seeds", "9")
+    assert runs(*words) == ([("wine", "mlp", 9, 0)], ["wine mlp 9 0: no luck"])
+    assert runs(*words) == ([("wine", "mlp", 9, 0)], ["wine mlp 9 0: no luck"])  # counts anew
+
+
+def test_only_the_judged_and_svc_learn_from_few_rows_and_only_where_there_are_more(runs):
+    done, _ = runs("--sets", "digits", "--methods", "svc", "mlp", "--seeds", "0")
+    assert done == [("digits", "svc", 0, 0), ("digits", "svc", 0, 1000), ("digits", "mlp", 0, 0)]
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def record(name, method, seed, size=0, **numbers):
+    """A record as a run leaves it, with numbers that do not matter."""
+    usual = {"train_rows": 100_000, "learned_rows": 100_000, "cpu_s": 1.0, "rows_per_s": 2.0}
+    usual |= {"learning_mib": 3.0, "pickled_mib": 4.0, "numbers": 5, "version": "x 1"}
+    return {"set": name, "method": method, "seed": seed, "size": size, **usual, **numbers}
+
+
+def verdicts(scripts, records):
+    rows = scripts._default_tables.target_rows(scripts._default_tables.Results(records))
+    return {row["target"]: row["verdict"] for row in rows}
+
+
+def test_targets_are_met_missed_or_not_measured(scripts):
+    records = [record("covtype", "mercer", s, error=e) for s, e in enumerate((4.0, 4.1, 4.6))]
+    records += [record("ijcnn1", "mercer", 0, error=1.0, auc=0.993, first_prediction_s=2.5)]
+    found = verdicts(scripts, records)
+    assert found["covtype: error %"] == "missed"  # 4.23 on average
+    assert found["covtype: CPU s"] == "met"
+    assert found["ijcnn1: AUC"] == "met"
+    assert found["skin: error %"] == "not measured"
+    assert found["first prediction: wall s, slowest run (ijcnn1)"] == "missed"
+
+
+@pytest.mark.parametrize(
+    ("mercer", "svc", "expected"),
+    [
+        ((3.0, 4.0, 5.0), (2.0, 3.0, 3.9), "lost"),  # worse on every seed by about the same
+        ((2.0, 5.0, 3.0), (3.0, 3.0, 3.0), "equal"),  # worse by less than the standard error
+        ((2.0, 3.0, 3.9), (3.0, 4.0, 5.0), "won"),
+    ],
+)
+def test_cases_are_lost_by_more_than_the_standard_error_of_paired_differences(
+    scripts, mercer, svc, expected
+):
+    records = [
+        record("adult", method, seed, size, error=error, auc=0.9)
+        for method, errors in (("mercer", mercer), ("svc", svc))
+        for seed, error in enumerate(errors)
+        for size in (0, 1000)
+    ]
+    results = scripts._default_tables.Results(records)
+    assert [row["verdict"] for row in scripts._default_tables.small_rows(results)] == [expected]
+    lost = scripts._default_tables.lost_rows(results)
+    assert [(row["rows"], row["measure"]) for row in lost] == (
+        [("all", "error %"), ("1,000", "error %")] if expected == "lost" else []
+    )
+
+
+def test_a_lower_auc_is_lost_and_the_best_peer_named(scripts):
+    records = [
+        record("adult", method, 0, error=15.0, auc=auc)
+        for method, auc in (("mercer", 0.90), ("mlp", 0.92), ("svc", 0.91), ("nystroem", 0.8))
+    ]
+    (row,) = scripts._default_tables.lost_rows(scripts._default_tables.Results(records))
+    assert (row["measure"], row["best peer"], row["peers better"]) == ("AUC", "MLP", "2 of 3")
+
+
+def test_sets_of_few_rows_are_compared_with_all_of_them(scripts):
+    few = {"train_rows": 142, "learned_rows": 142, "error": 3.0}
+    records = [record("wine", method, 0, **few) for method in ("mercer", "svc")]
+    results = scripts._default_tables.Results(records)
+    (row,) = scripts._default_tables.small_rows(results)
+    assert (row["rows"], row["verdict"]) == (142, "equal")
+
+
+def test_the_big_table_tells_of_caps_and_of_what_was_stopped(scripts):
+    records = [
+        record("covtype", "svc", 0, error=15.0, learned_rows=60_000),
+        {
+            "set": "covtype",
+            "method": "mlp",
+            "seed": 0,
+            "size": 0,
+            "stopped": "stopped after 9 CPU s",
+        },
+    ]
+    rows = scripts._default_tables.all_rows(scripts._default_tables.Results(records))
+    assert rows[0]["rows"] == "60,000 of 100,000"
+    assert rows[1]["error % or MSE"] == "stopped after 9 CPU s"
+
+
+def test_one_seed_has_no_standard_error(scripts):
+    found = scripts._default_tables.summary([2.0])
+    assert math.isnan(found.error)
+    assert str(found) == "2"
+
+
+def test_all_tables_have_a_title_a_note_and_cells(scripts):
+    records = [
+        record("adult", method, 0, size, error=error)
+        for method, error in (("mercer", 16.0), ("svc", 15.0))
+        for size in (0, 1000)
+    ]
+    tables = scripts.default_learner.tables(records)
+    import _common
+
+    run = importlib.import_module("run")
+    assert tables.keys() == scripts.default_learner.notes(records).keys() <= run.TITLES.keys()
+    for name, rows in tables.items():
+        assert run.ORIGINS.get(name, name) == "default_learner"
+        assert len(_common.markdown(rows).splitlines()) == len(rows) + 2

@@ -1,0 +1,204 @@
+"""The default expansion on the command line and in reports: its options, its parts, its race."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from matplotlib.figure import Figure
+
+from command_line import run
+from mercer import KernelRegressor, load_model
+from mercer.cli._console import in_words_of_the_command, print_result
+from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
+from mercer.display._race import parts_table, race_table
+from mercer.expansions import KOMP, Auto, Dictionary
+from mercer.kernels import Gaussian
+from mercer.report import race_section
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3))
+    y = np.where(x[:, 0] * x[:, 1] > 0, "in", "out")
+    return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A model of parts with cells among them, its file and tables."""
+    folder = tmp_path_factory.mktemp("files")
+    pq.write_table(table(3000), folder / "train.parquet")
+    pq.write_table(table(500, 1), folder / "test.parquet")
+    words = ["fit", folder / "train.parquet", "--target", "y", "--out", folder / "m", "--quiet"]
+    assert run(*words) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    return load_model(files / "m")
+
+
+# -- options ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expansion"),
+    [
+        ("", Auto(expected_rows=300)),
+        ("--expansion auto --seed 3", Auto(expected_rows=300, seed=3)),
+        ("--max-memory 512M", Auto(max_memory=2**29, expected_rows=300)),
+        ("--budget-seconds 9 --seed 3", Auto(budget_seconds=9.0, expected_rows=300, seed=3)),
+        ("--forgetting 0.999", Auto(forgetting=0.999, expected_rows=300)),
+        ("--expansion dictionary --max-size 40", Dictionary(size=40)),
+        ("--tolerance 0.1", KOMP(max_size=1000, tolerance=0.1)),
+        ("--step-size 0.5", KOMP(max_size=1000)),
+    ],
+)
+def test_options_choose_the_expansion(words, expansion, mercer, tmp_path):
+    pq.write_table(table(300), tmp_path / "d.parquet")
+    fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m"]
+    code, _, err = mercer(*fit, *words.split())
+    assert code == 0, err
+    fitted = load_model(tmp_path / "m").estimator
+    assert fitted.learner_.function.expansion == expansion
+
+
+def test_a_kernel_that_is_given_does_not_race(mercer, tmp_path):
+    pq.write_table(table(300), tmp_path / "d.parquet")
+    fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m"]
+    assert mercer(*fit, "--kernel", "laplacian", "--length-scale", "2")[0] == 0
+    answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
+    assert "race" not in answer
+    assert [part["kernel"] for part in answer["parts"]] == ["Laplacian(length_scale=2.0)"]
+    assert race_section(load_model(tmp_path / "m").estimator) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--max-memory much", "`--max-memory` takes a number of bytes"),
+        ("--max-memory 1K", "`--max-memory` must be"),
+        ("--budget-seconds 0", "`--budget-seconds` must be"),
+        ("--forgetting 2", "`--forgetting` must be"),
+        ("--max-memory 1G --max-size 50", "The expansion 'auto' has no --max-size"),
+        ("--expansion komp --forgetting 0.9", "The expansion 'komp' has no --forgetting"),
+        ("--passes 3", "`--passes` must be 1 for the default expansion"),
+        ("--regularization 0.1", "`--regularization` is of learning by steps"),
+        ("--max-memory 1G --step-size 2", "a classification and step_size=2.0"),
+        ("--max-memory 1G --risk cvar", "a classification and risk=CVaR()"),
+        ("--max-memory 1G --task rank", "`--expansion auto`, with its options, learns by sums"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words, message, files, mercer, tmp_path):
+    fit = ["fit", files / "train.parquet", "--target", "y", "--out", tmp_path / "m"]
+    code, _, err = mercer(*fit, *words.split())
+    assert code == 2
+    assert message in err
+
+
+def test_errors_speak_of_options():
+    message = "`expansion=Auto(max_memory=1)` sums, choose another expansion, such as komp."
+    assert in_words_of_the_command(message) == (
+        "`--expansion auto`, with its options, sums, choose another one, such as "
+        "`--expansion komp`."
+    )
+
+
+# -- inspect, evaluate, predict ---------------------------------------------------------------
+
+
+def test_inspect_shows_parts_and_the_race(files, model, mercer):
+    answer = json.loads(mercer("inspect", files / "m", "--json")[1])
+    parts = model.estimator.parts_
+    assert sorted(part["weight"] for part in answer["parts"]) == sorted(p.weight for p in parts)
+    assert sum(part["points"] for part in answer["parts"]) == answer["model_order"]
+    assert {part["form"] for part in answer["parts"]} == {"global", "cells"}
+    plain = [{k: v for k, v in entry.items() if k != "chosen"} for entry in answer["race"]]
+    assert plain == model.estimator.race_
+    chosen = {(e["form"], e["metric"], e["length"]) for e in answer["race"] if e["chosen"]}
+    assert chosen == {(p["form"], p["metric"], p["length"]) for p in answer["parts"]}
+    assert answer["can_go_on_learning"] is True
+    assert answer["bytes_of_sums"] > 0
+    assert not {"kernel", "step_size", "regularization"} & set(answer)
+    lines = mercer("inspect", files / "m")[1].splitlines()
+    assert sum(line.startswith("race form=") for line in lines) == len(answer["race"])
+
+
+def test_tables_are_drawn_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_result({"rows": 3, "race": [{"form": "cells", "chosen": True}]}, title="m")
+    out = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
+    assert re.search(r"rows\W+3", out)
+    assert re.search(r"race\n.*form.*chosen", out, re.DOTALL)
+    assert re.search(r"cells\W+yes", out)
+
+
+def test_evaluate_and_predict_work_on_parts(files, model, mercer, tmp_path):
+    found = json.loads(mercer("evaluate", files / "m", files / "test.parquet", "--json")[1])
+    test = pq.read_table(files / "test.parquet")
+    y = test.column("y").to_numpy(zero_copy_only=False).astype(str)
+    assert found["error_percent"] == pytest.approx(100 * np.mean(model.predict(test) != y))
+    assert found["error_percent"] < 5.0
+    out = tmp_path / "p.parquet"
+    assert mercer("predict", files / "m", files / "test.parquet", "--out", out)[0] == 0
+    predicted = pq.read_table(out)
+    assert predicted.column("prediction").to_pylist() == model.predict(test).tolist()
+
+
+# -- reports and pictures ---------------------------------------------------------------------
+
+
+def test_the_report_has_a_section_on_the_race(files, model, mercer, tmp_path):
+    page_file = tmp_path / "r.html"
+    words = ("evaluate", files / "m", files / "test.parquet", "--report", page_file)
+    assert mercer(*words)[0] == 0
+    page = page_file.read_text(encoding="utf-8")
+    for words in ("<h2>The race</h2>", "Parts of the model", "in the model", "\u00d7 median"):
+        assert words in page
+    assert page.count("cells: ") >= sum(e["form"] == "cells" for e in model.estimator.race_)
+    # A run of one solution has no course, and no steps.
+    assert "Learning curve" not in page
+    assert "step size" not in page
+    assert "the loss is of rows kept back" in page
+
+
+def test_a_race_is_drawn_with_what_it_chose(model):
+    entries = race_table(model.estimator)
+    display = RaceDisplay.from_estimator(model.estimator, ax=Figure().subplots())
+    tried, chosen = (len(bars.lines[0].get_xdata()) for bars in display.errorbars_)
+    assert chosen == sum(entry["chosen"] for entry in entries)
+    assert tried + chosen == len(entries)
+    best = min(entries, key=lambda entry: entry["error"])
+    assert min(display.errorbars_[1].lines[0].get_xdata()) == best["error"]
+    assert len(display.lines) == len({(e["form"], e["metric"]) for e in entries})
+
+
+def test_races_without_entries_or_values_are_refused():
+    with pytest.raises(ValueError, match="no entries"):
+        RaceDisplay(entries=[])
+    with pytest.raises(ValueError, match="lacks standard_error, chosen"):
+        RaceDisplay(entries=[{"form": "global", "metric": "m", "length": 1.0, "error": 0.1}])
+
+
+def test_models_without_parts_have_no_tables_of_them():
+    x = np.linspace(-1.0, 1.0, 50)[:, None]
+    model = KernelRegressor(expansion=KOMP(max_size=9)).fit(x, x[:, 0])
+    assert parts_table(model) == race_table(model) == []
+    assert race_section(model) is None
+    one = KernelRegressor(kernel=Gaussian(1.0)).fit(x, x[:, 0])
+    assert [part["form"] for part in parts_table(one)] == ["global"]
+    unit = ModelOrderDisplay.from_estimator(one, ax=Figure().subplots()).unit
+    assert unit == "dictionary points"
+
+
+@pytest.mark.parametrize(("n_records", "marker"), [(1, "o"), (5, "o"), (40, "None")])
+def test_few_records_are_marked_in_curves(n_records, marker):
+    rows, values = np.arange(1, n_records + 1) * 100, np.linspace(1.0, 0.5, n_records)
+    curve = LearningCurveDisplay(n_samples=rows, loss=values).plot(Figure().subplots())
+    order = ModelOrderDisplay(n_samples=rows, model_order=rows).plot(Figure().subplots())
+    assert {line.get_marker() for line in (curve.line_, curve.running_line_)} == {marker}
+    assert order.line_.get_marker() == marker

@@ -1,0 +1,643 @@
+"""Parts of the default learner against dense algebra, and the weights they get."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
+from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
+from mercer.maps import Affine
+from mercer.parts import CellsPart, FittedPart, GlobalPart, Rows
+from mercer.parts import _global as global_module
+from mercer.parts import _newton as newton_module
+from mercer.parts._cell import RIDGES as CELL_RIDGES
+from mercer.parts._global import RIDGES, descend
+from mercer.parts._newton import mean_loss, refine
+from mercer.parts._stack import stack
+from mercer.parts._state import part_from_state, part_to_state
+from oracles_parts import (
+    best_log_loss_weights,
+    best_squared_weights,
+    distinct_first,
+    honest_choice,
+    leave_one_out,
+    newton_step,
+    ridge_path,
+)
+from oracles_second_order import exponential_weights, ridge_on_dictionary
+
+SHARP = Mapped(Gaussian(0.3) + Bias(0.5), Affine([0.5, 0.0], [1.0, 2.0]))  # well conditioned
+KERNEL = Mapped(Gaussian(0.8) + Bias(0.5), Affine([0.5, 0.0], [1.0, 2.0]))
+PRIOR, CLASS_PRIOR = 1.0, 0.1  # rows' worth of equal weights, as `stack` documents
+OWN = 10.0  # rows of a cell that count as much as all cells
+
+
+def made_rows(n, n_outputs=2, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    Y = np.sin(2.0 * X @ rng.normal(size=(2, n_outputs))) + noise * rng.normal(size=(n, n_outputs))
+    return Rows(X, Y, rng.uniform(0.5, 2.0, n))
+
+
+def split(rows, n):
+    return rows[:n], rows[n:]
+
+
+def best_of_all(errors):
+    assert np.argmin(errors) not in (0, len(errors) - 1), "the ridges must bracket the best one"
+    return int(np.argmin(errors))
+
+
+# -- one dictionary -------------------------------------------------------------------------------
+
+
+def test_global_part_is_ridge_regression_with_the_ridge_that_rows_kept_back_choose():
+    fitted, held = split(made_rows(300, noise=0.25), 240)
+    points = fitted.X[:60]
+    part = GlobalPart(SHARP, points, 2)
+    for start in range(0, 240, 70):
+        part.learn(fitted[start : start + 70])
+    predictions = part.solve(held)
+    K, K_held, K_DD = (SHARP(A, points) for A in (fitted.X, held.X, points))
+    path = ridge_path(K, K_DD, fitted.targets, fitted.weights, RIDGES, K_held)
+    errors = [np.sum(held.weights[:, None] * (p - held.targets) ** 2) for p in path]
+    best = best_of_all(errors)
+    assert_allclose(predictions, path[best], atol=1e-8)
+    everything = fitted.join(held)
+    expected = ridge_on_dictionary(
+        SHARP(everything.X, points), K_DD, everything.targets, everything.weights, RIDGES[best]
+    )
+    assert_allclose(part.evaluate(held.X), K_held @ expected, atol=1e-8)
+    assert_allclose(
+        SHARP(held.X, part.dictionary) @ part.coefficients, K_held @ expected, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("ridge", [1e-2, 1e-4])
+def test_a_given_ridge_is_the_only_one(ridge):
+    fitted, held = split(made_rows(300), 240)
+    points = fitted.X[::40]
+    part = GlobalPart(KERNEL, points, 2)
+    part.fix_ridge(ridge)
+    part.learn(fitted)
+    predictions = part.solve(held)
+    K, K_held, K_DD = (KERNEL(A, points) for A in (fitted.X, held.X, points))
+    (expected,) = ridge_path(K, K_DD, fitted.targets, fitted.weights, [ridge], K_held)
+    assert_allclose(predictions, expected, atol=1e-8)
+
+
+def test_asking_for_a_solution_changes_nothing_of_the_next_one():
+    fitted, held = split(made_rows(300), 240)
+    often, once = (GlobalPart(KERNEL, fitted.X[:60], 2) for _ in range(2))
+    for start in range(0, 240, 40):
+        often.learn(fitted[start : start + 40])
+        often.solve(held)
+    once.learn(fitted)
+    once.solve(held)
+    assert often.ridge == once.ridge
+    assert_allclose(often.coefficients, once.coefficients, rtol=1e-6, atol=1e-9)
+    assert often.statistics.jitter == once.statistics.jitter
+
+
+def test_what_rounding_asked_for_once_is_not_asked_for_ever(monkeypatch):
+    starts = []
+
+    def watched(error, start, n):
+        starts.append(start)
+        return descend(error, start, n)
+
+    monkeypatch.setattr(global_module, "descend", watched)
+    fitted, held = split(made_rows(500, noise=0.5), 400)
+    part = GlobalPart(KERNEL, fitted.X.astype(np.float32), 2)  # sums too rough for weak ridges
+    part.learn(fitted)
+    before = part.statistics.jitter
+    raised = []
+    monkeypatch.setattr(
+        part.statistics, "copy", lambda: raised.append(part.statistics.jitter) or copy()
+    )
+    copy = type(part.statistics).copy.__get__(part.statistics)
+    for _ in range(2):
+        part.solve(held)
+    assert min(raised) > before
+    assert part.statistics.jitter == before
+    assert part.ridge != starts[0]
+    assert starts[0] == starts[1]
+
+
+def test_leave_one_out_equals_a_fit_without_each_row():
+    X = made_rows(40).X
+    noise = 0.1 * np.random.default_rng(3).normal(size=(40, 2))
+    rows = Rows(X, np.sin(X) + noise, made_rows(40).weights)
+    part = GlobalPart(SHARP, rows.X, 2)
+    predictions = part.solve_without(rows)
+    K = SHARP(rows.X, rows.X)
+    errors = [
+        np.sum(
+            rows.weights[:, None]
+            * (leave_one_out(K, K, rows.targets, rows.weights, r) - rows.targets) ** 2
+        )
+        for r in RIDGES[:6]
+    ]
+    best = best_of_all(errors)
+    assert part.ridge == best
+    expected = leave_one_out(K, K, rows.targets, rows.weights, RIDGES[best])
+    assert_allclose(predictions, expected, atol=1e-6)
+    whole = ridge_on_dictionary(K, K, rows.targets, rows.weights, RIDGES[best])
+    assert_allclose(part.evaluate(rows.X), K @ whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 60])
+def test_forgetting_weighs_rows_by_their_age(cut):
+    fitted, held = split(made_rows(75), 60)
+    points = fitted.X[:15]
+    part = GlobalPart(KERNEL, points, 2, forgetting=0.95)
+    part.fix_ridge(1e-3)
+    for start in range(0, 60, cut):
+        part.learn(fitted[start : start + cut])
+    part.solve(held)
+    everything = fitted.join(held)
+    weights = everything.weights * exponential_weights(75, 0.95)
+    expected = ridge_on_dictionary(
+        KERNEL(everything.X, points), KERNEL(points, points), everything.targets, weights, 1e-3
+    )
+    assert_allclose(part.evaluate(held.X), KERNEL(held.X, points) @ expected, atol=1e-7)
+
+
+def test_leave_one_out_forgets_too():
+    rows = made_rows(30)
+    part = GlobalPart(KERNEL, rows.X, 2, forgetting=0.9)
+    part.fix_ridge(1e-3)
+    predictions = part.solve_without(rows)
+    K, weights = KERNEL(rows.X, rows.X), rows.weights * exponential_weights(30, 0.9)
+    assert_allclose(predictions, leave_one_out(K, K, rows.targets, weights, 1e-3), atol=1e-6)
+
+
+def test_forgetting_everything_of_long_ago_does_not_fail():
+    fitted, held = split(made_rows(3000), 2900)
+    part = GlobalPart(KERNEL, fitted.X[:10], 2, forgetting=0.5)
+    part.learn(fitted)
+    part.solve(held)
+    assert np.isfinite(part.evaluate(held.X)).all()
+
+
+@pytest.mark.parametrize("cut", [13, 100])
+def test_rows_beyond_the_most_change_nothing(cut):
+    fitted, held = split(made_rows(120), 100)
+    limited = GlobalPart(KERNEL, fitted.X[:15], 2, max_rows=50)
+    plain = GlobalPart(KERNEL, fitted.X[:15], 2)
+    for start in range(0, 100, cut):
+        limited.learn(fitted[start : start + cut])
+    plain.learn(fitted[:50])
+    assert_allclose(limited.solve(held), plain.solve(held), atol=1e-9)
+
+
+def test_single_precision_is_close_to_double():
+    fitted, held = split(made_rows(600), 500)
+    values = []
+    for dtype in (np.float32, np.float64):
+        part = GlobalPart(KERNEL, fitted.X[:20].astype(dtype), 2)
+        part.fix_ridge(1e-3)
+        part.learn(Rows(fitted.X.astype(dtype), fitted.targets, fitted.weights))
+        part.solve(Rows(held.X.astype(dtype), held.targets, held.weights))
+        values.append(part.evaluate(held.X.astype(dtype)))
+        assert part.basis.features(held.X).dtype == dtype
+    # Products carry 1e-7 each; the smallest eigenvalue that counts is the ridge's.
+    assert_allclose(values[0], values[1], atol=2e-3)
+
+
+def test_a_newton_step_is_the_formula():
+    fitted, held = split(made_rows(200, 1), 160)
+    points, loss = fitted.X[:20], Logistic()
+    signs = Rows(fitted.X, np.sign(fitted.targets), fitted.weights)
+    part = GlobalPart(KERNEL, points, 1)
+    part.learn(signs)
+    part.solve(Rows(held.X, np.sign(held.targets), held.weights))
+    before, ridge = part.coefficients, RIDGES[part.ridge]
+
+    def slopes(values):
+        return loss_and_slopes(loss, values, signs.targets)[1] / len(signs)
+
+    part.step(signs, slopes, part.factor(), 0.7, 0.25)
+    K, K_DD = KERNEL(fitted.X, points), KERNEL(points, points)
+    A = (K * (fitted.weights / fitted.weights.sum())[:, None]).T @ K
+    slope = -signs.targets / (1.0 + np.exp(signs.targets * (K @ before))) / len(signs)
+    expected = newton_step(K, A, K_DD, before, slope, ridge, 0.7, 0.25)
+    # Coefficients along flat directions are nobody's business: compare functions.
+    assert_allclose(part.evaluate(held.X), KERNEL(held.X, points) @ expected, atol=1e-6)
+
+
+def solved_for_classes(n, flip, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.where((X[:, :1] * X[:, 1:] > 0) ^ (rng.random((n, 1)) < flip), 1.0, -1.0)
+    rows = Rows(X, y, np.ones(n))
+    part = GlobalPart(KERNEL, X[:100], 1)
+    held = rows[int(0.8 * n) :]
+    part.learn(rows[: int(0.8 * n)])
+    part.solve(held)
+    return part, rows, held
+
+
+@pytest.mark.parametrize("weight", [2.0, 4.0, 12.0])
+@pytest.mark.parametrize("batch", [50, 1024])
+def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
+    weight, batch, monkeypatch
+):
+    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", batch)
+    part, rows, held = solved_for_classes(3000, 0.0)
+    ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
+    before = part.coefficients.copy()
+    if refine(part, weight, Logistic(), lambda i: rows[i], len(rows), held):
+        assert mean_loss(part, Logistic(), held) < ridge
+    else:
+        assert_array_equal(part.coefficients, weight * before)
+
+
+def held_values(part, held):
+    return part.kernel(held.X, part.dictionary) @ part.without_held
+
+
+def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
+    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", 50)
+    part, rows, held = solved_for_classes(3000, 0.0)
+    test = solved_for_classes(3000, 0.0, seed=1)[1]
+    scales = (2.0, 4.0, 8.0, 16.0)
+    ridge = [Logistic().value(test.targets, s * part.evaluate(test.X)).mean() for s in scales]
+    assert refine(part, 4.0, Logistic(), lambda i: rows[i], len(rows), held)
+    assert mean_loss(part, Logistic(), test) < 0.9 * min(ridge)
+
+
+def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
+    part, rows, held = solved_for_classes(1500, 0.3)
+    before = part.coefficients.copy()
+    monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
+    assert not refine(part, 2.0, Logistic(), lambda i: rows[i], len(rows), held)
+    assert_array_equal(part.coefficients, 2.0 * before)
+
+
+# -- cells ----------------------------------------------------------------------------------------
+
+ANCHORS = np.array([[-1.0, -1.0], [1.0, -1.0], [0.0, 1.2]])
+PARTITION = Partitioned(anchors=ANCHORS, length_scales=[0.7, 1.0, 1.3], constant=0.5)
+TARGET_MAP = Affine([0.1, 0.0], [1.0, 1.1])
+
+
+def cells_part(size=12, max_cells=0, forgetting=1.0, map=TARGET_MAP, n_outputs=2):
+    return CellsPart(PARTITION, map, size, n_outputs, max_cells, forgetting)
+
+
+def cell_oracle(fitted, held, size, new, own=OWN):
+    """Fit every cell on its own; predictions of rows kept back and values at new rows."""
+    images, held_images, new_images = (TARGET_MAP(rows.X) for rows in (fitted, held, new))
+    of_fitted, of_held, of_new = (PARTITION.cells(A) for A in (images, held_images, new_images))
+    n_outputs = fitted.targets.shape[1]
+    paths = np.empty((len(CELL_RIDGES), len(held), n_outputs))
+    kernels, points = [], []
+    for c in range(3):
+        base, mine = Gaussian(float(PARTITION.length_scales[c])), of_fitted == c
+        kernels.append(lambda A, D, base=base: base(A, D) + PARTITION.constant)
+        points.append(distinct_first(images[mine], size))
+        k, D = kernels[c], points[c]
+        values = ridge_path(
+            k(images[mine], D),
+            k(D, D),
+            fitted.targets[mine],
+            fitted.weights[mine],
+            CELL_RIDGES,
+            k(held_images[of_held == c], D),
+        )
+        seen = fitted.targets[mine]
+        paths[:, of_held == c] = np.clip(values, seen.min(axis=0), seen.max(axis=0))
+    errors = np.sum((paths - held.targets) ** 2, axis=2) * held.weights
+    chosen = honest_choice(errors, of_held, own)
+    predictions = paths[chosen, np.arange(len(held))]
+    values = np.empty((len(new), n_outputs))
+    for c in range(3):
+        score = errors[:, of_held == c].sum(axis=1) + own * errors.mean(axis=1)
+        mine = fitted[of_fitted == c].join(held[of_held == c])
+        k, D = kernels[c], points[c]
+        w = ridge_on_dictionary(
+            k(TARGET_MAP(mine.X), D),
+            k(D, D),
+            mine.targets,
+            mine.weights,
+            CELL_RIDGES[int(np.argmin(score))],
+        )
+        low, high = mine.targets.min(axis=0), mine.targets.max(axis=0)
+        values[of_new == c] = np.clip(k(new_images[of_new == c], D) @ w, low, high)
+    return predictions, values
+
+
+def test_cells_are_independent_ridge_regressions_and_honest_about_rows_kept_back():
+    fitted, held = split(made_rows(200, noise=0.5), 150)
+    new = made_rows(100, seed=5)
+    part = cells_part()
+    part.learn(fitted)
+    predictions, values = cell_oracle(fitted, held, 12, new)
+    # A ridge of 1e-7 has normal equations of condition 1e7 and more.
+    assert_allclose(part.solve(held), predictions, atol=1e-5)
+    assert_allclose(part.evaluate(new.X), values, atol=1e-5)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 240), max_size=6),
+    seed=st.integers(0, 100),
+    max_cells=st.sampled_from([0, 4, 9]),
+    forgetting=st.sampled_from([1.0, 0.98]),
+    values=st.sampled_from([0, 3, 9]),  # of each input; 0 for real numbers
+)
+def test_cutting_the_rows_differently_makes_the_same_cells(
+    cuts, seed, max_cells, forgetting, values
+):
+    rows = made_rows(240, seed=seed)
+    if values:
+        rows = Rows(np.round(rows.X * (values - 1) / 4.0), rows.targets, rows.weights)
+    fitted, held = split(rows, 200)
+    whole, pieces = (cells_part(6, max_cells, forgetting) for _ in range(2))
+    whole.learn(fitted)
+    for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 200], strict=True):
+        pieces.learn(fitted[min(start, 200) : stop])
+        if start % 3 == 0 and start:
+            pieces.solve(held)  # questions change nothing
+    assert len(pieces.cells) == len(whole.cells)
+    assert_allclose(pieces.solve(held), whole.solve(held), atol=1e-5)
+    assert_array_equal(pieces.dictionary, whole.dictionary)
+    assert_allclose(pieces.evaluate(held.X), whole.evaluate(held.X), atol=1e-5)
+
+
+def test_rows_that_are_mostly_equal_make_a_small_dictionary():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (400, 2)) * 2.0 - 1.0
+    rows = Rows(X, X[:, :1] + 3.0 * X[:, 1:] + 0.01 * rng.normal(size=(400, 1)), np.ones(400))
+    part = cells_part(size=8, n_outputs=1)
+    part.learn(rows[:350])
+    part.solve(rows[350:])
+    assert part.n_points == 4
+    assert not part.cells[0].is_filling
+    assert_allclose(part.evaluate(X), X[:, :1] + 3.0 * X[:, 1:], atol=0.02)
+
+
+@pytest.mark.parametrize("cut", [10, 40, 64, 200])
+def test_a_cell_waits_no_longer_than_four_times_its_size_for_distinct_rows(cut):
+    rng = np.random.default_rng(0)
+    X = np.vstack([np.tile(ANCHORS[0], (70, 1)), ANCHORS[0] + 0.1 * rng.normal(size=(130, 2))])
+    rows = Rows(X, rng.normal(size=(200, 1)), np.ones(200))
+    X[10] += 0.01
+    part = cells_part(size=16, n_outputs=1, map=None)
+    for start in range(0, 200, cut):
+        part.learn(rows[start : start + cut])
+    assert_array_equal(part.cells[0].function.points, X[[0, 10]])
+    assert not part.cells[0].is_filling
+
+
+def test_a_cell_that_fills_up_goes_on_predicting():
+    rows = made_rows(300)
+    part = cells_part(size=60)
+    part.learn(rows[:40])
+    part.solve(rows[40:60])
+    before = part.evaluate(rows.X)
+    assert all(cell.is_filling for cell in part.cells)
+    part.learn(rows[40:])  # full now, but not solved again
+    assert not any(cell.is_filling for cell in part.cells)
+    assert_allclose(part.evaluate(rows.X), before, atol=1e-12)
+
+
+def test_a_cell_without_rows_predicts_what_is_usual():
+    rows = made_rows(200)
+    rows = Rows(rows.X, 0.1 * rows.targets + 1000.0, rows.weights)
+    third = PARTITION.cells(TARGET_MAP(rows.X)) == 2
+    part = cells_part()
+    part.learn(rows[~third])
+    held = rows[:10]
+    part.solve(held[~third[:10]])
+    inside = part.evaluate(TARGET_MAP.shift + np.array([[0.0, 1.2 / 1.1]]))
+    assert_allclose(inside, 1000.0, atol=3.0)
+    # Its first rows may all be among those kept back.
+    few = rows[np.flatnonzero(third)[:3]]
+    predictions = part.solve(few)
+    assert_allclose(predictions, 1000.0, atol=3.0)
+    assert_allclose(part.evaluate(few.X), 1000.0, atol=3.0)
+
+
+def test_halves_of_a_cell_predict_as_it_did_until_they_have_rows_of_their_own():
+    rows = made_rows(600)
+    part, twin = cells_part(size=10, max_cells=20), cells_part(size=10)
+    rng = np.random.default_rng(0)
+    near = ANCHORS[0] + 0.2 * rng.normal(size=(200, 2))
+    mine = Rows(near, rng.normal(size=(200, 2)), np.ones(200))
+    for one in (part, twin):
+        one.learn(rows[:70])
+    missing = 8 * 10 - part.cells[0].n_rows
+    part.learn(mine[: missing - 1])
+    assert len(part.cells) == 3
+    part.learn(mine[missing - 1 : missing])
+    assert len(part.cells) == 4
+    twin.learn(mine[:missing])
+    cell = twin.cells[0]
+    cell.finish(cell.equations(), None, float(CELL_RIDGES[len(CELL_RIDGES) // 2]))
+    at = ANCHORS[0] + 0.5 * rng.normal(size=(50, 2))
+    at = at[PARTITION.cells(TARGET_MAP(at)) == 0]
+    assert_allclose(part.evaluate(at), cell.evaluate(TARGET_MAP(at)), atol=1e-12)
+    for half in (part.cells[0], part.cells[3]):
+        assert_array_equal(half.range, cell.range)
+    part.learn(mine[missing : missing + 5])  # too few to predict by
+    assert_allclose(part.evaluate(at), cell.evaluate(TARGET_MAP(at)), atol=1e-12)
+    part.learn(mine)
+    part.solve(mine[:20])
+    assert np.abs(part.evaluate(at) - cell.evaluate(TARGET_MAP(at))).max() > 1e-3
+    assert 4 < len(part.cells) <= 20
+
+
+def test_points_too_near_to_be_divided_stay_in_one_cell():
+    X = np.ones((300, 2)) + np.arange(300)[:, None] * 1e-18  # all the same after rounding
+    X[::2] = np.nextafter(1.0, 2.0)
+    part = cells_part(size=10, max_cells=9, n_outputs=1)
+    part.learn(Rows(X, np.ones((300, 1)), np.ones(300)))
+    part.solve(Rows(X[:10], np.ones((10, 1)), np.ones(10)))
+    assert_allclose(part.evaluate(X), 1.0, atol=1e-3)
+
+
+def test_predictions_stay_within_the_targets_of_their_cell():
+    fitted, held = split(made_rows(150), 120)
+    part = cells_part(size=30)
+    part.fix_ridge(1e-12)
+    part.learn(fitted)
+    part.solve(held)
+    far = np.random.default_rng(0).uniform(-30.0, 30.0, (500, 2))
+    of_far, of_rows = (PARTITION.cells(TARGET_MAP(A)) for A in (far, made_rows(150).X))
+    values, targets = part.evaluate(far), made_rows(150).targets
+    for c in range(3):
+        assert (values[of_far == c] >= targets[of_rows == c].min(axis=0)).all()
+        assert (values[of_far == c] <= targets[of_rows == c].max(axis=0)).all()
+
+
+@pytest.mark.parametrize("map", [TARGET_MAP, None], ids=["mapped", "plain"])
+@pytest.mark.parametrize("form", ["global", "cells"])
+def test_a_fitted_part_is_its_kernel_times_its_coefficients(form, map):
+    rows = made_rows(200)
+    rows = Rows(rows.X, 0.1 * rows.targets, rows.weights)
+    if form == "cells":
+        part = cells_part(map=map)
+    else:
+        kernel = Gaussian(0.8)
+        part = GlobalPart(kernel if map is None else Mapped(kernel, map), rows.X[:20], 2)
+    part.learn(rows[:150])
+    # As if there were targets far away: nothing is cut.
+    for cell in getattr(part, "cells", []):
+        cell.range = np.array([[-9.0, -9.0], [9.0, 9.0]])
+    part.solve(rows[150:])
+    fitted = FittedPart.of(0.6, part)
+    values = (
+        fitted.weight * fitted.kernel(fitted.map(rows.X), fitted.dictionary) @ (fitted.coefficients)
+    )
+    assert_allclose(values, 0.6 * part.evaluate(rows.X), atol=1e-9)
+    assert_allclose(fitted.evaluate(rows.X), 0.6 * part.evaluate(rows.X), atol=1e-12)
+    assert fitted.form == form
+
+
+def test_the_mean_of_two_partitions_errs_less_than_they_do():
+    rows, test = made_rows(1500, 1, noise=0.3), made_rows(1500, 1, noise=0.0)
+    assert_array_equal(rows.X, test.X)
+    errors, values = [], []
+    for seed in range(2):
+        partition = Partitioned.fitted(rows.X, 12, multiple=0.5, seed=seed)
+        part = CellsPart(partition, None, 40, 1)
+        part.learn(rows[:1200])
+        part.solve(rows[1200:])
+        values.append(part.evaluate(test.X))
+        errors.append(np.mean((values[-1] - test.targets) ** 2))
+    assert np.mean((np.mean(values, axis=0) - test.targets) ** 2) < 0.95 * np.mean(errors)
+
+
+@pytest.mark.parametrize("n", [15, 60, 300])
+@pytest.mark.parametrize("form", ["global", "cells", "splitting cells"])
+def test_a_part_from_its_state_goes_on_bit_for_bit(form, n):
+    rows = made_rows(400)
+    if form == "global":
+        part = GlobalPart(KERNEL, rows.X[:20], 2, 0.99)
+    else:
+        part = cells_part(8, 9 if form == "splitting cells" else 0, 0.99)
+    part.learn(rows[:n])
+    part.solve(rows[300:320])
+    part.learn(rows[n : n + 30])  # not solved since
+    twin = part_from_state(part_to_state(part, sums=True), 2, 2)
+    assert_array_equal(part.evaluate(rows.X), twin.evaluate(rows.X))
+    for one in (part, twin):
+        one.learn(rows[330:380])
+        one.solve(rows[380:])
+    assert_array_equal(part.evaluate(rows.X), twin.evaluate(rows.X))
+    compact = part_from_state(part_to_state(part, sums=False), 2, 2)
+    assert_array_equal(part.evaluate(rows.X), compact.evaluate(rows.X))
+
+
+@pytest.mark.parametrize("form", ["global", "cells"])
+def test_new_classes_are_as_if_they_had_been_known(form):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+
+    def codes(n_classes, shift):
+        made = np.full((200, n_classes), -1.0)
+        made[np.arange(200), labels + shift] = 1.0
+        return made
+
+    first, second = codes(2, 0), codes(3, 1)  # the new class sorts before the old ones
+    matrix = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    offset = np.array([-1.0, 0.0, 0.0])
+    values = []
+    for early in (False, True):
+        n_outputs = 3 if early else 2
+        part = (
+            GlobalPart(KERNEL, X[:15], n_outputs)
+            if form == "global"
+            else cells_part(8, n_outputs=n_outputs)
+        )
+        part.fix_ridge(1e-3)
+        part.learn(Rows(X[:80], (second if early else first)[:80], np.ones(80)))
+        if not early:
+            part.map_outputs(matrix, offset)
+        for cell in getattr(part, "cells", []):
+            ends = np.sort(cell.range, axis=0)
+            assert_array_equal(ends, [[-1.0] * 3, [-1.0, 1.0, 1.0]])
+        part.learn(Rows(X[80:150], second[80:150], np.ones(70)))
+        predictions = part.solve(Rows(X[150:], second[150:], np.ones(50)))
+        values.append(np.vstack([predictions, part.evaluate(X)]))
+    assert_allclose(values[0], values[1], atol=1e-8)
+    # Nobody has been of the new class.
+    assert values[0][:, 0].max() < 0.0
+
+
+# -- weights --------------------------------------------------------------------------------------
+
+
+def made_predictions(n, n_outputs, seed, signs=False):
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(n, n_outputs))
+    codes = np.where(truth > 0, 1.0, -1.0) if signs else truth + 3.0
+    kinds = [codes + 0.7 * rng.normal(size=codes.shape) for _ in range(3)]
+    if signs:
+        kinds = [1.5 * truth + rng.normal(size=truth.shape) for _ in range(3)]
+    kinds[2] = kinds[2] - 0.8 * codes  # hardly any use
+    return kinds, codes, rng.uniform(0.2, 3.0, n)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", [2, 15, 300])
+def test_weights_for_numbers_are_non_negative_least_squares(n, seed):
+    predictions, targets, weights = made_predictions(n, 2, seed)
+    v = stack(predictions, targets, weights, Squared())
+    expected = best_squared_weights(predictions, targets, weights, PRIOR)
+    assert (v >= 0.0).all()
+    assert_allclose(v, np.where(expected < 0.01 * expected.sum(), 0.0, expected), atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [3, 200])
+def test_weights_for_classes_minimise_the_loss(n, seed):
+    predictions, codes, weights = made_predictions(n, 1, seed, signs=True)
+    v = stack(predictions, codes, weights, Logistic())
+    expected = best_log_loss_weights(predictions, codes, weights, CLASS_PRIOR)
+    assert (v >= 0.0).all()
+    kept = np.where(expected < 0.01 * expected.sum(), 0.0, expected)
+    assert_allclose(v, kept, atol=2e-3 * expected.sum())
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Softmax(), Logistic()])
+def test_no_weights_on_a_grid_are_better(loss):
+    n_outputs = 3 if loss.multiclass else 1
+    rng = np.random.default_rng(0)
+    truth = 2.0 * rng.normal(size=(200, n_outputs))
+    codes = np.where(truth > 0, 1.0, -1.0)
+    targets = codes
+    if loss.multiclass:
+        targets = truth.argmax(axis=1).astype(float)[:, None]
+        codes = np.where(np.arange(3) == targets, 1.0, -1.0)
+    predictions = [truth + rng.normal(size=truth.shape) for _ in range(2)]
+
+    def mean_loss_of(v):
+        return loss.value(targets, v[0] * predictions[0] + v[1] * predictions[1]).mean()
+
+    v = stack(predictions, codes, np.ones(200), loss)
+    grid = np.linspace(0.0, 4.0, 41)
+    best = min(mean_loss_of((a, b)) for a in grid for b in grid)
+    assert mean_loss_of(v) <= best + 2e-3
+
+
+def test_a_useless_part_gets_no_weight_and_zeros_share_it():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(500, 1))
+    v = stack([y, -y], y, np.ones(500), Squared())
+    assert_allclose(v, [1.0, 0.0], atol=5e-3)
+    assert v[1] == 0.0
+    assert_allclose(stack([0 * y, 0 * y], 0 * y, np.ones(500), Squared()), 0.5)
+
+
+def test_a_few_rows_are_not_believed_too_much():
+    tiny = [np.array([[1e-9]])]
+    assert_allclose(stack(tiny, np.array([[1.0]]), np.ones(1), Squared()), 1.0, atol=1e-6)
+    right = np.array([[1.0], [-1.0], [1.0]])
+    assert stack([right], right, np.ones(3), Logistic())[0] < 4.0
+    many = np.tile(right, (1000, 1))
+    assert stack([many], many, np.ones(3000), Logistic())[0] > 6.0

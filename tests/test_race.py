@@ -1,0 +1,325 @@
+"""The race that chooses maps, lengths and forms: what it looks at, notes and prefers."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mercer import KernelClassifier, KernelRegressor
+from mercer.expansions import Auto
+from mercer.kernels import Bias, Gaussian, Mapped
+from mercer.parts import CellsPart, GlobalPart, Rows, _blend, _line_up, _race, race
+from mercer.parts._race import LENGTHS, MULTIPLES, Contest, global_kernel
+from oracles_second_order import ridge_on_dictionary
+
+
+def made_rows(n, n_features=3, seed=0, offset=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features))
+    y = np.sin(2.0 * X[:, :1]) + 0.5 * X[:, 1:2] ** 2 + 0.1 * rng.normal(size=(n, 1))
+    return Rows(X, y + offset, rng.uniform(0.5, 2.0, n))
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Let cells race on some hundred rows."""
+    monkeypatch.setattr(_race, "SMALL", 300)
+    monkeypatch.setattr(_race, "CELL_SIZE", 24)
+    monkeypatch.setattr(_race, "CELL_ROWS", 100)
+    monkeypatch.setattr(_race, "_PILOT_ROWS", 600)
+    monkeypatch.setattr(_race, "_PILOT_POINTS", 50)
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def test_the_table_says_what_was_tried(few):
+    contest = race(made_rows(900), 900, 0)
+    fields = {"form", "metric", "n_inputs", "length", "error", "standard_error"}
+    assert all(set(entry) == fields for entry in contest.table)
+    assert {entry["form"] for entry in contest.table} == {"global", "cells"}
+    for candidate in (contest.best_global, *contest.cells):
+        entries = [e for e in contest.table if e["metric"] == candidate.metric]
+        entries = [e for e in entries if e["form"] == candidate.form]
+        assert min(e["error"] for e in entries) == candidate.error
+        assert all(e["n_inputs"] == candidate.map.n_outputs for e in entries)
+        assert len({e["length"] for e in entries}) == len(entries) >= 2
+    assert contest.best_global.error == min(
+        e["error"] for e in contest.table if e["form"] == "global"
+    )
+    assert [c.error for c in contest.cells] == sorted(c.error for c in contest.cells)
+    assert all(e["length"] in MULTIPLES for e in contest.table if e["form"] == "cells")
+
+
+def test_errors_of_few_rows_leave_each_row_out():
+    rows = made_rows(40)
+    contest = race(rows, 40, 0)
+    best = contest.best_global
+    kernel = global_kernel(best.map, best.length, contest.constant)
+    pilot = GlobalPart(kernel, rows.X, 1)
+    predictions = pilot.solve_without(rows)
+    K = np.asarray(kernel(rows.X, rows.X))
+    ridge = pilot.ridges[pilot.ridge]
+    for i in (0, 7, 39):
+        others = np.arange(40) != i
+        stronger = ridge * rows.weights.sum() / rows.weights[others].sum()
+        c = ridge_on_dictionary(K[others], K, rows.targets[others], rows.weights[others], stronger)
+        assert_allclose(predictions[i], K[i] @ c, atol=1e-4)
+    squares = (predictions - rows.targets)[:, 0] ** 2
+    share = rows.weights / rows.weights.sum()
+    mean = float(np.sum(share * squares))
+    assert_allclose(best.error, mean, rtol=1e-10)
+    # Standard error of a weighted mean.
+    assert_allclose(best.deviation, np.sqrt(np.sum(share**2 * (squares - mean) ** 2)), rtol=1e-10)
+
+
+def test_errors_of_many_rows_are_of_rows_that_the_pilot_has_not_seen(few):
+    rows = made_rows(800)
+    contest = race(rows, 800, 0)
+    best = contest.best_global
+    fitted, judged = rows[:450], rows[450:600]  # of the first 600 a quarter judges
+    kernel = global_kernel(best.map, best.length, contest.constant)
+    K, K_judged = (np.asarray(kernel(A.X, rows.X[:50])) for A in (fitted, judged))
+    K_DD = np.asarray(kernel(rows.X[:50], rows.X[:50]))
+    share = (fitted.weights / fitted.weights.sum())[:, None]
+    A = K.T @ (share * K)
+    jitter = 1e-11 * np.trace(A) / 50 * np.eye(50)
+    errors = []
+    for ridge in 10.0 ** -np.arange(2.0, 10.0):
+        c = np.linalg.solve(A + ridge * K_DD + jitter, K.T @ (share * fitted.targets))
+        squares = (K_judged @ c - judged.targets)[:, 0] ** 2
+        errors.append(np.average(squares, weights=judged.weights))
+    assert_allclose(best.error, min(errors), rtol=1e-4)
+
+
+def test_errors_of_cells_are_of_rows_that_they_have_not_seen(few):
+    rows = made_rows(800)
+    contest = race(rows, 800, 0)
+    best = contest.cells[0]
+    seen, judged = rows[:640], rows[640:]
+    part = CellsPart(
+        _race.Partitioned.fitted(
+            np.asarray(best.map(seen.X)), 6, multiple=best.length, constant=contest.constant
+        ),
+        best.map,
+        24,
+        1,
+    )
+    part.learn(seen)
+    squares = (part.solve(judged) - judged.targets)[:, 0] ** 2
+    assert_allclose(best.error, np.average(squares, weights=judged.weights), rtol=1e-10)
+
+
+def test_the_race_is_told_to_the_user():
+    rows = made_rows(60)
+    model = KernelRegressor(random_state=0).fit(rows.X, rows.targets[:, 0])
+    table = model.race_
+    assert (
+        min(entry["error"] for entry in table) == model.learner_.function.contest.best_global.error
+    )
+    table[0]["error"] = -1.0
+    assert model.race_[0]["error"] > 0.0
+
+
+def test_a_contest_survives_its_state(few):
+    contest = race(made_rows(900), 900, 0)
+    again = Contest.from_state(contest.to_state())
+    assert again.table == contest.table
+    assert again.constant == contest.constant
+    X = made_rows(20, seed=1).X
+    for one, another in zip(
+        (contest.best_global, *contest.cells), (again.best_global, *again.cells), strict=True
+    ):
+        assert_array_equal(one.map(X), another.map(X))
+        assert one[:2] + one[3:] == another[:2] + another[3:]
+
+
+# -- who takes part -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_features", [2, 5])
+def test_the_plain_inputs_are_always_among_the_finalists(seed, n_features, few):
+    contest = race(made_rows(700, n_features, seed), 700, seed)
+    plain = {"standardized", "common scale"}
+    assert plain & {entry["metric"] for entry in contest.table if entry["form"] == "global"}
+    assert plain & {candidate.metric for candidate in contest.cells}
+    metrics = {entry["metric"].split(", ")[-1] for entry in contest.table}
+    assert {"relevance", "full metric"} <= metrics
+
+
+def test_one_feature_has_no_metric_and_few_rows_no_cells(few):
+    rows = made_rows(200)
+    contest = race(Rows(rows.X[:, :1], rows.targets, rows.weights), 200, 0)
+    assert contest.cells == ()
+    assert {entry["metric"] for entry in contest.table} == {"standardized"}
+    assert race(made_rows(700), 150, 0).cells == ()  # no more rows to come
+
+
+def test_wide_inputs_are_projected(few):
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(400, 3))
+    X = hidden @ rng.normal(size=(3, 90)) + 0.1 * rng.normal(size=(400, 90))
+    rows = Rows(X, np.sin(hidden[:, :1]), np.ones(400))
+    names = {entry["metric"]: entry["n_inputs"] for entry in race(rows, 400, 0).table}
+    assert names["standardized, 40 principal components"] == 40
+    assert names["standardized"] == 90
+    wider = Rows(np.tile(X, (1, 4)), rows.targets, rows.weights)
+    assert "standardized" not in {entry["metric"] for entry in race(wider, 400, 0).table}
+
+
+def test_the_best_length_is_the_best_of_its_neighbours():
+    rows = made_rows(300)
+    contest = race(rows, 300, 0)
+    plain = [e for e in contest.table if e["metric"] == "standardized"]
+    lengths = np.array(sorted(e["length"] for e in plain))
+    ratios = np.array(LENGTHS)[1:] / np.array(LENGTHS)[:-1]
+    assert all(np.isclose(ratios, r).any() for r in lengths[1:] / lengths[:-1])
+    best = min(plain, key=lambda e: e["error"])
+    at = np.flatnonzero(lengths == best["length"])[0]
+    # Both neighbours were tried, or there is none.
+    tried = at not in (0, len(lengths) - 1)
+    assert tried or len(lengths) == len(LENGTHS)
+
+
+# -- what it finds --------------------------------------------------------------------------------
+
+
+def test_columns_that_do_not_matter_are_weighed_down():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 20))
+    y = np.sin(2.0 * X[:, [3]]) + X[:, [11]] ** 2 + 0.05 * rng.normal(size=(900, 1))
+    contest = race(Rows(X, y, np.ones(900)), 900, 0)
+    assert contest.best_global.metric == "standardized, relevance"
+    scales = np.linalg.norm(
+        contest.best_global.map(np.eye(20) * X.std(axis=0))
+        - contest.best_global.map(np.zeros((20, 20))),
+        axis=1,
+    )
+    others = np.delete(scales, [3, 11])
+    assert others.max() < 0.5 * scales[[3, 11]].min()
+    plain = min(e["error"] for e in contest.table if e["metric"] == "standardized")
+    assert contest.best_global.error < 0.8 * plain
+    # So the model does better than one that was told the columns count alike.
+    test = rng.normal(size=(500, 20))
+    truth = np.sin(2.0 * test[:, 3]) + test[:, 11] ** 2
+    raced = KernelRegressor(random_state=0).fit(X, y[:, 0]).predict(test)
+    alike = KernelRegressor(kernel=Gaussian(3.0), random_state=0).fit(X, y[:, 0]).predict(test)
+    assert np.mean((raced - truth) ** 2) < 0.5 * np.mean((alike - truth) ** 2)
+
+
+@pytest.mark.parametrize("n", [120, 700])
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_units_do_not_matter(task, n, monkeypatch):
+    for module in (_blend, _race, _line_up):
+        monkeypatch.setattr(module, "SMALL", 300)
+    monkeypatch.setattr(_race, "_PILOT_ROWS", 400)
+    monkeypatch.setattr(_race, "_PILOT_POINTS", 60)
+    rows, test = made_rows(n), made_rows(50, seed=1).X
+    y = rows.targets[:, 0] if task == "regression" else rows.targets[:, 0] > 0.3
+    cls = KernelRegressor if task == "regression" else KernelClassifier
+
+    def values(scale, shift=0.0):
+        model = cls(random_state=0).fit(rows.X * scale + shift, y)
+        name = "predict" if task == "regression" else "decision_function"
+        return getattr(model, name)(test * scale + shift)
+
+    # Rounding of another scale is magnified by weak ridges.
+    assert_allclose(values(1e3), values(1.0), atol=1e-4)
+    assert_allclose(values(0.25), values(1.0), atol=1e-4)
+    assert_allclose(values(1.0, 16.0), values(1.0), atol=1e-4)
+    # Columns of one unit may also be left as they are; of different units they are not.
+    uneven = np.array([1e-6, 1.0, 1e6])
+    assert_allclose(values(uneven), values(uneven[::-1]), atol=1e-4)
+
+
+def test_the_bias_grows_with_the_distance_of_the_targets_from_zero():
+    near, far = race(made_rows(80), 80, 0), race(made_rows(80, offset=1000.0), 80, 0)
+    assert near.constant == 1.0
+    rows = made_rows(80, offset=1000.0)
+    share = rows.weights / rows.weights.sum()
+    mean = share @ rows.targets[:, 0]
+    spread = np.sqrt(share @ (rows.targets[:, 0] - mean) ** 2)
+    assert_allclose(far.constant, min(mean / spread, 300.0))
+    moderate = race(made_rows(80, offset=20.0), 80, 0).constant
+    assert 10.0 < moderate < 30.0
+    kernel = global_kernel(far.best_global.map, 1.0, far.constant)
+    assert isinstance(kernel, Mapped)
+    assert kernel.kernel.right == Bias(far.constant)
+    assert global_kernel(near.best_global.map, 1.0, near.constant).kernel.right == Bias(0.1)
+
+
+def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
+    monkeypatch.setattr(_blend, "FIRST_ROWS", 400)
+    monkeypatch.setattr(_blend, "_MOST_HELD", 100)
+    for module in (_blend, _race, _line_up):
+        monkeypatch.setattr(module, "SMALL", 200)
+    rows = made_rows(900)
+    seen = []
+
+    def watched(some, n_rows, seed):
+        seen.append(some.X)
+        return race(some, n_rows, seed)
+
+    monkeypatch.setattr(_blend, "race", watched)
+    X, y = rows.X, rows.targets[:, 0]
+    models = [
+        KernelRegressor(shuffle=False).fit(X, y),
+        KernelRegressor(expansion=Auto(expected_rows=900)).partial_fit(X, y),
+        KernelRegressor(expansion=Auto(expected_rows=900)).partial_fit(X[:50], y[:50]),
+    ]
+    models[2].partial_fit(X[50:], y[50:])
+    first = {row.tobytes() for row in X[:400]}
+    assert len(seen) == 3
+    for raced in seen:
+        assert {row.tobytes() for row in raced} == first
+    # What comes later does not change what was found.
+    other = y.copy()
+    other[400:] = 0.0
+    twin = KernelRegressor(shuffle=False).fit(X, other)
+    assert twin.race_ == models[0].race_
+    for model in models[1:]:
+        assert model.race_ == models[0].race_
+
+
+def test_the_race_has_no_order(few):
+    # Rows of a stream are shuffled before, so that those that judge are like the others.
+    rows = made_rows(500)
+    order = np.argsort(rows.X[:, 0])
+    X, y = rows.X[order], rows.targets[order, 0]
+    model = KernelRegressor(expansion=Auto()).partial_fit(X, y)
+    model.predict(X[:1])
+    judged = min(entry["error"] for entry in model.race_)
+    assert judged < 0.5 * y.var()
+
+
+def test_a_small_budget_races_on_fewer_rows(monkeypatch):
+    sizes = []
+
+    def watched(some, n_rows, seed):
+        sizes.append(len(some))
+        return race(some, n_rows, seed)
+
+    monkeypatch.setattr(_blend, "race", watched)
+    monkeypatch.setattr(_blend, "_HASTY_ROWS", 100)
+    rows = made_rows(300)
+    for budget in (None, 10.0, 1.0):
+        KernelRegressor(expansion=Auto(budget_seconds=budget)).fit(rows.X, rows.targets[:, 0])
+    assert sizes == [300, 300, 100]
+
+
+@pytest.mark.parametrize("questions", [1, 7])
+def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
+    raced = []
+
+    def watched(some, n_rows, seed):
+        raced.append(len(some))
+        return race(some, n_rows, seed)
+
+    monkeypatch.setattr(_blend, "race", watched)
+    rows = made_rows(100)
+    model = KernelRegressor(expansion=Auto(refresh=0.0))
+    for i in range(0, 98, questions):
+        model.partial_fit(rows.X[i : i + questions], rows.targets[i : i + questions, 0])
+        model.predict(rows.X[:1])
+    points = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96]
+    assert raced == (points if questions == 1 else [6, 12, 16, 24, 32, 48, 64, 96])

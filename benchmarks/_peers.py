@@ -1,0 +1,228 @@
+"""The methods of ``default_learner.py``: mercer's default and what users would take instead."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import Ridge, RidgeClassifier, SGDClassifier, SGDRegressor
+from sklearn.metrics import pairwise_distances
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+
+N_FEATURES = 1000
+_ROWS_FOR_MEDIAN = 1000
+#: Rows of the fit before the clock starts. mercer's default takes another path on many rows.
+_WARM_UP_ROWS, _WARM_UP_ROWS_MERCER = 200, 5000
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way of learning.
+
+    Attributes
+    ----------
+    title : str
+        Name in tables.
+    make : callable
+        Estimator from (whether it is a regression, training inputs, seed).
+    settings : str
+        All that is not a default of its library.
+    numbers : callable
+        How many numbers a fitted estimator needs for predictions. Trees: two for each split (the
+        column and the place of the cut) and one for each leaf.
+    package : str
+        Whose version is to be quoted.
+    cap : int or None, default=None
+        Learn from the first rows only, so many.
+    warm_up_rows : int, default=200
+        Rows that are learned before the clock starts, so that imports and compilation are over.
+    """
+
+    title: str
+    make: Callable[[bool, np.ndarray, int], Any]
+    settings: str
+    numbers: Callable[[Any], int]
+    package: str
+    cap: int | None = None
+    warm_up_rows: int = _WARM_UP_ROWS
+
+    @property
+    def version(self) -> str:
+        """Name and version of the package."""
+        return f"{self.package} {importlib.metadata.version(self.package)}"
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package is there."""
+        try:
+            importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return False
+        return True
+
+
+def one_thread() -> None:
+    """Keep scikit-learn-intelex on one thread, where it is installed; others read variables."""
+    if importlib.util.find_spec("daal4py"):
+        import daal4py
+
+        daal4py.daalinit(1)
+
+
+def _mercer(regression: bool, X: np.ndarray, seed: int) -> Any:
+    from mercer import KernelClassifier, KernelRegressor
+
+    kind = KernelRegressor if regression else KernelClassifier
+    return kind(random_state=seed)
+
+
+def _lightgbm(**settings: Any) -> Callable[[bool, np.ndarray, int], Any]:
+    def make(regression: bool, X: np.ndarray, seed: int) -> Any:
+        import lightgbm
+
+        kind = lightgbm.LGBMRegressor if regression else lightgbm.LGBMClassifier
+        return kind(random_state=seed, n_jobs=1, verbose=-1, **settings)
+
+    return make
+
+
+def _hist_boosting(regression: bool, X: np.ndarray, seed: int) -> Any:
+    kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+    return kind(random_state=seed)
+
+
+def _svc(regression: bool, X: np.ndarray, seed: int) -> Any:
+    if _INTELEX:
+        from sklearnex.svm import SVC, SVR
+    else:
+        from sklearn.svm import SVC, SVR
+
+    return SVR() if regression else SVC()
+
+
+def _rbf_sampler(regression: bool, X: np.ndarray, seed: int) -> Any:
+    sampler = RBFSampler(gamma=_median_gamma(X), n_components=N_FEATURES, random_state=seed)
+    learner = SGDRegressor if regression else SGDClassifier
+    return make_pipeline(sampler, learner(random_state=seed))
+
+
+def _nystroem(regression: bool, X: np.ndarray, seed: int) -> Any:
+    size = min(N_FEATURES, len(X))
+    features = Nystroem(gamma=_median_gamma(X), n_components=size, random_state=seed)
+    return make_pipeline(features, Ridge() if regression else RidgeClassifier())
+
+
+def _mlp(regression: bool, X: np.ndarray, seed: int) -> Any:
+    kind = MLPRegressor if regression else MLPClassifier
+    return kind(early_stopping=True, random_state=seed)
+
+
+def _median_gamma(X: np.ndarray) -> float:
+    """1 / (2 m²), m the median distance of the first thousand rows (1 where they all agree)."""
+    distances = pairwise_distances(X[:_ROWS_FOR_MEDIAN])
+    median = float(np.median(distances[np.triu_indices(len(distances), 1)]))
+    return 0.5 / (median or 1.0) ** 2
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def _numbers_mercer(model: Any) -> int:
+    parts = [(part.dictionary, part.coefficients) for part in model.parts_]
+    return int(sum(np.size(array) for part in parts for array in part))
+
+
+def _numbers_trees(leaves: int, trees: int) -> int:
+    return 3 * leaves - 2 * trees
+
+
+def _numbers_lightgbm(model: Any) -> int:
+    leaves = [int(n) for n in re.findall(r"num_leaves=(\d+)", model.booster_.model_to_string())]
+    return _numbers_trees(sum(leaves), len(leaves))
+
+
+def _numbers_hist_boosting(model: Any) -> int:
+    leaves = [tree.get_n_leaf_nodes() for trees in model._predictors for tree in trees]
+    return _numbers_trees(sum(leaves), len(leaves))
+
+
+def _numbers_pipeline(model: Any) -> int:
+    names = ("random_weights_", "random_offset_", "components_", "normalization_", "coef_")
+    parts = [getattr(step, n) for _, step in model.steps for n in names if hasattr(step, n)]
+    return sum(np.size(part) for part in parts)
+
+
+# -- the methods ----------------------------------------------------------------------------------
+
+_INTELEX = importlib.util.find_spec("sklearnex") is not None
+_SVC_ROWS = 60_000 if _INTELEX else 20_000
+_FEATURE_ROWS = 200_000  # features are float64: 1.6 GB
+_RIDGE_ROWS = 100_000
+
+#: In the order of the tables; the first is judged, the others are its peers.
+METHODS = {
+    "mercer": Method(
+        "mercer, default", _mercer, "", _numbers_mercer, "mercer", warm_up_rows=_WARM_UP_ROWS_MERCER
+    ),
+    "lightgbm": Method("LightGBM", _lightgbm(), "", _numbers_lightgbm, "lightgbm"),
+    "lightgbm_300": Method(
+        "LightGBM 300",
+        _lightgbm(n_estimators=300),
+        "300 trees instead of 100",
+        _numbers_lightgbm,
+        "lightgbm",
+    ),
+    "lightgbm_large": Method(
+        "LightGBM 300 x 255",
+        _lightgbm(n_estimators=300, num_leaves=255),
+        "300 trees of 255 leaves instead of 100 of 31",
+        _numbers_lightgbm,
+        "lightgbm",
+    ),
+    "hist_boosting": Method(
+        "HistGradientBoosting", _hist_boosting, "", _numbers_hist_boosting, "scikit-learn"
+    ),
+    "svc": Method(
+        "SVC",
+        _svc,
+        f"SVR for numbers; at most {_SVC_ROWS:,} rows",
+        lambda model: model.support_vectors_.size + model.dual_coef_.size,
+        "scikit-learn-intelex" if _INTELEX else "scikit-learn",
+        cap=_SVC_ROWS,
+    ),
+    "rbf_sampler": Method(
+        "RBFSampler + SGD",
+        _rbf_sampler,
+        f"{N_FEATURES:,} features, gamma = 1 / (2 median distance²); at most {_FEATURE_ROWS:,} "
+        "rows",
+        _numbers_pipeline,
+        "scikit-learn",
+        cap=_FEATURE_ROWS,
+    ),
+    "nystroem": Method(
+        "Nystroem + ridge",
+        _nystroem,
+        f"{N_FEATURES:,} points, gamma = 1 / (2 median distance²), RidgeClassifier or Ridge; at "
+        f"most {_RIDGE_ROWS:,} rows",
+        _numbers_pipeline,
+        "scikit-learn",
+        cap=_RIDGE_ROWS,
+    ),
+    "mlp": Method(
+        "MLP",
+        _mlp,
+        "one hidden layer of 100, early_stopping=True",
+        lambda model: sum(part.size for part in (*model.coefs_, *model.intercepts_)),
+        "scikit-learn",
+    ),
+}
+JUDGED = "mercer"
+SMALL_PEER = "svc"

@@ -1,0 +1,238 @@
+"""mercer's default beside what users would take instead, nothing tuned, on every set.
+
+Three seeds, one thread, each run in a process of its own after a warm-up fit. Sets with a given
+split keep it (the seed then only orders the training rows), others are split 80/20 by the seed.
+Needs the folder named by ``MERCER_DATA``; ``--help`` tells how to run a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import _common
+import _default_sets
+import _default_tables
+import _peers
+
+from mercer._atomic import replacing
+
+USAGE = """
+    python benchmarks/default_learner.py                       # what is not in the cache yet
+    python benchmarks/default_learner.py --methods mercer --sets covtype --seeds 0 --again
+    python benchmarks/default_learner.py --write               # only the tables, from the cache
+
+A part that is run goes to the cache, benchmarks/results/default_learner, and its tables are
+printed; the tables of the page are written by a run of all and by --write.
+"""
+CACHE = _common.RESULTS / "default_learner"
+SEEDS = (0, 1, 2)
+CPU_LIMIT_S = 600
+#: Methods that are also run on the smaller training sets.
+ON_SMALL_SETS = (_peers.JUDGED, _peers.SMALL_PEER)
+
+
+class Cache:
+    """Records on disk, a file for each set and method, so that methods can run side by side."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def records(self, name: str, method: str) -> list[dict[str, Any]]:
+        """What was found for a set and a method."""
+        file = self._file(name, method)
+        return json.loads(file.read_text()) if file.exists() else []
+
+    def all_records(self) -> list[dict[str, Any]]:
+        """What was found for the sets and methods there are."""
+        places = [(name, method) for name in _default_sets.SOURCES for method in _peers.METHODS]
+        return [record for place in places for record in self.records(*place)]
+
+    def has(self, name: str, method: str, seed: int, size: int) -> bool:
+        """Whether a run is there; failed ones are tried again."""
+        return any(
+            (record["seed"], record["size"]) == (seed, size) and "failed" not in record
+            for record in self.records(name, method)
+        )
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Keep a record in place of an older one."""
+        name, method = record["set"], record["method"]
+        place = (record["size"], record["seed"])
+        others = [r for r in self.records(name, method) if (r["size"], r["seed"]) != place]
+        ordered = sorted([*others, record], key=lambda r: (r["size"], r["seed"]))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with replacing(self._file(name, method)) as path:
+            path.write_text(json.dumps(ordered, indent=1) + "\n")
+
+    def _file(self, name: str, method: str) -> Path:
+        return self._folder / f"{name}.{method}.json"
+
+
+def run_one(
+    name: str, method: str, seed: int, size: int, data: Path | None, limit: int
+) -> dict[str, Any]:
+    """One run in a process of its own; "stopped" or "failed" says why there is no result."""
+    script = Path(__file__).with_name("_default_run.py")
+    command = [sys.executable, str(script), name, method, "--seed", str(seed), "--size", str(size)]
+    command += ["--cpu-limit", str(limit), *(["--data", str(data)] if data else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return json.loads(done.stdout.splitlines()[-1])
+    record = {"set": name, "method": method, "seed": seed, "size": size}
+    if done.returncode == -signal.SIGXCPU:
+        return {**record, "stopped": f"stopped after {limit} CPU s"}
+    lines = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
+    return {**record, "failed": lines[-1]}
+
+
+def planned(options: argparse.Namespace) -> Iterator[tuple[str, str, int, int]]:
+    """Set, method, seed and size of all runs that are asked for, seed by seed."""
+    data = _default_sets.data_directory(options.data)
+    for seed in options.seeds:
+        for name in options.sets:
+            if _default_sets.SOURCES[name].files and data is None:
+                continue
+            for method in options.methods:
+                if not _peers.METHODS[method].installed:
+                    continue
+                sizes = options.sizes
+                if sizes is None:
+                    sizes = _default_sets.SIZES if method in ON_SMALL_SETS else (0,)
+                yield from ((name, method, seed, size) for size in sizes)
+
+
+def left_out(options: argparse.Namespace) -> Iterator[str]:
+    """Words on what is asked for and cannot be run here."""
+    no_data = _default_sets.data_directory(options.data) is None
+    if no_data and any(_default_sets.SOURCES[name].files for name in options.sets):
+        yield "Sets of the data folder are left out: no --data is given, MERCER_DATA is not set."
+    for name in options.methods:
+        method = _peers.METHODS[name]
+        if not method.installed:
+            yield f"{method.title} is left out: pip install {method.package}"
+
+
+def run_all(options: argparse.Namespace, cache: Cache) -> list[str]:
+    """Run what is asked for and not there; words on runs that failed."""
+    failures = []
+    data = _default_sets.data_directory(options.data)
+    for name, method, seed, size in planned(options):
+        if cache.has(name, method, seed, size) and not options.again:
+            continue
+        if size and _has_no_more(cache, name, size):
+            continue
+        record = run_one(name, method, seed, size, data, options.cpu_limit)
+        cache.add(record)
+        print(_line(record), flush=True)
+        if "failed" in record:
+            failures.append(_line(record))
+    return failures
+
+
+def _has_no_more(cache: Cache, name: str, size: int) -> bool:
+    """Whether a run on all rows had no more than ``size`` of them."""
+    records = [r for method in _peers.METHODS for r in cache.records(name, method)]
+    whole = [r for r in records if r["size"] == 0 and "train_rows" in r]
+    return bool(whole) and whole[0]["train_rows"] <= size
+
+
+def _line(record: dict[str, Any]) -> str:
+    words = " ".join(str(record[key]) for key in ("set", "method", "seed", "size"))
+    why = record.get("failed") or record.get("stopped")
+    if why:
+        return f"{words}: {why}"
+    shown = ("error", "auc", "mse", "cpu_s", "rows_per_s", "learning_mib", "first_prediction_s")
+    return f"{words}: " + ", ".join(f"{k} {record[k]:.4g}" for k in shown if k in record)
+
+
+def notes(records: list[dict[str, Any]]) -> dict[str, str]:
+    """What readers of each table have to know."""
+    versions = {record["version"] for record in records if "version" in record}
+    settings = "; ".join(
+        f"{method.title}: {method.settings}"
+        for method in _peers.METHODS.values()
+        if method.settings
+    )
+    return {
+        "default_learner": (
+            "Means over seeds ± their standard errors. The first prediction is counted from the "
+            "constructor over a partial_fit of 100 rows, in a process that has imported mercer."
+        ),
+        "default_learner_lost": (
+            "By rule: a peer is better if the mean difference over the seeds that both have, seed "
+            "by seed, is more than its standard error (more than nothing with one seed). On sets "
+            "with a given split that error knows nothing of the choice of the test rows."
+        ),
+        "default_learner_small": (
+            "The first training rows of the same splits, and all test rows. Sets with fewer rows "
+            'stand there with all of them. "equal": within the standard error of the difference.'
+        ),
+        "default_learner_all": (
+            "Columns are standardised by the training rows, pixels divided by 255, targets of "
+            "regressions standardised, so that MSE 1 is the variance. Settings are the libraries' "
+            f"own but for: {settings}. CPU s: of fit; learning MiB: growth of the resident memory "
+            "in fit, at its peak; numbers: those that a prediction needs (a split of a tree has "
+            f"two, a leaf one); rows/s: of predict, per CPU second. {', '.join(sorted(versions))}."
+        ),
+    }
+
+
+def tables(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """All tables, in the order of the page."""
+    results = _default_tables.Results([r for r in records if "failed" not in r])
+    return {
+        "default_learner": _default_tables.target_rows(results),
+        "default_learner_lost": _default_tables.lost_rows(results),
+        "default_learner_small": _default_tables.small_rows(results),
+        "default_learner_all": _default_tables.all_rows(results),
+    }
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """Options of the command line; ``partial`` says whether some runs are left out."""
+    parser = argparse.ArgumentParser(
+        description=__doc__ + USAGE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sets, methods = list(_default_sets.SOURCES), list(_peers.METHODS)
+    parser.add_argument("--sets", nargs="+", choices=sets, metavar="SET", help=", ".join(sets))
+    parser.add_argument("--methods", nargs="+", choices=methods, help="default: all")
+    parser.add_argument("--seeds", nargs="+", type=int, help=f"default: {SEEDS}")
+    parser.add_argument("--sizes", nargs="+", type=int, choices=_default_sets.SIZES, help="0: all")
+    parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
+    parser.add_argument("--cpu-limit", type=int, default=CPU_LIMIT_S, help="seconds for each run")
+    parser.add_argument("--again", action="store_true", help="run also what is in the cache")
+    parser.add_argument("--write", action="store_true", help="run nothing")
+    options = parser.parse_args(arguments)
+    options.partial = any(
+        given is not None for given in (options.sets, options.methods, options.seeds, options.sizes)
+    )
+    options.sets, options.methods = options.sets or sets, options.methods or methods
+    options.seeds = options.seeds or list(SEEDS)
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Run, print, and keep the tables for the page unless only a part was run."""
+    options, cache = parsed(arguments), Cache(CACHE)
+    print("\n".join(left_out(options)), flush=True)
+    failures = [] if options.write else run_all(options, cache)
+    records = cache.all_records()
+    words = notes(records)
+    for name, rows in tables(records).items():
+        if options.partial and not options.write:
+            print(f"\n{_common.markdown(rows)}")
+        else:
+            _common.publish(name, rows, words[name])
+    print("\n".join(failures))
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

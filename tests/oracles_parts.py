@@ -67,8 +67,11 @@ def honest_choice(errors, cells, own):
     return choice
 
 
-def best_squared_weights(predictions, codes, weights, prior):
-    """Non-negative weights of least squares: the best of all sets of parts that may be positive."""
+def best_squared_weights(predictions, codes, weights, prior, total=None):
+    """Non-negative weights of least squares: the best of all sets of parts that may be positive.
+
+    With ``total`` they add up to it (an equation with a Lagrange multiplier).
+    """
     n_parts = len(predictions)
     share = weights / weights.sum()
     strength = prior * np.sum(share[:, None] * codes**2) * np.sum(share**2)
@@ -77,7 +80,7 @@ def best_squared_weights(predictions, codes, weights, prior):
         residuals = sum(a * p for a, p in zip(v, predictions, strict=True)) - codes
         return np.sum(share[:, None] * residuals**2) + strength * np.sum((v - 1 / n_parts) ** 2)
 
-    best, best_value = np.zeros(n_parts), objective(np.zeros(n_parts))
+    best, best_value = np.zeros(n_parts), np.inf if total else objective(np.zeros(n_parts))
     columns = np.stack([(np.sqrt(share)[:, None] * p).ravel() for p in predictions], axis=1)
     right = (np.sqrt(share)[:, None] * codes).ravel()
     for size in range(1, n_parts + 1):
@@ -85,7 +88,12 @@ def best_squared_weights(predictions, codes, weights, prior):
             part = columns[:, some]
             normal = part.T @ part + strength * np.eye(size)
             v = np.zeros(n_parts)
-            v[list(some)] = np.linalg.solve(normal, part.T @ right + strength / n_parts)
+            wanted = part.T @ right + strength / n_parts
+            if total is not None:
+                ones = np.ones((size, 1))
+                normal = np.block([[normal, ones], [ones.T, np.zeros((1, 1))]])
+                wanted = np.append(wanted, total)
+            v[list(some)] = np.linalg.solve(normal, wanted)[:size]
             if (v >= 0).all() and objective(v) < best_value:
                 best, best_value = v, objective(v)
     return best

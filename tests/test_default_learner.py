@@ -440,7 +440,8 @@ def test_targets_far_from_zero_need_no_centring(n, deviations, small):
         return 1e6 * (values + deviations * y.std())
 
     moved = KernelRegressor(random_state=0).fit(X, far(y)).score(test, far(truth))
-    assert moved > centred - 0.01
+    # Rounding errors act like a ridge that grows with the distance from 0.
+    assert moved > centred - (0.01 if deviations < 10.0 else 0.03)
 
 
 @pytest.mark.parametrize(
@@ -649,7 +650,7 @@ def test_smaller_budgets_plan_for_less(n, with_cells):
     candidate = _race.Candidate("cells", "standardized", map, 0.5, 1.0, 0.1)
     near = [candidate] if with_cells else []
     budgets = [None, 1000.0, 100.0, 30.0, 10.0, 5.0, 3.0, 1.0, 0.1]
-    plans = [_line_up._sizes(map, near, n, Auto(budget_seconds=b), False) for b in budgets]
+    plans = [_line_up._sizes(10, near, n, Auto(budget_seconds=b), steps=False) for b in budgets]
     seconds = [_line_up._seconds(plan, 10, n) for plan in plans]
     assert seconds == sorted(seconds, reverse=True)
     for before, after in pairwise(plans):

@@ -144,6 +144,29 @@ def test_a_stream_that_forgets_follows_a_drift():
     assert forgets.score(X, Y) > 0.8 > 0.2 > remembers.score(X, Y)
 
 
+@pytest.mark.parametrize(("memory", "turn"), [(100, 3000), (300, 4500)])
+def test_raced_ridges_of_a_stream_that_forgets_are_not_judged_by_its_drift(memory, turn):
+    # A function that turns slowly; the best ridge is found by a stream for each.
+    rng = np.random.default_rng(3)
+    n, ridges = 10_000, [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+    rows, angle = rng.normal(size=(n, 2)), 2.0 * np.pi * np.arange(n) / turn
+    y = np.sin(2.0 * (rows[:, 0] * np.cos(angle) + rows[:, 1] * np.sin(angle)))
+    noisy = y + 0.02 * rng.normal(size=n)
+
+    def error(ridge):
+        expansion = Dictionary(
+            50, first_rows=200, ridge=ridge, forgetting=1.0 - 1.0 / memory, refresh=0.0
+        )
+        model, errors = regressor(expansion, kernel=Gaussian(1.0)), []
+        for start in range(0, n, 200):
+            if start >= 3 * n // 4:
+                errors.append(model.predict(rows[start : start + 20]) - y[start : start + 20])
+            model.partial_fit(rows[start : start + 200], noisy[start : start + 200])
+        return float(np.mean(np.square(errors)))
+
+    assert error(ridges) < 1.2 * min(error(ridge) for ridge in ridges)
+
+
 def test_a_margin_of_least_squares_is_regression_on_labels_and_classes_may_come_late():
     first, later = LABELS < 2, LABELS == 2
     order = np.concatenate([np.flatnonzero(first), np.flatnonzero(later)])
@@ -275,6 +298,17 @@ def test_rankers_order_rows(loss):
     assert stream.score(X, Y > 0.0) > 0.93
 
 
+@pytest.mark.parametrize("expansion", [Dictionary(20, first_rows=40), RandomFeatures(32, "solve")])
+def test_rankers_predict_before_there_is_a_pair_and_learn_once_there_are(expansion):
+    model = KernelRanker(kernel=KERNEL, expansion=expansion, random_state=0)
+    for start, stop in ((0, 1), (1, 60)):
+        model.partial_fit(X[start:stop], np.ones(stop - start))
+        assert_array_equal(model.predict(X[:5]), np.zeros(5))
+    for _ in range(4):
+        model.partial_fit(X, Y > 0.0)
+    assert model.score(X, Y > 0.0) > 0.9
+
+
 def test_density_ratios_and_novelty_take_the_ridge_of_their_problem():
     ratio = DensityRatio(
         kernel=Gaussian(1.0), expansion=Dictionary(60), regularization=1e-2, random_state=0
@@ -382,6 +416,19 @@ def test_parameters_set_on_the_way_take_effect():
     model.partial_fit(X[200:], Y[200:])
     fresh = regressor(Dictionary(**SMALL, ridge=None), regularization=1e-1).fit(X, Y)
     assert_allclose(model.predict(X), fresh.predict(X), atol=1e-8)
+
+
+def test_parameters_set_before_a_file_is_written_take_effect_behind_it_as_without(tmp_path):
+    expansion = Dictionary(**SMALL, ridge=None, refresh=0.0)
+    model = regressor(expansion, regularization=1e-6).partial_fit(X[:200], Y[:200])
+    model.set_params(regularization=1e-2).save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    for each in (model, loaded):
+        each.partial_fit(X[200:], Y[200:])
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    fresh = regressor(expansion, regularization=1e-2).fit(X, Y)
+    assert_allclose(loaded.predict(X), fresh.predict(X), atol=1e-8)
 
 
 def test_maps_in_the_kernel_are_part_of_the_function(tmp_path):

@@ -437,7 +437,7 @@ def test_halves_of_a_cell_predict_as_it_did_until_they_have_rows_of_their_own():
     assert len(part.cells) == 4
     twin.learn(mine[:missing])
     cell = twin.cells[0]
-    cell.finish(cell.equations(), None, float(CELL_RIDGES[len(CELL_RIDGES) // 2]))
+    cell.finish(cell.equations(), None, cell.general_ridge(cell.equations(), CELL_RIDGES))
     at = ANCHORS[0] + 0.5 * rng.normal(size=(50, 2))
     at = at[PARTITION.cells(TARGET_MAP(at)) == 0]
     assert_allclose(part.evaluate(at), cell.evaluate(TARGET_MAP(at)), atol=1e-12)
@@ -589,8 +589,10 @@ def test_weights_for_numbers_are_non_negative_least_squares(n, seed):
     predictions, targets, weights = made_predictions(n, 2, seed)
     v = stack(predictions, targets, weights, Squared())
     expected = best_squared_weights(predictions, targets, weights, PRIOR)
+    if expected.sum() > 1.0:
+        expected = best_squared_weights(predictions, targets, weights, PRIOR, total=1.0)
     assert (v >= 0.0).all()
-    assert_allclose(v, np.where(expected < 0.01 * expected.sum(), 0.0, expected), atol=1e-8)
+    assert_allclose(v, np.where(expected < 0.01 * expected.sum(), 0.0, expected), atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -52,6 +52,7 @@ def test_the_table_says_what_was_tried(few):
 
 def test_errors_of_few_rows_leave_each_row_out():
     rows = made_rows(40)
+    rows = Rows(rows.X[:, :1].copy(), rows.targets, rows.weights)  # one column has no metric
     contest = race(rows, 40, 0)
     best = contest.best_global
     kernel = global_kernel(best.map, best.length, contest.constant)
@@ -63,9 +64,10 @@ def test_errors_of_few_rows_leave_each_row_out():
         others = np.arange(40) != i
         stronger = ridge * rows.weights.sum() / rows.weights[others].sum()
         c = ridge_on_dictionary(K[others], K, rows.targets[others], rows.weights[others], stronger)
-        assert_allclose(predictions[i], K[i] @ c, atol=1e-4)
-    squares = (predictions - rows.targets)[:, 0] ** 2
-    share = rows.weights / rows.weights.sum()
+        assert_allclose(predictions[i], K[i] @ c, atol=1e-3)
+    # All are judged by the second half, whose targets no metric is made of.
+    squares = (predictions - rows.targets)[20:, 0] ** 2
+    share = rows.weights[20:] / rows.weights[20:].sum()
     mean = float(np.sum(share * squares))
     assert_allclose(best.error, mean, rtol=1e-10)
     # Standard error of a weighted mean.
@@ -271,7 +273,7 @@ def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
     first = {row.tobytes() for row in X[:400]}
     assert len(seen) == 3
     for raced in seen:
-        assert {row.tobytes() for row in raced} == first
+        assert {row.tobytes() for row in raced} < first
     # What comes later does not change what was found.
     other = y.copy()
     other[400:] = 0.0

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -499,7 +500,7 @@ UNFIT = {
         "options": {"expansion": Auto(), "risk": "cvar"},
     },
     "got novelty detection": {"task": "novelty", "options": {"expansion": Auto()}},
-    "got a classification and step_size=0.5": {
+    "step_size=0.5": {
         "options": {"expansion": Auto(), "step_size": 0.5},
     },
 }
@@ -576,3 +577,16 @@ def test_the_task_is_that_of_the_loss_or_else_guessed(data):
     assert training(data).start().task == "classification"
     assert FileTraining(data, "a").start().task == "regression"
     assert FileTraining(data, "a", loss="huber").task == "regression"
+
+
+def test_row_numbers_of_data_frames_are_no_inputs(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "y": np.repeat([0, 1], 150)})
+    frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "rows.parquet")
+    training = FileTraining(tmp_path / "rows.parquet", "y").start()
+    training.run(tmp_path / "m.mercer")
+    assert "__index_level_0__" in training.model_.preprocessor.exclude
+    assert training.model_.estimator.n_features_in_ == 1
+    # Sorted labels could be read off the row numbers; off the noise they cannot.
+    predicted = training.model_.predict(pd.DataFrame({"x": rng.normal(size=300)}))
+    assert np.ptp(np.bincount(np.asarray(predicted), minlength=2)) < 300

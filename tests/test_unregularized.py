@@ -307,7 +307,10 @@ REFUSED = [
         KernelClassifier("hinge", step_size="theory", regularization=0.0),
         r"no steps for Hinge\(\).*Definition 1.*QNormHinge",
     ),
-    (KernelClassifier(step_size="theory"), "needs `regularization=0`, got 1e-06"),
+    (
+        KernelClassifier(step_size="theory", regularization=1e-6),
+        "needs `regularization=0`, got 1e-06",
+    ),
     (
         KernelClassifier(step_size="theory", regularization=0.0, risk=CVaR(0.9)),
         "needs `risk=None`",

@@ -262,7 +262,7 @@ class KernelEstimator(BaseEstimator):
             check_choice("step_size", self.step_size, self._step_names)
         as_kernel(self.kernel)
         mode = getattr(self._chosen_expansion(), "mode", "faithful")
-        relative = self.step_size == "theory" or isinstance(self.step_size, Relative)
+        relative = self._is_theory() or isinstance(self.step_size, Relative)
         if relative and mode != "faithful":
             raise ValueError(
                 f"`step_size={self.step_size!r}` is for gradient steps, but {self.expansion!r} in "
@@ -308,10 +308,13 @@ class KernelEstimator(BaseEstimator):
         """Rows that the learner gets for each sample of the user's."""
         return 1
 
+    def _is_theory(self) -> bool:
+        return isinstance(self.step_size, str) and self.step_size == "theory"
+
     def _ridge(self) -> float:
         """Ridge parameter of learning by steps."""
         if isinstance(self.regularization, str) and self.regularization == "auto":
-            return _RIDGE
+            return 0.0 if self._is_theory() else _RIDGE
         return check_real("regularization", self.regularization, low=0.0)
 
     def _n_passes(self, n_rows: int) -> int:

@@ -64,7 +64,8 @@ class Reporter:
         progress = Progress(
             done,
             self.n_total,
-            float(self.learner.history.loss[-1]),
+            # Where sums are solved at the end there is no loss before.
+            float(self.learner.history.loss[-1]) if len(self.learner.history) else float("nan"),
             self.learner.function.size,
             seconds,
             done / max(seconds, 1e-9),

@@ -120,8 +120,8 @@ class RiskEstimator(KernelEstimator):
         function = self._fitted().current_function()
         if not isinstance(function, Blend) or function.contest is None:
             raise AttributeError(
-                "There was no race: `kernel` or `expansion` were given, or no prediction was asked "
-                "for yet."
+                "There was no race: `kernel`, `expansion` or `step_size` were given, or a risk or "
+                "a loss that the default expansion does not minimise; or no row was learned yet."
             )
         return [dict(entry) for entry in function.contest.table]
 

@@ -66,7 +66,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and
         the batch size (:class:`mercer.planning.AutomaticStep`). ``"theory"`` takes the decreasing
         steps of the theorem on learning without regularization, which are safe but slow
-        (:func:`mercer.recipes.unregularized`); it needs ``regularization=0``.
+        (:func:`mercer.recipes.unregularized`); ``regularization`` is 0 then.
     regularization : float or "auto", default="auto"
         Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made.
     batch_size : int, default=32
@@ -208,7 +208,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         super()._check_parameters()
         if self.loss != "auto":
             as_loss(self.loss, "classification")
-        if isinstance(self.step_size, str) and self.step_size == "theory":
+        if self._is_theory():
             self._check_theory()
         weight = self.class_weight
         if weight is not None and weight != "balanced" and not isinstance(weight, dict):
@@ -222,7 +222,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     def _check_theory(self) -> None:
         """Refuse what the theorem on unregularised learning does not cover."""
         for name, value, none in (
-            ("regularization", self.regularization, 0),
+            ("regularization", self._ridge(), 0),
             ("risk", self.risk, None),
         ):
             if value != none:

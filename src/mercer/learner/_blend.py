@@ -18,7 +18,8 @@ from mercer.planning import AutomaticStep
 
 __all__ = ["BlendLearner"]
 
-_CHUNK = 65_536  # rows at a time
+_CHUNK = 65_536  # rows at a time, or fewer that take so many bytes
+_CHUNK_BYTES = 2**26
 _SOLVING = RLock()
 
 
@@ -60,8 +61,9 @@ class BlendLearner(Learner):
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
         """See :class:`Learner`."""
         check_sizes(X, targets)  # of all rows before the first is learned
-        for start in range(0, X.shape[0], _CHUNK):
-            cut = slice(start, start + _CHUNK)
+        chunk = _chunk(X)
+        for start in range(0, X.shape[0], chunk):
+            cut = slice(start, start + chunk)
             self._learn(X[cut], targets[cut], weights[cut])
 
     def _learn(self, X: Any, targets: Array, weights: Array) -> None:
@@ -105,13 +107,13 @@ class BlendLearner(Learner):
         report: Callable[[int], bool],
     ) -> None:
         """See :class:`Learner`: sums take every row once, in the first of the orders."""
-        order = next(iter(orders))
-        stopped = False
-        for start in range(0, order.size, _CHUNK):
-            some = order[start : start + _CHUNK]
+        order, chunk = next(iter(orders)), _chunk(X)
+        stopped, self.function.revisits = False, True
+        for start in range(0, order.size, chunk):
+            some = order[start : start + chunk]
             self._learn(X[some], targets[some], weights[some])
             # What is learned last is reported once it is solved.
-            stopped = start + _CHUNK < order.size and report(some.size)
+            stopped = start + chunk < order.size and report(some.size)
             if stopped:
                 break
         self._solve(now=True)
@@ -178,8 +180,14 @@ class BlendLearner(Learner):
         function = self.current_function()
         if isinstance(X, np.ndarray):
             return function.evaluate(X)
+        chunk = _chunk(X)
         pieces = [
-            function.evaluate(X[start : start + _CHUNK].toarray())
-            for start in range(0, X.shape[0], _CHUNK)
+            function.evaluate(X[start : start + chunk].toarray())
+            for start in range(0, X.shape[0], chunk)
         ]
         return np.concatenate(pieces)
+
+
+def _chunk(X: Any) -> int:
+    """Rows at a time."""
+    return int(max(1024, min(_CHUNK, _CHUNK_BYTES // (8 * max(X.shape[1], 1)))))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
 from mercer.losses import Loss, loss_and_slopes
+from mercer.parts._cells import CellsPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means, Part, line_up, only_part
 from mercer.parts._newton import refine
@@ -28,7 +29,7 @@ FIRST_ROWS = 20_000
 # Rows kept back from the sums to choose ridges and weights by: a part of all rows, up to so many.
 _HELD_PART, _MOST_HELD = 0.2, 5000
 # Sums up to so many bytes are in every file.
-_SMALL_FILE = 2**25
+_SMALL_FILE = 2**23
 # A budget of fewer seconds has the race on fewer rows.
 _HASTE, _HASTY_ROWS = 5.0, 2500
 _MOST_PIECES = 256
@@ -84,6 +85,10 @@ class Blend:
         self.solved_at = 0
         self.raced_at = 0
         self.is_decided = self.is_finished = self.is_compact = False
+        #: Unit of each target in which errors are compared.
+        self.unit = np.ones(n_outputs)
+        #: Whether rows can be visited again once all have come.
+        self.revisits = False
         #: Whether the solution is that of other outputs or parts.
         self.is_stale = False
         #: Mean loss of the rows kept back, before they were learned, at the last solution.
@@ -102,6 +107,12 @@ class Blend:
         """
         self._refuse_if_compact()
         check_sizes(rows.X, rows.targets)
+        if not self.races and not np.isfinite(self.given_kernel.diag(rows.X)).all():
+            raise ValueError(
+                f"{self.given_kernel!r} is not finite on these rows, whose largest input is "
+                f"{float(np.abs(rows.X).max()):.3g}. Rescale the inputs, for example with "
+                "sklearn.preprocessing.StandardScaler."
+            )
         self.is_finished = False
         if not self.is_decided:
             n = max(0, FIRST_ROWS - self.n_rows)
@@ -140,32 +151,43 @@ class Blend:
         rows, expected = self.waiting, self.expansion.expected_rows
         if expected is not None and expected < len(rows):
             expected = None  # what was said or true of `fit` is not true any longer
-        self._race(rows, expected)
+        self._race(rows[: self._n_learned()], expected)
         self._line_up(rows, expected)
         self.v, self.is_stale = np.zeros(len(self.parts)), True
         self.is_decided = True
         self._absorb()
+
+    def _measure(self, rows: Rows) -> None:
+        """Set the unit of each target, so that none counts for more than another."""
+        self.unit = np.ones(self.n_outputs)
+        if self.loss.task == "regression" and self.n_outputs > 1:
+            deviations = rows.targets.std(axis=0)
+            self.unit = np.where(deviations > 0.0, deviations, 1.0)
 
     def _shuffled(self, rows: Rows) -> Rows:
         # Of some rows in no order, whatever the stream's: they are judged by others of the same.
         return rows[np.random.default_rng(self.expansion.seed).permutation(len(rows))]
 
     def _race(self, rows: Rows, expected: int | None) -> None:
+        self._measure(rows)
         if self.races:
             budget = self.expansion.budget_seconds
             few = budget is not None and budget < _HASTE
             raced = self._shuffled(rows)[: _HASTY_ROWS if few else None]
-            self.contest = race(raced, expected, self.expansion.seed)
+            measured = raced.map_targets(np.diag(1.0 / self.unit), np.zeros(self.n_outputs))
+            self.contest = race(measured, expected, self.expansion.seed)
         self.raced_at = len(rows)
 
     def _line_up(self, rows: Rows, expected: int | None) -> None:
-        classes, rows = self.loss.task == "classification", self._shuffled(rows)
+        rows, means = self._shuffled(rows), self.expansion
+        classes = self.loss.task == "classification"
         if self.contest is None:
-            made = only_part(self.given_kernel, rows, expected, self.expansion, classes=classes)
+            made = only_part(self.given_kernel, rows, expected, means, classes=classes)
             self.parts = [made]
         else:
-            self.parts = line_up(self.contest, rows, expected, self.expansion, classes=classes)
-        self._fix_ridge()
+            steps = classes and self.revisits and self.loss.curvature is not None
+            self.parts = line_up(self.contest, rows, expected, means, classes=classes, steps=steps)
+        self._prepare_parts()
 
     def set_ridge(self, ridge: float | None) -> None:
         """Use another ridge, or choose it (None), from the next solution on."""
@@ -174,18 +196,28 @@ class Blend:
             for part in self.parts:
                 part.fix_ridge(ridge)
 
-    def _fix_ridge(self) -> None:
-        if self.ridge is not None:
-            for part in self.parts:
+    def _prepare_parts(self) -> None:
+        for part in self.parts:
+            part.unit = self.unit
+            if self.ridge is not None:
                 part.fix_ridge(self.ridge)
+        self._let_split()
 
     def _absorb(self) -> None:
         rows = self.waiting
         n = len(rows) - self._n_held()
         if n > 0:
+            self._let_split()
             for part in self.parts:
                 part.learn(rows[:n])
             self._rows = [rows[n:].own()]
+
+    def _let_split(self) -> None:
+        """Split cells that grow once there are more rows than they were laid out for."""
+        expected = self.expansion.expected_rows
+        for part in self.parts:
+            if isinstance(part, CellsPart):
+                part.may_split = expected is None or self.n_rows > expected
 
     # -- solving --------------------------------------------------------------------------------
 
@@ -201,6 +233,8 @@ class Blend:
         """
         new = self.n_rows - self.solved_at
         enough = new > 0 and (now or new > self.expansion.refresh * self.solved_at)
+        # Whether somebody asked before must not count: the last race is on all rows.
+        enough |= now and not self.is_decided and self.raced_at < self._n_learned()
         if not enough and not (self.is_stale and self.n_rows):
             return False
         if self.is_decided:
@@ -210,7 +244,9 @@ class Blend:
         else:
             held, predictions = self._solve_kept(now=now)
         recent = held.aged(self.expansion.forgetting)
-        self.v = stack(predictions, held.targets, recent.weights, self.loss)
+        unit = self.unit
+        scaled = [values / unit for values in predictions]
+        self.v = stack(scaled, held.targets / unit, recent.weights, self.loss)
         values = np.tensordot(self.v, np.stack(predictions), 1)
         losses = loss_and_slopes(self.loss, values, encode_codes(self.loss, held.targets))[0]
         self.held_loss = float(held.weights @ losses) / float(held.weights.sum())
@@ -219,17 +255,20 @@ class Blend:
 
     def _solve_kept(self, *, now: bool) -> tuple[Rows, list[Array]]:
         """Fit parts to the rows that are kept, anew."""
-        rows = self.waiting
-        raced = len(rows) if now else race_point(len(rows))
+        rows, n = self.waiting, self._n_learned()
+        raced = n if now else race_point(n)
         if self.raced_at < raced:
-            self._race(rows[:raced], raced)
+            self._race(rows[:raced], len(rows))
         self._line_up(rows, len(rows))
         if len(rows) <= SMALL:
             return rows, [p.solve_without(rows) for p in self.parts if isinstance(p, GlobalPart)]
-        n = len(rows) - self._n_held()
         for part in self.parts:
             part.learn(rows[:n])
         return rows[n:], [part.solve(rows[n:]) for part in self.parts]
+
+    def _n_learned(self) -> int:
+        """Rows, of those that are kept, that are learned and raced on before the last judge."""
+        return self.n_rows if self.n_rows <= SMALL else self.n_rows - self._n_held()
 
     def _n_held(self) -> int:
         """Rows to keep back: a part of those that count, where old ones are forgotten."""
@@ -308,6 +347,7 @@ class Blend:
         for part in self.parts:
             part.map_outputs(codes, offset)
         self.n_outputs = mixing.shape[1]
+        self.unit = np.ones(self.n_outputs)
         self.is_stale = True
 
     # -- state ----------------------------------------------------------------------------------
@@ -355,7 +395,7 @@ class Blend:
                 "ridge": self.ridge,
                 "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
             },
-            "arrays": {"v": self.v.copy()},
+            "arrays": {"v": self.v.copy(), "unit": self.unit.copy()},
             "rows": rows.to_state() if sums else None,
             "contest": None if contest is None else contest.to_state(),
             "parts": {str(i): part_to_state(p, sums=sums) for i, p in enumerate(self.parts)},
@@ -389,7 +429,10 @@ class Blend:
             setattr(self, name, bool(numbers[name]))
         ridge = numbers["ridge"]
         self.ridge = None if ridge is None else check_real("ridge", ridge, low=0.0)
-        self._fix_ridge()
+        self.unit = np.array(state["arrays"]["unit"], dtype=np.float64)
+        if self.unit.shape != (self.n_outputs,) or not (self.unit > 0.0).all():
+            raise ValueError("the units of the targets do not fit them")
+        self._prepare_parts()
         held_loss = numbers["held_loss"]
         self.held_loss = np.nan if held_loss is None else float(held_loss)
         rows = state["rows"]

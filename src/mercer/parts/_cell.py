@@ -20,6 +20,8 @@ RIDGES = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
 # A cell takes its dictionary from the rows it has once they are so many times its size, even if
 # few of them are distinct.
 _PATIENCE = 4
+# Rows as a multiple of its size from which half of a cell that was split predicts by its own.
+_TRUSTED = 3
 
 
 class LocalFunction(NamedTuple):
@@ -127,11 +129,13 @@ class Cell:
         self.rows = None
 
     def equations(self) -> tuple[Statistics, Array] | None:
-        """Return sums and kernel matrix of the dictionary; None without a row of its own."""
+        """Return sums and kernel matrix of the dictionary; None without enough rows of its own."""
+        if self.before is not None and self.n_rows < _TRUSTED * self.size:
+            return None
         statistics = self.statistics
         if statistics is None:
             rows = self.rows
-            if rows is None or not len(rows) or self.before is not None:
+            if rows is None or not len(rows):
                 return None
             statistics, penalty = self.nothing_yet(rows)
             self._add(statistics, rows)
@@ -143,6 +147,24 @@ class Cell:
         points = rows.X[distinct_rows(rows.X)[: self.size]]
         self.function = self.function._replace(points=points)
         return Statistics(len(points), rows.targets.shape[1]), self.function.features(points)
+
+    def general_ridge(
+        self, equations: tuple[Statistics, Array], ridges: NDArray[np.float64]
+    ) -> float:
+        """Ridge that generalised cross-validation chooses, from the sums alone."""
+        statistics, penalty = equations
+        moments = statistics.gram / statistics.weight
+        right = statistics.products / statistics.weight
+        squares = float((statistics.target_squares / statistics.weight).sum())
+        whole = np.tril(moments) + np.tril(moments, -1).T
+        scores = []
+        for ridge in ridges:
+            factor = factor_ridge(moments, ridge, penalty)
+            w = factor.solve(right)
+            misfit = squares - 2.0 * float(np.sum(w * right)) + float(np.sum(w * (whole @ w)))
+            freedom = float(np.trace(factor.solve(whole))) / max(statistics.n_rows, 1)
+            scores.append(max(misfit, 0.0) / max(1.0 - freedom, 1e-6) ** 2)
+        return float(ridges[int(np.argmin(scores))])
 
     def path(
         self, equations: tuple[Statistics, Array], X: Array, ridges: NDArray[np.float64]

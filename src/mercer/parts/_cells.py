@@ -13,7 +13,6 @@ from mercer.kernels._cells import rows_by_cell
 from mercer.maps import Affine
 from mercer.parts._cell import RIDGES, Cell
 from mercer.parts._rows import Rows
-from mercer.second_order import Statistics
 
 __all__ = ["CellsPart"]
 
@@ -68,6 +67,10 @@ class CellsPart:
         self.max_cells = max_cells
         self.forgetting = forgetting
         self.ridges = RIDGES
+        #: Unit of each target, in which errors are compared.
+        self.unit = np.ones(n_outputs)
+        #: Whether cells that have many rows are split.
+        self.may_split = True
         self.cells = [self._new(c) for c in range(partition.n_cells)]
 
     def _new(self, cell: int, parent: Cell | None = None) -> Cell:
@@ -117,7 +120,7 @@ class CellsPart:
 
     @property
     def _splits(self) -> bool:
-        return len(self.cells) < self.max_cells
+        return self.may_split and len(self.cells) < self.max_cells
 
     def _first_crowded(self, members: dict[int, NDArray[np.int64]]) -> tuple[int, int] | None:
         """Cell that is the first to be split or renewed, and its rows before that."""
@@ -143,7 +146,7 @@ class CellsPart:
             partition = self.partition.split(number, cell.function.points)
         except ValueError:
             return  # its points differ by less than what a mean of them is rounded by
-        cell.finish(equations, None, float(self.ridges[len(self.ridges) // 2]))
+        cell.finish(equations, None, cell.general_ridge(equations, self.ridges))
         self.partition = partition
         self.cells[number] = self._new(number, cell)
         self.cells.append(self._new(len(self.cells), cell))
@@ -153,7 +156,7 @@ class CellsPart:
         cell = self.cells[number]
         equations = cell.equations()
         if equations is not None:
-            cell.finish(equations, None, float(self.ridges[len(self.ridges) // 2]))
+            cell.finish(equations, None, cell.general_ridge(equations, self.ridges))
             self.cells[number] = self._new(number, cell)
 
     def solve(self, held: Rows) -> Array:
@@ -173,36 +176,42 @@ class CellsPart:
         """
         images, members = self._placed(held.X)
         mapped = Rows(images, held.targets, held.weights)
-        equations = [cell.equations() for cell in self.cells]
-        mean = _mean_target(equations, self.n_outputs)
         paths = np.zeros((self.ridges.size, len(held), self.n_outputs))
-        for number, mine in members.items():
-            cell, ours = self.cells[number], equations[number]
-            if ours is None:
-                paths[:, mine] = cell.evaluate(images[mine]) if cell.before else mean
-            else:
+        sums, weight, unknown = np.zeros(self.n_outputs), 0.0, []
+        for number, cell in enumerate(self.cells):
+            ours, mine = cell.equations(), members.get(number)
+            if ours is not None:
+                sums, weight = sums + ours[0].target_sums, weight + ours[0].weight
+            if mine is None:
+                continue
+            if ours is not None:
                 paths[:, mine] = cell.path(ours, images[mine], self.ridges)
+            elif cell.before is not None:
+                paths[:, mine] = cell.evaluate(images[mine])
+            else:
+                unknown.append(mine)
+        mean = sums / weight if weight > 0.0 else sums
+        for mine in unknown:
+            paths[:, mine] = mean
         weights = held.aged(self.forgetting).weights
-        errors = np.sum((paths - held.targets) ** 2, axis=2) * weights
+        errors = np.sum(((paths - held.targets) / self.unit) ** 2, axis=2) * weights
         usual = errors.mean(axis=1)
         predictions, centres = np.empty((len(held), self.n_outputs)), self.partition.centres
-        for number, (cell, ours) in enumerate(zip(self.cells, equations, strict=True)):
-            some = members.get(number)
-            score, more = usual, None
+        for number, cell in enumerate(self.cells):
+            some, score, more = members.get(number), usual, None
             if some is not None:
-                score = errors[:, some].sum(axis=1) + _OWN * usual
-                more = mapped[some]
-            best = int(np.argmin(score))
-            if some is not None:
+                score, more = errors[:, some].sum(axis=1) + _OWN * usual, mapped[some]
                 # Each row is predicted with the ridge that the others of its cell would choose:
                 # otherwise its error would look smaller than it is.
                 own = (1.0 + _OWN / len(held)) * errors[:, some]
                 alone = np.argmin(score[:, np.newaxis] - own, axis=0)
                 predictions[some] = paths[alone, some]
+            # Made again rather than kept: the matrices of all cells would double the memory.
+            ours = cell.equations()
             if ours is None and more is not None and cell.before is None:
                 ours = cell.nothing_yet(more)
             if ours is not None:
-                cell.finish(ours, more, float(self.ridges[best]))
+                cell.finish(ours, more, float(self.ridges[int(np.argmin(score))]))
             elif cell.before is None:
                 cell.say(mean, centres[number])
         return predictions
@@ -239,14 +248,6 @@ class CellsPart:
     def map_outputs(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
         self.n_outputs = offset.size
+        self.unit = np.ones(offset.size)
         for cell in self.cells:
             cell.map_outputs(codes, offset)
-
-
-def _mean_target(equations: list[tuple[Statistics, Array] | None], n_outputs: int) -> Array:
-    """Mean target of the rows of all cells, shape (n_outputs,); 0 if there are none."""
-    sums = [ours[0] for ours in equations if ours is not None]
-    if not sums:
-        return np.zeros(n_outputs)
-    weight = sum(statistics.weight for statistics in sums)
-    return np.asarray(sum(statistics.target_sums for statistics in sums) / weight)

@@ -22,9 +22,9 @@ RIDGES = 10.0 ** -np.arange(0.0, 10.0)
 _FIRST, _MANY = 6, 2000
 
 
-def squared_error(predictions: Any, rows: Rows) -> float:
-    """Weighted mean of the squared errors, summed over the outputs."""
-    errors = np.sum((predictions - rows.targets) ** 2, axis=1)
+def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
+    """Weighted mean of the squared errors, each in its unit, summed over the outputs."""
+    errors = np.sum(((predictions - rows.targets) / unit) ** 2, axis=1)
     return float(rows.weights @ errors) / float(rows.weights.sum())
 
 
@@ -65,6 +65,8 @@ class GlobalPart:
         self._first = _first_of(len(points))
         self.ridge = self._first
         self.ridges = RIDGES
+        #: Unit of each target, in which errors are compared.
+        self.unit = np.ones(n_outputs)
         self._penalty = self.basis.penalty()
 
     @property
@@ -98,6 +100,7 @@ class GlobalPart:
     def map_outputs(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
         self.statistics.map_targets(codes, offset)
+        self.unit = np.ones(offset.size)
         self.coefficients = self.coefficients @ codes
 
     def learn(self, rows: Rows) -> None:
@@ -130,7 +133,7 @@ class GlobalPart:
             if number not in tried:
                 w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
                 predictions = Z @ w.astype(Z.dtype)
-                tried[number] = squared_error(predictions, recent), predictions, w
+                tried[number] = squared_error(predictions, recent, self.unit), predictions, w
             return tried[number][0]
 
         # From the same ridge each time: what is found must not depend on what was asked before.
@@ -177,7 +180,7 @@ class GlobalPart:
                     :, None
                 ]
                 predictions = rows.targets - residuals
-                tried[number] = squared_error(predictions, rows), predictions, w
+                tried[number] = squared_error(predictions, rows, self.unit), predictions, w
             return tried[number][0]
 
         self.ridge = descend(error, self._first, self.ridges.size)

@@ -62,7 +62,13 @@ class Means(Protocol):
 
 
 def line_up(
-    contest: Contest, rows: Rows, n_rows: int | None, means: Means, *, classes: bool
+    contest: Contest,
+    rows: Rows,
+    n_rows: int | None,
+    means: Means,
+    *,
+    classes: bool,
+    steps: bool = False,
 ) -> list[Part]:
     """Parts that have learned nothing.
 
@@ -78,13 +84,15 @@ def line_up(
         What may be spent.
     classes : bool
         Whether the targets are class codes.
+    steps : bool, default=False
+        Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
     """
     n = len(rows) if n_rows is None else n_rows
     worth = [c for c in contest.cells if c.error < _HOPELESS * contest.best_global.error]
     near = [c for c in worth if c.error <= _NEAR * worth[0].error][:2]
-    sizes = _sizes(contest.best_global.map, near, n, means, classes)
+    sizes = _sizes(contest.best_global.map.n_outputs, near, n, means, steps=steps)
     parts: list[Part] = [_global(contest, rows, n, sizes, means, classes)]
-    n_partitions = min(sizes.n_partitions, means.max_memory // (16 * CELL_SIZE**2))
+    n_partitions = min(sizes.n_partitions, means.max_memory // (32 * CELL_SIZE**2))
     for number in range(n_partitions):
         candidate = near[number % len(near)]
         parts.append(_cells(candidate, contest.constant, rows, n_rows, means, number, n_partitions))
@@ -99,11 +107,11 @@ class _Sizes(NamedTuple):
     n_partitions: int
 
 
-def _sizes(map: Affine, near: list[Candidate], n: int, means: Means, classes: bool) -> _Sizes:
+def _sizes(n_inputs: int, near: list[Candidate], n: int, means: Means, *, steps: bool) -> _Sizes:
     if not near:
         size = _MANY_POINTS if n >= _MANY_ROWS else _POINTS
         # Newton's steps mend what the sums of fewer rows lose, for a third of the time.
-        most = _ENOUGH_FOR_STEPS * size if classes and size > _POINTS else None
+        most = _ENOUGH_FOR_STEPS * size if steps and size > _POINTS else None
         choices = [_Sizes(size, most, 0)]
     else:
         n_partitions = sum(n <= limit for limit in _PARTITIONS)
@@ -116,7 +124,7 @@ def _sizes(map: Affine, near: list[Candidate], n: int, means: Means, classes: bo
     if means.budget_seconds is None:
         return choices[0]
     for sizes in choices:
-        if _RACE_SECONDS + _seconds(sizes, map.n_outputs, n) <= means.budget_seconds:
+        if _RACE_SECONDS + _seconds(sizes, n_inputs, n) <= means.budget_seconds:
             break
     return sizes
 
@@ -149,7 +157,7 @@ def _global(
 
 def _most_points(means: Means) -> int:
     """Points of the global part whose sums take half of the memory."""
-    return isqrt(means.max_memory // 16)
+    return isqrt(means.max_memory // 32)  # with the kernel matrix of the points
 
 
 def _points(kernel: Kernel, rows: Rows, size: int, means: Means, classes: bool) -> Any:
@@ -179,9 +187,13 @@ def only_part(
     most = _most_points(means)
     if n <= min(SMALL, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
-    size = min(_POINTS, max(1000, n // _ROWS_PER_POINT), most)
+    sizes = _sizes(rows.X.shape[1], [], n, means, steps=False)
+    size = min(_POINTS, sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
+    if means.budget_seconds is not None:
+        size = min(size, sizes.n_points)
     points = _points(kernel, rows, size, means, classes).astype(np.float64)
-    return GlobalPart(kernel, points, n_outputs, means.forgetting)
+    rows_at_most = None if means.budget_seconds is None else sizes.max_rows
+    return GlobalPart(kernel, points, n_outputs, means.forgetting, rows_at_most)
 
 
 def _cells(
@@ -194,7 +206,7 @@ def _cells(
     n_partitions: int,
 ) -> CellsPart:
     n = len(rows) if n_rows is None else n_rows
-    affordable = means.max_memory // (8 * CELL_SIZE**2 * n_partitions)
+    affordable = means.max_memory // (16 * CELL_SIZE**2 * n_partitions)
     most = int(max(2, min(_MOST_CELLS, affordable)))
     images = np.asarray(candidate.map(rows.X), dtype=np.float32)
     partition = Partitioned.fitted(
@@ -209,6 +221,6 @@ def _cells(
         candidate.map,
         CELL_SIZE,
         rows.targets.shape[1],
-        most if n_rows is None else 0,
+        most,
         means.forgetting,
     )

@@ -35,6 +35,8 @@ CELL_SIZE, CELL_ROWS = 256, 900
 _PILOT_ROWS, _PILOT_POINTS = 8000, 600
 _FEW_ROWS = 1000
 _JUDGED = 0.25
+# Fewer rows than this make no metric.
+_FEWEST_ROWS = 20
 # Below so many rows every row is judged by a fit to all others.
 SMALL = 2000
 # Inputs beyond which distances are taken among principal components, how many, and the inputs up
@@ -146,9 +148,11 @@ def race(rows: Rows, n_rows: int | None, seed: int) -> Contest:
     found = [candidate for candidate, _ in plain]
     straight = [pair for pair in plain if "components" not in pair[0].metric]
     best, pilot = min(straight or plain, key=lambda pair: pair[0].error)
-    for name, metric in _metrics(pilot, best, contest.fitted) if straight else []:
+    for name, metric in contest.metrics(best, pilot) if straight else []:
         found.append(contest.best_length(name, best.map.then(metric))[0])
     found.sort(key=lambda candidate: candidate.error)
+    if contest.is_small and found[0].metric not in {one.metric for one, _ in plain}:
+        found[0] = contest.of_all_rows(found[0], best)
     cells: list[Candidate] = []
     expected = len(rows) if n_rows is None else n_rows
     if expected >= 2 * CELL_ROWS and len(rows) > SMALL:
@@ -183,9 +187,14 @@ class _Race:
         n_judged = 0 if len(self.rows) <= SMALL else int(_JUDGED * len(self.rows))
         self.fitted = self.rows[: len(self.rows) - n_judged]
         self.judged = self.rows[len(self.rows) - n_judged :]
+        # Few rows: each is judged by the fit to all others. Metrics are made of the first half
+        # then, and all are judged by the second, which metrics have not seen the targets of.
+        self.is_small = n_judged == 0
+        self.half = len(self.rows) // 2 if len(self.rows) >= _FEWEST_ROWS else 0
         n_local = min(len(rows), _ROWS_FOR_CELLS)
         self.local = rows[: int(0.8 * n_local)], rows[int(0.8 * n_local) : n_local]
         self.constant = offset_variance(rows)
+        self.n_outputs = rows.targets.shape[1]
 
     def best_length(self, name: str, map: Affine) -> tuple[Candidate, GlobalPart]:
         """Best length scale behind a map, and the pilot with it."""
@@ -197,16 +206,42 @@ class _Race:
             if number not in tried:
                 length = LENGTHS[number] * median
                 pilot, predictions = self._pilot(global_kernel(map, length, self.constant))
-                judged = self.judged if len(self.judged) else self.fitted
+                judged = self.judged
+                if self.is_small:
+                    judged, predictions = self.fitted[self.half :], predictions[self.half :]
                 tried[number] = self._note("global", name, map, length, predictions, judged), pilot
             return tried[number][0].error
 
         return tried[descend(error, _FIRST_LENGTH, len(LENGTHS))]
 
+    def metrics(self, best: Candidate, pilot: GlobalPart) -> list[tuple[str, Affine]]:
+        """Metrics of the space behind the best plain map, from rows that do not judge them."""
+        if not self.is_small:
+            return _metrics(pilot, pilot.without_held, best, self.fitted)
+        if not self.half:
+            return []
+        rows = self.fitted[: self.half]
+        pilot = GlobalPart(pilot.kernel, rows.X[:_PILOT_POINTS].astype(np.float64), self.n_outputs)
+        pilot.solve_without(rows)
+        return _metrics(pilot, pilot.coefficients, best, rows)
+
+    def of_all_rows(self, winner: Candidate, best: Candidate) -> Candidate:
+        """Winner with its metric made of all rows, and a length as long for their distances."""
+        pilot, _ = self._pilot(global_kernel(best.map, best.length, self.constant))
+        for name, metric in _metrics(pilot, pilot.coefficients, best, self.fitted):
+            if name == winner.metric:
+                map = best.map.then(metric)
+                medians = [
+                    median_distance(np.asarray(m(self.fitted.X), dtype=np.float64), self.seed)
+                    for m in (map, winner.map)
+                ]
+                return winner._replace(map=map, length=winner.length * medians[0] / medians[1])
+        return winner
+
     def _pilot(self, kernel: Kernel) -> tuple[GlobalPart, Array]:
         points = self.fitted.X[:_PILOT_POINTS].astype(np.float64)
-        pilot = GlobalPart(kernel, points, self.rows.targets.shape[1])
-        if not len(self.judged):
+        pilot = GlobalPart(kernel, points, self.n_outputs)
+        if self.is_small:
             return pilot, pilot.solve_without(self.fitted)
         pilot.learn(self.fitted)
         return pilot, pilot.solve(self.judged)
@@ -224,7 +259,7 @@ class _Race:
                 partition = Partitioned.fitted(
                     images, n_cells, multiple=multiple, constant=self.constant, seed=self.seed
                 )
-                part = CellsPart(partition, like.map, CELL_SIZE, self.rows.targets.shape[1])
+                part = CellsPart(partition, like.map, CELL_SIZE, self.n_outputs)
                 part.learn(fitted)
                 predictions = part.solve(judged)
                 tried[number] = self._note(
@@ -273,6 +308,8 @@ def offset_variance(rows: Rows) -> float:
     variance = share @ (rows.targets - mean) ** 2
     known = variance > 1e-28 * mean**2
     ratio = float((mean[known] ** 2 / variance[known]).max(initial=1.0))
+    if (mean[~known] != 0.0).any():
+        ratio = np.inf
     return min(float(np.sqrt(ratio)), _LARGEST_BIAS)
 
 
@@ -309,15 +346,15 @@ def _input_maps(X: Any) -> list[tuple[str, Affine]]:
     return made or maps
 
 
-def _metrics(pilot: GlobalPart, best: Candidate, rows: Rows) -> list[tuple[str, Affine]]:
+def _metrics(
+    pilot: GlobalPart, coefficients: Array, best: Candidate, rows: Rows
+) -> list[tuple[str, Affine]]:
     """Metrics of the mapped space from the gradients of a pilot."""
     if best.map.n_outputs < 2:
         return []
     images = np.asarray(best.map(rows.X[:_ROWS_FOR_GRADIENTS]), dtype=np.float64)
     points = np.asarray(best.map(pilot.dictionary), dtype=np.float64)
-    outer = average_gradient_outer_product(
-        Gaussian(best.length), points, pilot.coefficients, images
-    )
+    outer = average_gradient_outer_product(Gaussian(best.length), points, coefficients, images)
     if not outer.any():
         return []
     named = [("relevance", ard_metric(outer)), ("full metric", full_metric(outer))]

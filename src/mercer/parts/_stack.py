@@ -16,12 +16,13 @@ _DUST = 0.01  # weights below this share of all make a part not worth its time
 # Rows' worth of equal weights that add up to 1, for numbers and for classes: a handful of rows
 # would make them grow at will.
 _PRIOR, _CLASS_PRIOR = 1.0, 0.1
+_HEAVY = 1e4  # of the equation that weights add up to 1, beside all others
 
 
 def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) -> Array:
     r"""Non-negative weights :math:`v_p` that minimise the loss of :math:`\sum_p v_p f_p`.
 
-    For a squared loss of numbers they add up to whatever is best; for classes they also turn
+    For a squared loss of numbers they add up to 1 at most; for classes they also turn
     values between the codes -1 and +1 into scores in units of the loss. Minimised is the mean loss
     plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with the mean
     square s² of the codes and the number of rows n (as many as count, if their weights differ),
@@ -54,7 +55,12 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
         root = np.sqrt(share)[:, np.newaxis]
         columns = np.column_stack([(root * values).ravel() for values in predictions])
         stacked = np.vstack([columns, np.sqrt(prior) * np.eye(n_parts)])
-        v: Array = nnls(stacked, np.append((root * codes).ravel(), np.sqrt(prior) * start))[0]
+        right = np.append((root * codes).ravel(), np.sqrt(prior) * start)
+        v: Array = nnls(stacked, right)[0]
+        if v.sum() > 1.0:
+            # Not more than all: few rows would be exaggerated.
+            heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
+            v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
         return _without_dust(v)
     targets = encode_codes(loss, codes)
     parts = np.stack(predictions)

@@ -52,6 +52,7 @@ def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
         "kernel": to_config(part.kernel),
         "points": part.dictionary,
         "coefficients": part.coefficients,
+        "without_held": part.without_held if sums else None,
         "ridge": part.ridge,
         "forgetting": part.forgetting,
         "max_rows": part.max_rows,
@@ -75,6 +76,8 @@ def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -
     part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
     if state["sums"] is not None:
         part.statistics.restore(state["sums"])
+        shape = len(points), n_outputs
+        part.without_held = _finite("coefficients", state["without_held"], shape)
     return part
 
 

@@ -82,9 +82,11 @@ class RidgeStream:
 
     .. math:: \min_c\; \frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c
 
-    Of several ridges the one is taken that is best, by squared error, on the last rows. These are
-    kept back from the sums for it (a twentieth of all, 100 to 5,000, and a fifth of few) and are
-    among the rows of the solution nonetheless: all ridges share the sums.
+    Of several ridges the one is taken that is best, by squared error, on the last rows, weighed by
+    their age. These are kept back from the sums for it and are among the rows of the solution
+    nonetheless: all ridges share the sums. They are a twentieth of all rows, 100 to 5,000, and at
+    most a fifth of all, or of those that count where old ones are forgotten: were they more, the
+    sums would be too old for them, and a ridge judged by how far the stream has drifted.
 
     Parameters
     ----------
@@ -165,8 +167,18 @@ class RidgeStream:
         return self._penalty
 
     def _n_kept_back(self) -> int:
-        n = self.n_rows
-        return 0 if len(self.ridges) == 1 else min(max(n // 20, _FEWEST), _MOST, n // 5)
+        if len(self.ridges) == 1:
+            return 0
+        n, counting = self.n_rows, float(self.n_rows)
+        if self.forgetting < 1.0:
+            counting = (1.0 - self.forgetting**n) / (1.0 - self.forgetting)
+        return min(max(n // 20, _FEWEST), _MOST, int(counting / 5.0))
+
+    def _aged(self, weights: Array) -> Array:
+        """Weights of some rows when the last of them has come."""
+        if self.forgetting == 1.0:
+            return weights
+        return weights * self.forgetting ** np.arange(weights.size - 1, -1, -1.0)
 
     def _add_up(self) -> None:
         """Move all rows but those to be kept back into the sums."""
@@ -187,7 +199,7 @@ class RidgeStream:
             n = weights.size
             if self.forgetting < 1.0:
                 sums.forget(self.forgetting**n)
-                weights = weights * self.forgetting ** np.arange(n - 1, -1, -1.0)
+                weights = self._aged(weights)
                 seen = weights > 0.0  # some are forgotten within the block
                 X, targets, weights = X[seen], targets[seen], weights[seen]
             Z: Any = self.basis.features(X)
@@ -196,11 +208,11 @@ class RidgeStream:
 
     def _choose(self, last: Rows) -> None:
         """Choose the ridge by the squared error on the last rows."""
-        Z = self.basis.features(last.X)
+        Z, weights = self.basis.features(last.X), self._aged(last.weights)
         errors = [
             float(
                 np.sum((Z @ self._sums.solve(ridge, self.penalty()) - last.targets) ** 2, axis=1)
-                @ last.weights
+                @ weights
             )
             for ridge in self.ridges
         ]
@@ -236,21 +248,35 @@ class RidgeStream:
         return {
             "n_rows": self.n_rows,
             "ridge": self.ridge,
+            "ridges": list(self.ridges),
             "sums": self._sums.snapshot() if self._sums.n_rows else None,
             "recent": None if recent is None else recent.copied()._asdict(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        """Go back to a :meth:`snapshot`, bit for bit and with the ridges it was made with.
+
+        Parameters
+        ----------
+        state : dict
+            The snapshot.
+
+        Raises
+        ------
+        ValueError
+            If it does not fit.
+        """
         n_targets = self._sums.products.shape[1]
         sums = Statistics(self.basis.size, n_targets)
         if state["sums"] is not None:
             sums.restore(state["sums"])
         recent = None if state["recent"] is None else Rows.from_state(state["recent"])
         n_rows, ridge = int(state["n_rows"]), float(state["ridge"])
+        ridges = tuple(float(each) for each in state["ridges"])
         self._recent = [] if recent is None else [recent]
         self._n_recent = 0 if recent is None else recent.weights.size
         fits = recent is None or recent.targets.shape[1] == n_targets
-        if not fits or ridge not in self.ridges or n_rows < self._n_recent:
+        fits &= ridge in ridges and all(0.0 <= each < np.inf for each in ridges)
+        if not fits or n_rows < self._n_recent:
             raise ValueError("The sums over the rows do not fit together.")
-        self._sums, self.n_rows, self.ridge = sums, n_rows, ridge
+        self._sums, self.n_rows, self.ridge, self.ridges = sums, n_rows, ridge, ridges

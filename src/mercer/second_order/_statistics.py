@@ -263,14 +263,17 @@ def factor_ridge(
     penalty : ndarray of shape (n_features, n_features), default=None
         Symmetric, in C order; None for the identity.
     least_jitter : float, default=1e-11
-        The first one that is tried, in means of the diagonal of ``moments``.
+        The first one that is tried, in means of the diagonal of moments + ridge * penalty; as it
+        is where that is 0, so that no rows and no ridge have a factor, too.
 
     Raises
     ------
     ValueError
         If no jitter makes the matrix positive definite.
     """
-    size = float(np.trace(moments)) / max(len(moments), 1)
+    n = max(len(moments), 1)
+    penalized = 1.0 if penalty is None else float(np.trace(penalty)) / n
+    size = float(np.trace(moments)) / n + ridge * penalized or 1.0
     for attempt in range(_ATTEMPTS):
         # Symmetric, so that the transpose only says that it is in Fortran order.
         matrix = np.array(moments, order="F") if penalty is None else ridge * penalty.T

@@ -8,6 +8,7 @@ interrupted.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,10 @@ from mercer.training._progress import TrainingProgress, Watch
 from mercer.training._row_stream import RowStream
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
+
+
+#: Columns that pandas adds to files for the index of a frame.
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
 
 class FileTraining:
@@ -217,6 +222,11 @@ class FileTraining:
             self._estimator()  # checks the parameters
         names = schema(self.data).names
         check_names(self._columns["exclude"], names, f"{self.data}")
+        # Numbers of rows that data frames store beside their columns are no inputs.
+        own = {self.target, *self._columns["exclude"]}
+        numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]
+        self._columns["exclude"] = (*self._columns["exclude"], *numbers)
+        names = [name for name in names if name not in numbers]
         warmup_rows = self._columns["warmup_rows"]
         looked_at = names[0] if self.target is None else self.target
         beginning = read_tables(self.data, columns=[looked_at], rows_per_table=warmup_rows)

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from mercer.losses import Loss, loss_and_slopes
 from mercer.parts._global import GlobalPart
 from mercer.parts._rows import Rows
-from mercer.parts._stack import encode_codes
+from mercer.parts._stack import encode_codes, stack
 
 __all__ = ["mean_loss", "refine"]
 
 Array = NDArray[np.float64]
 
-_PASSES = 3
+# Passes after the one that decides, and the rate with which they begin, of its first.
+_MORE_PASSES, _AGAIN = 2, 0.75
 # Rows of a step, by points, and its rate: where labels are noisy a gradient must be the mean of
 # many rows, and a step shorter.
 _CLEAN_ERROR = 0.05
@@ -39,8 +40,8 @@ def refine(
 
     With A the mean products, P the kernel matrix and c the bound of the curvature a step is
     :math:`w \leftarrow w - \frac{\eta}{c} (A + \lambda P)^{-1} (\nabla + c \lambda P w)`, with a
-    rate that falls to 0 in three passes. Rows kept back decide after the first pass whether it
-    was of use; the others then learn these rows, too.
+    rate that falls to 0. Rows kept back decide after the first pass whether it was of use; two
+    more passes then learn these rows, too.
 
     Parameters
     ----------
@@ -71,19 +72,24 @@ def refine(
     share, first_rate = _CLEAN if error < _CLEAN_ERROR else _NOISY
     batch = max(_ROWS_AT_LEAST, int(share * part.n_points))
     factor, generator = part.factor(), np.random.default_rng(0)
-    total = _PASSES * -(-n_rows // batch)
-    step = 0
-    for number in range(_PASSES):
-        n = n_rows - len(held) if number == 0 else n_rows
-        order = generator.permutation(n)
-        for first in range(0, n, batch):
-            rows = take(order[first : first + batch])
-            rate = first_rate * (1.0 - step / total) / loss.curvature
-            part.step(rows, _slopes(part, loss, rows), factor, rate, loss.curvature)
-            step += 1
-        if number == 0 and not mean_loss(part, loss, held) < start:
-            part.coefficients = weight * before
-            return False
+
+    def passes(n: int, n_passes: int, rate: float) -> None:
+        orders = [generator.permutation(n) for _ in range(n_passes)]
+        batches = [order[at : at + batch] for order in orders for at in range(0, n, batch)]
+        for step, numbers in enumerate(batches):
+            rows, left = take(numbers), 1.0 - step / len(batches)
+            curvature = float(loss.curvature or 1.0)
+            part.step(rows, _slopes(part, loss, rows), factor, rate * left / curvature, curvature)
+
+    # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
+    passes(n_rows - len(held), 1, first_rate)
+    # One pass finds the directions, not yet how sure to be, which one factor tells on both sides.
+    sure = stack([part.evaluate(held.X)], held.targets, held.weights, loss)[0]
+    if not mean_loss(part, loss, held, sure) < start:
+        part.coefficients = weight * before
+        return False
+    part.coefficients = max(sure, 1.0) * part.coefficients
+    passes(n_rows, _MORE_PASSES, _AGAIN * first_rate)
     return True
 
 
@@ -92,9 +98,10 @@ def _slopes(part: GlobalPart, loss: Loss, rows: Rows) -> Callable[[Array], Array
     return lambda values: loss_and_slopes(loss, values, targets)[1] * share[:, np.newaxis]
 
 
-def mean_loss(part: GlobalPart, loss: Loss, rows: Rows) -> float:
-    """Weighted mean of the loss at rows."""
-    losses = loss_and_slopes(loss, part.evaluate(rows.X), encode_codes(loss, rows.targets))[0]
+def mean_loss(part: GlobalPart, loss: Loss, rows: Rows, factor: float = 1.0) -> float:
+    """Weighted mean of the loss at rows, of the part times a factor."""
+    values = factor * part.evaluate(rows.X)
+    losses = loss_and_slopes(loss, values, encode_codes(loss, rows.targets))[0]
     return float(rows.weights @ losses / rows.weights.sum())
 
 

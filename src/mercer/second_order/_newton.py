@@ -24,7 +24,7 @@ _POINTS_PER_FEATURE, _POINTS = 15, 20_000
 # It is factored again when there are so many times more points.
 _GROWTH = 1.5
 # Iterations for the top eigenvalue: within a tenth, where the limit of stability is twice as far.
-_POWER_ITERATIONS = 6
+_POWER_ITERATIONS = 32
 # Features for which a batch's eigenvalue is measured at every step; else less often.
 _EVERY_STEP = 1000
 _SLOW = 10.0  # Steps of a stream after which they are shorter by the root of two.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
 from mercer.parts._rows import Rows
-from mercer.second_order import Statistics, factor_ridge
+from mercer.second_order import Statistics, distinct_rows, factor_ridge
 
-__all__ = ["RIDGES", "Cell", "LocalFunction", "distinct_rows"]
+__all__ = ["RIDGES", "Cell", "LocalFunction"]
 
 Array = NDArray[np.float64]
 
@@ -235,16 +235,3 @@ def mapped_range(ends: Array, codes: Array, offset: Array) -> Array:
 def cut(values: Array, ends: Array) -> Array:
     """Values within a range; they are changed in place."""
     return values if ends[0, 0] > ends[1, 0] else np.clip(values, *ends, out=values)
-
-
-def distinct_rows(X: Any) -> NDArray[np.int64]:
-    """Numbers of the rows that equal no earlier one.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
-    array([0, 1])
-    """
-    plain = np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
-    keys = plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
-    return np.sort(np.unique(keys, return_index=True)[1])

@@ -189,8 +189,6 @@ def only_part(
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
     sizes = _sizes(rows.X.shape[1], [], n, means, steps=False)
     size = min(_POINTS, sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
-    if means.budget_seconds is not None:
-        size = min(size, sizes.n_points)
     points = _points(kernel, rows, size, means, classes).astype(np.float64)
     rows_at_most = None if means.budget_seconds is None else sizes.max_rows
     return GlobalPart(kernel, points, n_outputs, means.forgetting, rows_at_most)

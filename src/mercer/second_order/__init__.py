@@ -1,7 +1,7 @@
 """Second-order learning in bounded memory: sums over the rows, and what is solved with them."""
 
 from mercer.second_order._basis import Basis, KernelBasis
-from mercer.second_order._centers import CENTERS, choose_centers
+from mercer.second_order._centers import CENTERS, choose_centers, distinct_rows
 from mercer.second_order._newton import NewtonSteps
 from mercer.second_order._ridge import RidgeStream, Rows
 from mercer.second_order._statistics import RidgeFactor, Statistics, factor_ridge, target_scale
@@ -16,6 +16,7 @@ __all__ = [
     "Rows",
     "Statistics",
     "choose_centers",
+    "distinct_rows",
     "factor_ridge",
     "target_scale",
 ]

@@ -15,7 +15,7 @@ from mercer.kernels._k_means import k_means
 from mercer.maps import Affine, PrincipalComponents
 from mercer.second_order._statistics import Statistics
 
-__all__ = ["CENTERS", "choose_centers"]
+__all__ = ["CENTERS", "choose_centers", "distinct_rows"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
@@ -99,7 +99,7 @@ def choose_centers(
         drawn = np.sort(generator.choice(len(X), max(_MOST_ROWS, size), replace=False))
         X, labels = X[drawn], None if labels is None else labels[drawn]
     image = _image(X, kernel)
-    firsts = _distinct(image)
+    firsts = distinct_rows(image)
     if firsts.size <= size:
         return _picked(X, firsts)
     if method == "uniform":
@@ -129,7 +129,7 @@ def choose_centers(
         _means(X[rows], image[rows], n, seed, affine) for rows, n in zip(groups, sizes, strict=True)
     ]
     together = np.vstack(points).astype(X.dtype)
-    return _picked(together, _distinct(_image(together, kernel)))
+    return _picked(together, distinct_rows(_image(together, kernel)))
 
 
 def _picked(X: Floats, numbers: Indices) -> Floats:
@@ -145,8 +145,14 @@ def _image(X: Floats, kernel: Kernel | None) -> Floats:
     return image
 
 
-def _distinct(rows: Floats) -> Indices:
-    """Numbers of the first of equal rows each, in their order."""
+def distinct_rows(rows: Floats) -> Indices:
+    """Return the numbers of the rows that equal no earlier one.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
+    array([0, 1])
+    """
     # Adding 0 makes -0 equal to 0, byte by byte.
     whole = np.ascontiguousarray(rows + 0.0)
     keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()

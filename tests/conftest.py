@@ -1,9 +1,12 @@
 """Numba's disk cache looks at one source file per function, not at what that function calls.
 
 So that a changed callee is never missed, the tests keep their cache in a folder named after the
-compiled sources.
+compiled sources. The loops of ``numerics``, which take a minute and more to compile, call nothing
+that is compiled elsewhere but ``_pointers``: what became of them is shared by folders that differ
+in kernels, losses or features only.
 """
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -20,12 +23,29 @@ COMPILED = (
     "_pointers.py",
 )
 
-if "NUMBA_CACHE_DIR" not in os.environ:
+
+def digest_of(*patterns):
     digest = hashlib.sha256()
-    for pattern in COMPILED:
+    for pattern in patterns:
         for path in sorted(SOURCES.glob(pattern)):
             digest.update(path.read_bytes())
-    cache = Path(__file__).parent.parent / ".pytest_cache" / f"numba-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
+
+
+def share_the_loops(cache):
+    """Link the subfolder that numba makes for ``numerics`` to one named after those sources."""
+    folder = str((SOURCES / "numerics").resolve())
+    loops = cache.parent / f"numba-loops-{digest_of('numerics/*.py', '_pointers.py')}"
+    loops.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(exist_ok=True)
+    link = cache / f"numerics_{hashlib.sha1(folder.encode()).hexdigest()}"
+    with contextlib.suppress(OSError):  # it is there, or links are not to be had
+        link.symlink_to(loops, target_is_directory=True)
+
+
+if "NUMBA_CACHE_DIR" not in os.environ:
+    cache = Path(__file__).parent.parent / ".pytest_cache" / f"numba-{digest_of(*COMPILED)}"
+    share_the_loops(cache)
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

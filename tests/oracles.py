@@ -67,9 +67,15 @@ class NaivePOLK:
 def exact_distance(points_f, weights_f, points_g, weights_g, length_scale, digits=60):
     """RKHS distance between two Gaussian expansions, in ``digits`` decimal digits."""
     with mpmath.workdps(digits):
-        points = [[mpmath.mpf(float(v)) for v in p] for p in (*points_f, *points_g)]
-        weights = [[mpmath.mpf(float(v)) for v in w] for w in weights_f]
-        weights += [[-mpmath.mpf(float(v)) for v in w] for w in weights_g]
+        terms = {}  # of f - g, with one weight for each point
+        for sign, points, weights in ((1, points_f, weights_f), (-1, points_g, weights_g)):
+            for p, w in zip(points, weights, strict=True):
+                point = tuple(mpmath.mpf(float(v)) for v in p)
+                before = terms.get(point, [mpmath.mpf(0)] * len(w))
+                terms[point] = [
+                    a + sign * mpmath.mpf(float(v)) for a, v in zip(before, w, strict=True)
+                ]
+        points, weights = list(terms), list(terms.values())
         width = 1 / (2 * mpmath.mpf(float(length_scale)) ** 2)
         total = mpmath.mpf(0)
         for i, p in enumerate(points):

@@ -23,7 +23,7 @@ def capped_simplex(v, cap):
     return np.clip(v - high, 0.0, cap)
 
 
-def one_class_solution(gram, nu, n_steps=4000):
+def one_class_solution(gram, nu, n_steps=1500):
     """Minimise a'Ka/2 over the capped simplex; return f = Ka at the rows and the threshold.
 
     The dual of min (1/n) sum max(0, tau - f(x_i)) + nu/2 |f|^2 - nu tau, with a scaled to sum 1.

@@ -48,18 +48,18 @@ def model(files):
 @pytest.mark.parametrize(
     ("words", "expansion"),
     [
-        ("", Auto(expected_rows=300)),
-        ("--expansion auto --seed 3", Auto(expected_rows=300, seed=3)),
-        ("--max-memory 512M", Auto(max_memory=2**29, expected_rows=300)),
-        ("--budget-seconds 9 --seed 3", Auto(budget_seconds=9.0, expected_rows=300, seed=3)),
-        ("--forgetting 0.999", Auto(forgetting=0.999, expected_rows=300)),
+        ("", Auto(expected_rows=120)),
+        ("--expansion auto --seed 3", Auto(expected_rows=120, seed=3)),
+        ("--max-memory 512M", Auto(max_memory=2**29, expected_rows=120)),
+        ("--budget-seconds 9 --seed 3", Auto(budget_seconds=9.0, expected_rows=120, seed=3)),
+        ("--forgetting 0.999", Auto(forgetting=0.999, expected_rows=120)),
         ("--expansion dictionary --max-size 40", Dictionary(size=40)),
         ("--tolerance 0.1", KOMP(max_size=1000, tolerance=0.1)),
         ("--step-size 0.5", KOMP(max_size=1000)),
     ],
 )
 def test_options_choose_the_expansion(words, expansion, mercer, tmp_path):
-    pq.write_table(table(300), tmp_path / "d.parquet")
+    pq.write_table(table(120), tmp_path / "d.parquet")
     fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m"]
     code, _, err = mercer(*fit, *words.split())
     assert code == 0, err
@@ -68,7 +68,7 @@ def test_options_choose_the_expansion(words, expansion, mercer, tmp_path):
 
 
 def test_a_kernel_that_is_given_does_not_race(mercer, tmp_path):
-    pq.write_table(table(300), tmp_path / "d.parquet")
+    pq.write_table(table(120), tmp_path / "d.parquet")
     fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m"]
     assert mercer(*fit, "--kernel", "laplacian", "--length-scale", "2")[0] == 0
     answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
@@ -86,7 +86,7 @@ def test_a_kernel_that_is_given_does_not_race(mercer, tmp_path):
         ("--forgetting 2", "`--forgetting` must be"),
         ("--max-memory 1G --max-size 50", "The expansion 'auto' has no --max-size"),
         ("--expansion komp --forgetting 0.9", "The expansion 'komp' has no --forgetting"),
-        ("--passes 3", "`--passes` must be 1 for the default expansion"),
+        ("--passes 3", "`--passes` is of learning by steps, and must be 1"),
         ("--regularization 0.1", "`--regularization` is of learning by steps"),
         ("--max-memory 1G --step-size 2", "step_size=2.0"),
         ("--max-memory 1G --risk cvar", "a classification and risk=CVaR()"),
@@ -202,3 +202,36 @@ def test_few_records_are_marked_in_curves(n_records, marker):
     order = ModelOrderDisplay(n_samples=rows, model_order=rows).plot(Figure().subplots())
     assert {line.get_marker() for line in (curve.line_, curve.running_line_)} == {marker}
     assert order.line_.get_marker() == marker
+
+
+# -- without test data ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "limits"),
+    [
+        ("", "logistic loss, rows kept back", (0.02, 0.5)),
+        ("--expansion komp", "logistic loss, rows as they came", (0.02, 0.68)),
+        ("--target a --exclude y", "RMSE, rows kept back", (0.8, 1.3)),
+    ],
+)
+def test_without_test_data_the_error_is_of_rows_before_they_were_learned(
+    words, name, limits, mercer, tmp_path
+):
+    """`a` is noise of deviation 1 to the other columns; chance is 0.69 for `y`."""
+    target = [] if "--target" in words else ["--target", "y"]
+    data = tmp_path / "data.parquet"
+    pq.write_table(table(200), data)
+    fit = ["fit", data, "--out", tmp_path / "m", *target, *words.split()]
+    code, _, err = mercer(*fit, "--report", tmp_path / "r.html")
+    assert code == 0
+    (line,) = [line for line in err.splitlines() if line.startswith(f"{name}: ")]
+    assert limits[0] < float(line.rpartition(" ")[2]) < limits[1]
+    page = (tmp_path / "r.html").read_text()
+    assert f"<dt>{name}</dt>" in page
+    assert "No test data were given" in page
+    assert ("deviation of the target is" if "RMSE" in name else "alone it is 0.") in page
+    if "komp" in words:
+        code, _, err = mercer(*fit, "--test", data, "--report", tmp_path / "r.html")
+        assert code == 0
+        assert name not in err + (tmp_path / "r.html").read_text()

@@ -282,7 +282,8 @@ def test_a_killed_run_goes_on_bit_for_bit(files, mercer, tmp_path, words, monkey
     from mercer.training import _row_stream
 
     monkeypatch.setattr(_row_stream, "_CHUNK", 512)
-    run_ = ["fit", files / "train.parquet", *words, "--passes", "2"]
+    pq.write_table(pq.read_table(files / "train.parquet").slice(0, 1100), tmp_path / "d.parquet")
+    run_ = ["fit", tmp_path / "d.parquet", *words, "--passes", "2"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert mercer(*run_, "--out", whole)[0] == 0
     # Stopped as by a signal after the third chunk.

@@ -44,13 +44,13 @@ def test_every_chunk_of_a_long_fit_is_reported(monkeypatch):
 
 
 def test_what_was_asked_before_does_not_change_what_a_stream_ends_with():
-    X = rows(700)
+    X = rows(260)
     asked, silent = (KernelRegressor(expansion=Auto(refresh=0.5)) for _ in range(2))
     for model in (asked, silent):
-        model.partial_fit(X[:690], np.sin(X[:690, 0]))
+        model.partial_fit(X[:250], np.sin(X[:250, 0]))
     asked.predict(X[:3])
     for model in (asked, silent):
-        model.partial_fit(X[690:], np.sin(X[690:, 0]))
+        model.partial_fit(X[250:], np.sin(X[250:, 0]))
     asked.predict(X[:3])
     for model in (asked, silent):
         model.learner_.finish()

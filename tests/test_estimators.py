@@ -109,10 +109,27 @@ def test_announced_classes_are_there_from_the_start():
     model = KernelClassifier(kernel=KERNEL).partial_fit(X[:3], [0, 1, 0], classes=[0, 1, 7])
     assert model.classes_.tolist() == [0, 1, 7]
     assert isinstance(model.loss_, Softmax)
-    model.partial_fit(X[:3], [7, 8, 0])  # without `classes` new ones may still come
-    assert model.classes_.tolist() == [0, 1, 7, 8]
-    with pytest.raises(ValueError, match=r"not in `classes`: \[9\]"):
+    with pytest.raises(ValueError, match=r"not in `classes`: \[9\]. Leave"):
         model.partial_fit(X[:3], [7, 9, 0], classes=[0, 1, 7, 8])
+
+
+@pytest.mark.parametrize("expansion", ["auto", "komp"])
+def test_classes_that_were_announced_are_all_until_more_are(expansion, tmp_path):
+    model = KernelClassifier(kernel=KERNEL, expansion=expansion)
+    model.partial_fit(X[:3], [0, 1, 0], classes=[0, 1])
+    model.learn_one(X[3], 1)
+    model.save(tmp_path / "m")
+    for again in (model, load_model(tmp_path / "m")):
+        with pytest.raises(ValueError, match=r"not in `classes`: \[8\]. These were given as"):
+            again.partial_fit(X[:2], [0, 8])
+        with pytest.raises(ValueError, match=r"not in `classes`: \[8\]. These were given as"):
+            again.learn_one(X[0], 8)
+        assert again.classes_.tolist() == [0, 1]
+        again.partial_fit(X[:3], [7, 8, 0], classes=[7, 8, 0])
+        assert again.classes_.tolist() == [0, 1, 7, 8]
+        again.partial_fit(X[:3], [7, 1, 0])
+    # Without them, and after a new fit, classes may come at any time.
+    assert model.fit(X, LABELS).partial_fit(X[:1], [9]).classes_.tolist() == [0, 1, 2, 9]
 
 
 def test_labels_of_longer_text_do_not_cut_others():
@@ -214,6 +231,28 @@ def test_wrong_class_weights_are_refused(bad):
         KernelClassifier(class_weight=bad).fit(X, LABELS)
 
 
+@pytest.mark.parametrize("expansion", ["auto", "komp"])
+def test_class_weights_of_labels_that_do_not_exist_are_refused(expansion):
+    def weighted(table):
+        return KernelClassifier(class_weight=table, kernel=KERNEL, expansion=expansion)
+
+    for table in ({0: 1.0, 7: 9.0}, {"a": 2.0}, {0: 1.0, "1": 2.0}):
+        with pytest.raises(ValueError, match="`class_weight` has"):
+            weighted(table).fit(X, LABELS)
+    weighted({0: 1.0, 1: 2.0, 2: 3.0, 7: 9.0}).fit(X, LABELS)  # rows of 7 may be in another fold
+    # On a stream they may still come, unless all classes are known.
+    weighted({0: 1.0, 7: 9.0}).partial_fit(X[:9], LABELS[:9])
+    with pytest.raises(ValueError, match=r"weights for \[7\]"):
+        weighted({0: 1.0, 7: 9.0}).partial_fit(X[:9], LABELS[:9], classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="text and numbers"):
+        weighted({"0": 1.0}).partial_fit(X[:9], LABELS[:9])
+
+
+def test_class_weights_that_leave_no_row_are_refused():
+    with pytest.raises(ValueError, match="`class_weight` is zero for all rows"):
+        KernelClassifier(class_weight={0: 0.0, 1: 0.0, 2: 0.0}).fit(X, LABELS)
+
+
 # -- passes, order, seeds -----------------------------------------------------------------------
 
 
@@ -222,7 +261,7 @@ def test_the_same_seed_gives_the_same_model_and_another_another(estimator):
     y = LABELS if estimator is KernelClassifier else TARGETS
 
     def fitted(seed):
-        return estimator(random_state=seed, n_passes=2).fit(X, y)
+        return estimator(expansion="komp", random_state=seed, n_passes=2).fit(X, y)
 
     assert same(fitted(3), fitted(3))
     assert same(fitted(3), fitted(np.random.RandomState(3)))
@@ -265,7 +304,7 @@ def test_fit_in_chunks_equals_one_call(monkeypatch, excess):
 def test_a_pass_visits_every_row_once():
     model = KernelRegressor(
         kernel=KERNEL, expansion="full", step_size=0.5, n_passes=2, random_state=0
-    ).fit(X, TARGETS + 10.0)
+    ).fit(X, TARGETS + 5.0)
     points, counts = np.unique(model.dictionary_, axis=0, return_counts=True)
     assert_allclose(points, np.unique(X, axis=0))
     assert (counts == 2).all()

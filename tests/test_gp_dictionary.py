@@ -386,9 +386,10 @@ def broken_states():
     rows, sums = (m.to_state()["posterior"] for m in (early, late))
     large = np.zeros((21, 2))
     return [
-        (early, rows | {"rows": rows["rows"][:, :1]}, "`rows` is of the wrong shape"),
-        (early, rows | {"targets": rows["targets"] * np.nan}, "`targets` is .* not finite"),
-        (early, rows | {"weights": -rows["weights"]}, "weights of the first rows"),
+        (early, rows | {"X": rows["X"][:, :1]}, "first rows are of the wrong shape"),
+        (early, rows | {"targets": rows["targets"] * np.nan}, "rows that are kept do not fit"),
+        (early, rows | {"weights": -rows["weights"]}, "rows that are kept do not fit"),
+        (early, rows | {"weights": 0.0 * rows["weights"]}, "weights of the first rows"),
         (early, {name: part[:0] for name, part in rows.items()}, "number of first rows"),
         (late, sums | {"points": sums["points"][:, :1]}, "`points` is of the wrong shape"),
         (late, sums | {"points": sums["points"][:7]}, "sums are of the wrong shape"),

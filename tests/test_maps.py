@@ -332,6 +332,20 @@ class TestLearnedMaps:
         signs = np.sign((mapped * reference).sum(axis=0))
         assert_allclose(mapped, reference * signs, rtol=1e-6, atol=1e-6)
 
+    @pytest.mark.parametrize("n", [2, 12, 39, 40])
+    @pytest.mark.parametrize(
+        "learned",
+        [PrincipalComponents(5), PrincipalComponents(0.8), PrincipalComponents(5, whiten=True)],
+        ids=repr,
+    )
+    def test_fewer_rows_than_columns_have_the_components_of_the_products_of_columns(
+        self, learned, n
+    ):
+        X = 1e3 + spread_points(n, 40)
+        whole, pieces = learned.fit(X), learned.start(40).add(X[: n // 2]).add(X[n // 2 :]).finish()
+        assert whole.n_outputs == pieces.n_outputs
+        assert_allclose(whole(X), pieces(X), rtol=1e-7, atol=1e-7)
+
     @pytest.mark.parametrize("fraction", [0.3, 0.9, 0.999])
     def test_a_fraction_of_the_variance_equals_scikit_learn(self, fraction):
         X = points(80, 12)
@@ -361,7 +375,7 @@ class TestLearnedMaps:
         assert_allclose(values, [10.0, 8.0, 6.0, 4.0, 3.0], rtol=1e-10)
         assert_allclose(np.abs(axes.T @ basis), np.eye(k), atol=1e-8)
 
-    @pytest.mark.parametrize("rows", [np.ones((1, 3)), np.full((5, 3), 0.1)])
+    @pytest.mark.parametrize("rows", [np.ones((1, 3)), np.full((5, 3), 0.1), np.full((2, 3), 0.1)])
     def test_equal_rows_have_no_components(self, rows):
         with pytest.raises(ValueError, match="at least two different rows"):
             PrincipalComponents().fit(rows)

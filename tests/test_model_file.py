@@ -121,7 +121,7 @@ def test_safer_paths_go_on_after_loading(tmp_path):
 
 def test_several_targets_and_passes(tmp_path):
     targets = np.column_stack([TARGETS, X])
-    model = KernelRegressor(n_passes=3, random_state=1).fit(X, targets)
+    model = KernelRegressor(expansion="komp", n_passes=3, random_state=1).fit(X, targets)
     model.save(tmp_path / "model")
     assert_identical(model, load_model(tmp_path / "model"))
 

@@ -19,13 +19,13 @@ CIRCLE = Circle.of_log_odds(16, largest=1.5)
 PROBLEMS = {
     "logistic": (
         Logistic(),
-        {0.5: (-0.65, -0.57), 2.0 / 3.0: (-0.52, -0.38), 0.9: (-0.26, -0.20)},
-        {2.0 / 3.0: -1.0 / 6.0, 0.9: -0.1},
+        {0.5: (-0.65, -0.57), 2.0 / 3.0: (-0.52, -0.38)},
+        {2.0 / 3.0: -1.0 / 6.0},
         5.1e-3,
     ),
     "squared hinge": (
         SquaredHinge(),
-        {0.5: (-0.66, -0.58), 2.0 / 3.0: (-0.58, -0.42), 0.9: (-0.31, -0.24)},
+        {2.0 / 3.0: (-0.58, -0.42), 0.9: (-0.31, -0.24)},
         {2.0 / 3.0: -1.0 / 12.0, 0.9: -0.1},
         6.6e-3,
     ),
@@ -54,8 +54,17 @@ def excess_of(name, power, n_streams=16, **settings):
     )
 
 
-@pytest.mark.parametrize("power", [0.5, 2.0 / 3.0, 0.9])
-@pytest.mark.parametrize("name", PROBLEMS)
+# Both losses where theorem and limit apply; the other two powers, which differ in the schedule
+# alone, with one loss each.
+@pytest.mark.parametrize(
+    ("name", "power"),
+    [
+        ("logistic", 0.5),
+        ("logistic", 2.0 / 3.0),
+        ("squared hinge", 2.0 / 3.0),
+        ("squared hinge", 0.9),
+    ],
+)
 def test_excess_risk_falls_at_the_measured_rate_and_no_slower_than_the_theorem(name, power):
     _, windows, theorem, limit = PROBLEMS[name]
     excess = excess_of(name, power)

@@ -9,14 +9,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
-from mercer.parts import CellsPart, FittedPart, GlobalPart, Rows
+from mercer.parts import CellsPart, FittedPart, GlobalPart
 from mercer.parts import _global as global_module
 from mercer.parts import _newton as newton_module
+from mercer.parts._boundary import boundary_rows, labels_of_codes
 from mercer.parts._cell import RIDGES as CELL_RIDGES
 from mercer.parts._global import RIDGES, descend
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
+from mercer.second_order import Rows
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,
@@ -50,6 +52,26 @@ def best_of_all(errors):
     return int(np.argmin(errors))
 
 
+# -- the dictionary -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_boundary_rows_are_those_between_the_classes(n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (900, 2))
+    # Classes are sectors of the circle, or half planes: distance from the nearest ray is known.
+    angle = np.mod(np.arctan2(X[:, 1], X[:, 0]), 2.0 * np.pi)
+    labels = (angle * n_classes / (2.0 * np.pi)).astype(int)
+    rays = np.arange(n_classes) * 2.0 * np.pi / n_classes
+    away = np.abs(np.exp(1j * angle)[:, None] - np.exp(1j * rays)).min(axis=1) * np.hypot(*X.T)
+    codes = 2.0 * np.eye(n_classes)[labels] - 1.0 if n_classes > 2 else 2.0 * labels[:, None] - 1.0
+    assert_array_equal(labels_of_codes(codes), labels)
+    found = boundary_rows(KERNEL, Rows(X, codes, np.ones(900)), 200)
+    assert found.size == np.unique(found).size == 200
+    assert away[found].mean() < 0.5 * np.delete(away, found).mean()
+    assert away[found[:20]].max() < np.median(away)
+
+
 # -- one dictionary -------------------------------------------------------------------------------
 
 
@@ -65,7 +87,7 @@ def test_global_part_is_ridge_regression_with_the_ridge_that_rows_kept_back_choo
     errors = [np.sum(held.weights[:, None] * (p - held.targets) ** 2) for p in path]
     best = best_of_all(errors)
     assert_allclose(predictions, path[best], atol=1e-8)
-    everything = fitted.join(held)
+    everything = Rows.joined([fitted, held])
     expected = ridge_on_dictionary(
         SHARP(everything.X, points), K_DD, everything.targets, everything.weights, RIDGES[best]
     )
@@ -157,7 +179,7 @@ def test_forgetting_weighs_rows_by_their_age(cut):
     for start in range(0, 60, cut):
         part.learn(fitted[start : start + cut])
     part.solve(held)
-    everything = fitted.join(held)
+    everything = Rows.joined([fitted, held])
     weights = everything.weights * exponential_weights(75, 0.95)
     expected = ridge_on_dictionary(
         KERNEL(everything.X, points), KERNEL(points, points), everything.targets, weights, 1e-3
@@ -316,7 +338,7 @@ def cell_oracle(fitted, held, size, new, own=OWN):
     values = np.empty((len(new), n_outputs))
     for c in range(3):
         score = errors[:, of_held == c].sum(axis=1) + own * errors.mean(axis=1)
-        mine = fitted[of_fitted == c].join(held[of_held == c])
+        mine = Rows.joined([fitted[of_fitted == c], held[of_held == c]])
         k, D = kernels[c], points[c]
         w = ridge_on_dictionary(
             k(TARGET_MAP(mine.X), D),

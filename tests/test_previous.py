@@ -395,10 +395,10 @@ def test_features_go_back_by_one_block(name, n_rows, n_outputs, precision, avera
         before = copy.deepcopy(f)
         update = feature_step(f, rng, n_rows)
         assert_feature_previous_is(f, before)
-        values, numbers = f.current(prepared), f.numbers
-        f.numbers = lambda block, numbers=numbers: asked.append(block) or numbers(block)
+        values, numbers = f.current(prepared), f.features.numbers
+        f.features.numbers = lambda block, numbers=numbers: asked.append(block) or numbers(block)
         f.previous(prepared, values)
-        del f.numbers
+        del f.features.numbers
         assert asked.pop() == update.block
         assert not asked
 

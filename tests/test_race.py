@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
-from mercer.parts import CellsPart, GlobalPart, Rows, _blend, _line_up, _race, race
+from mercer.parts import CellsPart, GlobalPart, _blend, _line_up, _race, race
 from mercer.parts._race import LENGTHS, MULTIPLES, Contest, global_kernel
+from mercer.second_order import Rows
 from oracles_second_order import ridge_on_dictionary
 
 

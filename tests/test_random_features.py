@@ -315,18 +315,18 @@ def test_rows_that_wait_do_not_keep_all_rows_of_their_call_alive():
     model = regressor(MODES[0]).partial_fit(X[:37], TARGETS[:37])
     waiting = model.learner_._waiting
     assert len(waiting.X) == 5
-    assert all(array.base is None for array in waiting)
+    assert all(array.base is None for array in waiting.arrays)
 
 
 def test_copies_and_pickles_hold_no_random_numbers():
     wide = np.random.default_rng(0).normal(size=(600, 500))
     expansion = RandomFeatures(64, min_steps=0, design="iid")
     model = KernelRegressor(kernel=Gaussian(30.0), expansion=expansion).fit(wide, wide[:, 0])
-    assert model.learner_.function._cached_bytes >= 4 * 32 * 500 * 4
+    assert model.learner_.function.features.cached_bytes >= 4 * 32 * 500 * 4
     data = pickle.dumps(model)
     assert len(data) < 60_000 + model.model_order_ * 4  # most of it the history
     assert np.array_equal(pickle.loads(data).predict(wide[:9]), model.predict(wide[:9]))
-    assert copy.deepcopy(model).learner_.function._cached_bytes == 0
+    assert copy.deepcopy(model).learner_.function.features.cached_bytes == 0
 
 
 class StopsAt:

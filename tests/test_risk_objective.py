@@ -1,6 +1,7 @@
 """The compositional loop: risks of any loss, with every expansion."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -362,12 +363,19 @@ def test_clamped_rows_are_reported():
 # -- every combination ----------------------------------------------------------------------------
 
 
+@cache
+def fitted(expansion, risk=None, n_passes=2):
+    """A model of the same rows for all tests that compare with it; none of them may change it."""
+    fit = {"expansion": EXPANSIONS[expansion], "kernel": Gaussian(0.1), "n_passes": n_passes}
+    return KernelRegressor(risk=risk, random_state=0, **fit).fit(*wave(1500))
+
+
 @pytest.mark.parametrize("expansion", EXPANSIONS)
 @pytest.mark.parametrize("risk", [name for name in RISKS if name != "mean"])
 def test_every_risk_works_with_every_expansion(risk, expansion):
     X, y = wave(1500)
     fit = {"expansion": EXPANSIONS[expansion], "kernel": Gaussian(0.1), "random_state": 0}
-    plain = KernelRegressor(**fit, n_passes=2).fit(X, y)
+    plain = fitted(expansion)
     averse = KernelRegressor(risk=RISKS[risk], **fit, n_passes=2).fit(X, y)
     if expansion in ("ring", "remove"):  # which drop terms, and with them some of what they learned
         assert np.abs(averse.predict(X)).max() < 3 * np.abs(y).max()
@@ -381,7 +389,7 @@ def test_every_risk_works_with_every_expansion(risk, expansion):
 def test_all_trackers_reach_the_same_minimum(tracker, expansion):
     X, y = wave(1500)
     fit = {"expansion": EXPANSIONS[expansion], "kernel": Gaussian(0.1), "n_passes": 3}
-    reference = KernelRegressor(risk="semivariance", random_state=0, **fit).fit(X, y)
+    reference = fitted(expansion, "semivariance", n_passes=3)
     risk = Semivariance(tracker=tracker)
     model = KernelRegressor(risk=risk, random_state=0, **fit).fit(X, y)
     difference = model.predict(X) - reference.predict(X)

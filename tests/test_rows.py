@@ -46,7 +46,7 @@ def same_model(a, b):
 @pytest.mark.parametrize("batch_size", [1, 32])
 @pytest.mark.parametrize("parameters", CLASSIFIERS.values(), ids=CLASSIFIERS)
 def test_a_classifier_learns_a_row_as_partial_fit_does(parameters, batch_size):
-    parameters = {"kernel": KERNEL, "batch_size": batch_size, **parameters}
+    parameters = {"kernel": KERNEL, "expansion": "komp", "batch_size": batch_size, **parameters}
     by_rows, by_calls = KernelClassifier(**parameters), KernelClassifier(**parameters)
     weights = RNG.uniform(0.5, 2.0, size=60)
     for x, y, w in zip(X, LABELS, weights, strict=True):
@@ -82,7 +82,7 @@ def test_a_regressor_learns_a_row_as_partial_fit_does(loss, n_targets, average):
 
 
 def test_rows_and_batches_may_alternate():
-    parameters = {"kernel": KERNEL, "batch_size": 5}
+    parameters = {"kernel": KERNEL, "expansion": "komp", "batch_size": 5}
     model, other = KernelClassifier(**parameters), KernelClassifier(**parameters)
     for start in range(0, 60, 10):
         model.partial_fit(X[start : start + 5], LABELS[start : start + 5])

@@ -15,6 +15,7 @@ from mercer import KernelClassifier, KernelRanker, KernelRegressor
 from mercer.expansions import KOMP, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian, Laplacian
 from mercer.losses import Huber
+from mercer.risks import CVaR
 from mercer.schedules import PowerDecay
 
 X, LABELS = make_moons(300, noise=0.15, random_state=0)
@@ -39,7 +40,7 @@ def expected_failures(estimator):
     [
         KernelClassifier(),
         KernelRegressor(),
-        KernelClassifier("hinge"),
+        KernelClassifier("hinge", expansion=KOMP(max_size=30)),
         # The checks compare to 1e-7, which single precision does not reach.
         KernelClassifier(expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double")),
         KernelClassifier(expansion=RandomFeatures(32, "faithful", precision="double")),
@@ -56,7 +57,7 @@ def test_checks_of_scikit_learn(estimator, check):
 
 
 def test_pipelines_and_cross_validation():
-    model = make_pipeline(StandardScaler(), KernelClassifier(n_passes=5, random_state=0))
+    model = make_pipeline(StandardScaler(), KernelClassifier(random_state=0))
     assert cross_val_score(model, X, LABELS, cv=3).mean() > 0.95
     assert model.fit(X, LABELS).predict_proba(X).shape == (300, 2)
     proba = cross_val_predict(model, X, LABELS, cv=3, method="predict_proba")
@@ -92,10 +93,33 @@ def test_grid_search_reaches_into_components():
     assert len(whole.cv_results_["params"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("estimator", "params", "words"),
+    [
+        (
+            KernelClassifier(),
+            {"expansion__budget_seconds": [1]},
+            r"Classifier\(expansion=Auto",
+        ),
+        (KernelRegressor(), {"kernel__length_scale": [1.0]}, r"KernelRegressor\(kernel=Gaussian"),
+        (KernelRegressor(), {"loss__delta": [1.0]}, r"KernelRegressor\(loss=Huber"),
+        (KernelRegressor(), {"risk__level": [0.9]}, r"KernelRegressor\(risk=CVaR"),
+    ],
+)
+def test_a_search_over_parameters_of_a_name_says_what_to_write(estimator, params, words):
+    with pytest.raises(ValueError, match=words):
+        GridSearchCV(estimator, params, cv=2).fit(X[:20], LABELS[:20])
+    (key,) = params
+    name = key.partition("__")[0]
+    both = {name: {"expansion": KOMP(), "kernel": Gaussian(), "loss": Huber()}.get(name, CVaR())}
+    if name != "expansion":
+        assert estimator.set_params(**both, **{key: 0.5}).get_params()[key] == 0.5
+
+
 def test_clones_are_unfitted_and_equal():
     model = KernelRegressor(
         Huber(0.5), kernel=Laplacian(2.0), expansion=KOMP(parsimony=0.1), step_size=PowerDecay(0.5)
-    ).fit(X, TARGETS)
+    ).fit(X, TARGETS - 10.0)
     twin = clone(model)
     assert twin.get_params(deep=False) == model.get_params(deep=False)
     assert twin.expansion is not model.expansion
@@ -114,13 +138,13 @@ def test_fitting_leaves_parameters_as_they_are():
 
 
 def test_probability_calibration_of_a_loss_without_probabilities():
-    model = CalibratedClassifierCV(KernelClassifier("hinge", n_passes=3, random_state=0), cv=2)
+    model = CalibratedClassifierCV(KernelClassifier("hinge", random_state=0), cv=2)
     assert model.fit(X, LABELS).score(X, LABELS) > 0.9
 
 
 def test_a_target_far_from_zero_by_a_transformer():
     model = TransformedTargetRegressor(
-        KernelRegressor(n_passes=10, random_state=0), transformer=StandardScaler()
+        KernelRegressor(expansion="komp", n_passes=10, random_state=0), transformer=StandardScaler()
     )
     assert model.fit(X, TARGETS).score(X, TARGETS) > 0.9
 

@@ -393,13 +393,13 @@ PROBLEMS = {
     "logistic": (
         Circle.of_log_odds(64, largest=2.0),
         Logistic(),
-        {0.5: (-0.57, -0.50), 2.0 / 3.0: (-0.54, -0.47), 0.9: (-0.32, -0.25)},
+        {0.5: (-0.57, -0.50), 2.0 / 3.0: (-0.54, -0.47)},
         2.7e-3,
     ),
     "squared_hinge": (
         Circle.of_margins(64, largest=0.8),
         SquaredHinge(),
-        {0.5: (-0.57, -0.50), 2.0 / 3.0: (-0.56, -0.49), 0.9: (-0.34, -0.28)},
+        {2.0 / 3.0: (-0.56, -0.49), 0.9: (-0.34, -0.28)},
         4.1e-3,
     ),
 }
@@ -435,8 +435,17 @@ def excess_of(name, step_size, n_repetitions=32, wrap=lambda model: model):
     )
 
 
-@pytest.mark.parametrize("theta", [0.5, 2.0 / 3.0, 0.9])
-@pytest.mark.parametrize("name", PROBLEMS)
+# Both losses where theorem and limit apply; the other two powers, which differ in the schedule
+# alone, with one loss each.
+@pytest.mark.parametrize(
+    ("name", "theta"),
+    [
+        ("logistic", 0.5),
+        ("logistic", 2.0 / 3.0),
+        ("squared_hinge", 2.0 / 3.0),
+        ("squared_hinge", 0.9),
+    ],
+)
 def test_excess_risk_falls_at_the_measured_rate_and_no_slower_than_the_theorem(name, theta):
     _, _, windows, limit = PROBLEMS[name]
     step_size = "theory" if theta == 2.0 / 3.0 else Relative(PowerDecay(1.0, theta))

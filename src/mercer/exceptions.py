@@ -4,6 +4,7 @@ __all__ = [
     "ConditioningWarning",
     "DivergenceError",
     "NothingLearnedWarning",
+    "TargetScaleWarning",
     "TrajectoryWarning",
 ]
 
@@ -14,6 +15,10 @@ class NothingLearnedWarning(UserWarning):
 
 class ConditioningWarning(UserWarning):
     """The Gram matrix became ill-conditioned; a slower, more careful path took over."""
+
+
+class TargetScaleWarning(UserWarning):
+    """The targets are in units in which the steps on the loss do not get far, or too far."""
 
 
 class TrajectoryWarning(UserWarning):

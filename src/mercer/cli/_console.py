@@ -66,7 +66,7 @@ _WORDING = (
         lambda found: f"`--{found[1].replace('_', '-')} {found[2]}`",
     ),
     (re.compile(r"`expansion=Auto\(.*?\)`"), "`--expansion auto`, with its options,"),
-    (re.compile(r"another expansion, such as komp"), "another one, such as `--expansion komp`"),
+    (re.compile(r"another expansion, such as '?komp'?"), "another one, such as `--expansion komp`"),
     (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
     (
         re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),

@@ -36,6 +36,7 @@ from mercer.cli._parts import (
     make_ridge,
     make_risk,
 )
+from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.display._race import parts_table
 from mercer.estimators import KernelRanker
@@ -320,6 +321,8 @@ def fit(  # noqa: PLR0913  # one parameter per option
         n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
         evaluation = evaluate(model, test, outlier=outlier, n_keep=n_keep)
         print_result(evaluation.measures, title=f"{out} on {test}")
+    elif (seen := progress_error(model)) is not None:
+        note(f"{seen.name}: {seen.value:.4g}", quiet=quiet)
     if report_file is not None:
         passes = training.n_passes_
         settings = {"data": str(data), "test data": str(test or "none"), "passes": passes}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.cli._console import is_table
 from mercer.cli._evaluation import Evaluation
+from mercer.cli._progress_error import progress_error
 from mercer.cli._ranking import describe_pairs
 from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.display._race import parts_table, race_table
@@ -179,6 +180,9 @@ def report(
     description = describe(model)
     summary = {"model order": description["model_order"], "rows": description["n_rows_learned"]}
     measures: dict[str, Any] = {}
+    seen = progress_error(model) if evaluation is None else None
+    if seen is not None:
+        summary, notes = {seen.name: seen.value} | summary, [*notes, seen.note]
     if evaluation is not None:
         measures, worst = _split(evaluation.measures)
         shown = [name for name in measures if name != "rows"]

@@ -83,6 +83,9 @@ def read_tables(
     is an error rather than a silent change of type; ``column_types`` settles it. Empty fields and
     "NA", "NaN", "null" are missing values, in text columns as well.
 
+    Arrow files are mapped into memory: pages that were read count as resident until the system
+    wants them for something else, which costs it nothing.
+
     Examples
     --------
     >>> import tempfile, pathlib

@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
+from mercer.estimators._inputs import check_not_tiny, check_weights, resolve_kernel, sample_of
 from mercer.estimators._progress import Progress, Reporter
+from mercer.estimators._settable import Settable
 from mercer.expansions import (
     BilinearFeatures,
     Expansion,
@@ -44,7 +44,7 @@ _RIDGE = 1e-6
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
 
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(Settable):
     """Base of the classifier and the regressor; not for direct use."""
 
     learner_: Learner
@@ -135,6 +135,7 @@ class KernelEstimator(BaseEstimator):
         callback: Callable[[Progress], object] | None,
     ) -> None:
         self._check_parameters()
+        self._check_settings(anew=True)
         for name in ("_row_names", "_row_targets"):
             self.__dict__.pop(name, None)
         X, y = self._check_targets(X, y, reset=True)
@@ -147,6 +148,8 @@ class KernelEstimator(BaseEstimator):
         self._start(X[sample_of(n, generator)], generator, n)
         targets = self._encode(y, self.loss_)
         weights = self._row_weights(y, sample_weight, all_rows=True)
+        if not weights.any():
+            raise ValueError("`class_weight` is zero for all rows, so there is nothing to fit.")
         n_passes = self.learner_.n_passes(self._n_passes(n), n)
         report = Reporter(
             self.learner_,
@@ -169,6 +172,7 @@ class KernelEstimator(BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         first = "learner_" not in self.__dict__
         self._check_parameters()
+        self._check_settings(anew=first)
         before = dict(self.__dict__)
         tuned = None if first else _settings(self.learner_)
         undo = None
@@ -216,30 +220,6 @@ class KernelEstimator(BaseEstimator):
             and tuned[2] is self.batch_size
         )
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, ``part__parameter`` for those of a component.
-
-        On a fitted model ``step_size``, ``regularization`` and ``batch_size`` (and
-        ``class_weight``) take effect with the next rows; all others with the next ``fit``.
-
-        Parameters
-        ----------
-        **params : dict
-            Names and values.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For an unknown name, or a value that a component refuses.
-        """
-        self.__dict__.pop("_tuned", None)
-        super().set_params(**params)
-        return self
-
     def _before_targets(self, y: Any) -> Any:
         """Return what :meth:`_undo_targets` needs if these targets change the model's outputs."""
         return None
@@ -270,10 +250,25 @@ class KernelEstimator(BaseEstimator):
                 "RandomFeatures(mode='faithful') or a kernel expansion, or `step_size='auto'`."
             )
 
+    def _check_settings(self, *, anew: bool) -> None:
+        """Refuse parameters that would be ignored.
+
+        Parameters
+        ----------
+        anew : bool
+            Whether what learns will be made from the parameters, or is there already.
+
+        Raises
+        ------
+        ValueError
+            If there are any.
+        """
+
     def _start(
         self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
     ) -> None:
         """Fill in all numbers from a sample of rows (of how many, if known) and set up f = 0."""
+        check_not_tiny(sample, each=self._scales_columns())
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
@@ -283,6 +278,10 @@ class KernelEstimator(BaseEstimator):
             warn_if_off_centre(kernel, sample, expansion)
         averaging = AVERAGING[self.average] if expansion.averages else None
         self._set_up(kernel, automatic, expansion, averaging, sample.dtype)
+
+    def _scales_columns(self) -> bool:
+        """Whether each column of the inputs is brought to a scale of its own."""
+        return False
 
     def _chosen_expansion(self) -> Expansion:
         return as_expansion(self.expansion)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
 
-__all__ = ["check_weights", "resolve_kernel", "sample_of"]
+__all__ = ["check_not_tiny", "check_weights", "resolve_kernel", "sample_of"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,33 @@ def check_weights(sample_weight: Any, n_rows: int) -> Array:
             "values. A negative weight would drive the function away from its target."
         )
     return weights
+
+
+def check_not_tiny(sample: Any, *, each: bool) -> None:
+    """Refuse inputs whose squares are too small for their precision: distances would be 0.
+
+    Parameters
+    ----------
+    sample : ndarray or CSR matrix of shape (n, n_features)
+        Some rows.
+    each : bool
+        Whether each column counts in its own unit, or all in one.
+
+    Raises
+    ------
+    ValueError
+        If there are such, though not all are 0.
+    """
+    largest = abs(sample).max(axis=0)
+    largest = np.ravel(largest if isinstance(largest, np.ndarray) else largest.toarray())
+    # Columns are scaled in double precision, and distances are in that of the inputs.
+    columns = [(f" of column {i}", x, np.float64) for i, x in enumerate(largest)] if each else []
+    for which, x, dtype in [("", largest.max(initial=0.0), sample.dtype), *columns]:
+        if 0.0 < x < np.sqrt(np.finfo(dtype).tiny):
+            raise ValueError(
+                f"These are rows whose largest input{which} is {float(x):.3g}: its square is 0 in "
+                f"{np.dtype(dtype)}, so that they could not be told apart. {_RESCALE}"
+            )
 
 
 def sample_of(n: int, generator: np.random.RandomState) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss
 
-__all__ = ["check_same_type", "class_mixing", "count_so_far"]
+__all__ = ["check_class_weight", "check_same_type", "class_mixing", "count_so_far"]
 
 Array = NDArray[np.float64]
 
@@ -57,13 +57,38 @@ def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_cla
     return mixing
 
 
-def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str) -> None:
+def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str, *, of: str = "y") -> None:
     """Raise ``ValueError`` if one is text and the other numbers: NumPy would compare '1' with 1."""
     kinds = {labels.dtype.kind, known.dtype.kind}
     if kinds & {"U", "S"} and kinds & {"b", "i", "u", "f"}:
         raise ValueError(
-            f"y has labels such as {labels.tolist()[:1]}, of another type than {name} "
+            f"{of} has labels such as {labels.tolist()[:1]}, of another type than {name} "
             f"({known[:3].tolist()}): text and numbers cannot be mixed. Convert the labels."
+        )
+
+
+def check_class_weight(weights: dict[Any, Any], classes: NDArray[Any], *, complete: bool) -> None:
+    """Raise ``ValueError`` if some weights are of labels that there are none of.
+
+    Parameters
+    ----------
+    weights : dict from label to weight
+        As the user gave them.
+    classes : ndarray of shape (n_classes,)
+        Labels known so far.
+    complete : bool
+        Whether these are all. As in scikit-learn, labels without rows are no error then if each
+        class has its weight: the rows may be a part of the data.
+    """
+    for label in weights:
+        check_same_type(np.asarray([label]), classes, "those of the rows", of="`class_weight`")
+    known = set(classes.tolist())
+    unknown = [label for label in weights if label not in known]
+    without = [label for label in classes.tolist() if label not in weights]
+    if complete and unknown and without:
+        raise ValueError(
+            f"`class_weight` has weights for {unknown[:5]!r}, which are no classes of y, and none "
+            f"for {without[:5]!r}, which are. Its keys must be the labels themselves."
         )
 
 

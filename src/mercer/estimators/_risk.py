@@ -24,6 +24,12 @@ from mercer.risks import Risk, as_risk
 __all__ = ["RiskEstimator"]
 
 _RESERVOIR = 1000
+# What only learning by steps asks for: defaults, and what sums over rows do instead.
+_OF_STEPS = {
+    "n_passes": (1, "in which a second pass would count every row twice"),
+    "batch_size": (32, "in which a row counts the same in any batch"),
+    "average": ("suffix", "and has no iterates to average"),
+}
 
 
 class RiskEstimator(KernelEstimator):
@@ -64,6 +70,26 @@ class RiskEstimator(KernelEstimator):
                     f"pairs, got {size}. Use {size + 1}, or pairs='tracked'."
                 )
 
+    def _check_settings(self, *, anew: bool) -> None:
+        sums = self._sums() if anew else isinstance(self.learner_.function, Blend)
+        if not sums:
+            return
+        for name, (default, why) in _OF_STEPS.items():
+            value = getattr(self, name)
+            if value != default:
+                raise ValueError(
+                    f"`{name}` is of learning by steps, and must be {default!r} for the default "
+                    f"expansion, got {value!r}: this sums over rows, {why}. Leave it out, or "
+                    "choose another expansion, such as 'komp'."
+                )
+
+    def _scales_columns(self) -> bool:
+        return self._sums() and isinstance(self.kernel, str) and self.kernel == "auto"
+
+    def _sums(self) -> bool:
+        """Whether learning is by sums over rows alone, whatever the loss."""
+        return isinstance(self._chosen_expansion(), Auto)
+
     def _start(
         self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
     ) -> None:
@@ -81,7 +107,7 @@ class RiskEstimator(KernelEstimator):
     ) -> Any:
         function = super()._start_function(expansion, kernel, dtype, averaging)
         if isinstance(function, Blend):
-            function.races = isinstance(self.kernel, str) and self.kernel == "auto"
+            function.races = self._scales_columns()
             function.set_ridge(self._chosen_ridge())
         return function
 

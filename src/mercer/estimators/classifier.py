@@ -15,7 +15,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from mercer._component import own_copy
 from mercer._validation import check_real
 from mercer.estimators._base import Array
-from mercer.estimators._labels import check_same_type, class_mixing, count_so_far
+from mercer.estimators._labels import (
+    check_class_weight,
+    check_same_type,
+    class_mixing,
+    count_so_far,
+)
 from mercer.estimators._risk import RiskEstimator
 from mercer.estimators._rows import ClassifierRows, has_probabilities
 from mercer.estimators._state import StoredEstimator, labels_from_state, labels_to_state
@@ -71,9 +76,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made.
     batch_size : int, default=32
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one step. Plays no
-        role where sums are solved (``"auto"``, ``Dictionary``).
+        role where sums are solved; ``"auto"`` then refuses other values.
     n_passes : int, default=1
-        Passes of ``fit`` over the data, for learning by steps.
+        Passes of ``fit`` over the data, for learning by steps. ``"auto"`` refuses more than one
+        where it learns by sums.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     class_weight : dict, "balanced" or None, default=None
@@ -84,7 +90,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
         so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
         iterate, which is the papers' algorithm and follows drift faster (None). The error that an
-        expansion promises is that of the iterate; averaged coefficients are refitted alike.
+        expansion promises is that of the iterate; averaged coefficients are refitted alike. For
+        learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
@@ -130,7 +137,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     --------
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(500, noise=0.1, random_state=0)
-    >>> model = KernelClassifier(n_passes=5, random_state=0).fit(X, y)
+    >>> model = KernelClassifier(random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
     """
@@ -181,9 +188,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,)
-            Labels. Labels not seen before add classes.
+            Labels. Labels not seen before add classes, unless ``classes`` were given.
         classes : array-like of shape (n_classes,), default=None
-            Classes that will occur, if known. Optional.
+            All classes that will occur, if known. Once given, other labels are refused; a later
+            call may name more.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
 
@@ -199,10 +207,12 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
             If the step size is too large; the model stays as it was.
         """
         self._announced = None if classes is None else np.unique(np.asarray(classes))
+        self._streams = True
         try:
             return self._partial_fit(X, y, sample_weight)
         finally:
-            self.__dict__.pop("_announced", None)
+            for name in ("_announced", "_streams"):
+                self.__dict__.pop(name, None)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -271,12 +281,25 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     def _meet_targets(self, y: Any, *, reset: bool) -> None:
         announced = self.__dict__.get("_announced")
         labels = np.unique(y) if announced is None else np.union1d(announced, np.unique(y))
-        if announced is not None and not np.isin(y, announced).all():
-            extra = np.setdiff1d(y, announced)
+        if reset:
+            self._all_classes = announced
+        elif announced is not None:
+            self._all_classes = np.union1d(self.classes_, announced)
+        allowed = announced if announced is not None else self.__dict__.get("_all_classes")
+        if allowed is not None and not np.isin(y, allowed).all():
+            extra = np.setdiff1d(y, allowed)
             raise ValueError(
-                f"y has labels that are not in `classes`: {extra[:5].tolist()}. Leave `classes` "
-                "out to let new labels add classes."
+                f"y has labels that are not in `classes`: {extra[:5].tolist()}. "
+                + (
+                    "Leave `classes` out to let new labels add classes."
+                    if announced is not None
+                    else f"These were given as {allowed[:10].tolist()}; name new ones in `classes` "
+                    "of the call that brings them, or start without `classes`."
+                )
             )
+        if isinstance(self.class_weight, dict):
+            known = labels if reset else np.union1d(self.classes_, labels)
+            check_class_weight(self.class_weight, known, complete=self._knows_all_classes())
         if reset:
             self.classes_ = labels
             self.class_counts_ = np.zeros(labels.size)
@@ -285,6 +308,10 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         if np.isin(labels, self.classes_).all():
             return
         self._add_classes(np.union1d(self.classes_, labels))
+
+    def _knows_all_classes(self) -> bool:
+        """Whether no class can come any more."""
+        return "_streams" not in self.__dict__ or self.__dict__.get("_all_classes") is not None
 
     def _choose_loss(self, n_classes: int) -> Loss:
         if self.loss == "auto":
@@ -345,13 +372,21 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         return np.asarray(sample_weight * seen / (known * own))
 
     def _targets_to_state(self) -> dict[str, Any]:
-        return {"classes": labels_to_state(self.classes_), "counts": self.class_counts_}
+        announced = self.__dict__.get("_all_classes")
+        return {
+            "classes": labels_to_state(self.classes_),
+            "counts": self.class_counts_,
+            "announced": None if announced is None else labels_to_state(announced),
+        }
 
     def _targets_from_state(self, state: dict[str, Any]) -> None:
         self.classes_ = labels_from_state(state["classes"])
         self.class_counts_ = np.array(state["counts"], dtype=np.float64)
         if self.class_counts_.shape != self.classes_.shape or (self.class_counts_ < 0).any():
             raise ValueError("the class counts do not match the classes")
+        announced = state.get("announced")  # files of old have none
+        if announced is not None:
+            self._all_classes = labels_from_state(announced)
 
     # -- prediction -----------------------------------------------------------------------------
 

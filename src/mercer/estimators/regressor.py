@@ -15,10 +15,12 @@ from mercer.estimators._base import Array
 from mercer.estimators._risk import RiskEstimator
 from mercer.estimators._rows import RegressorRows
 from mercer.estimators._state import StoredEstimator
+from mercer.estimators._target_units import curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Loss, as_loss
 from mercer.model_file import storable
+from mercer.planning import AutomaticStep
 from mercer.risks import Risk
 
 __all__ = ["KernelRegressor"]
@@ -32,7 +34,9 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
     functional stochastic gradient descent, or solves for f where the expansion holds the sums that
     this takes; the expansion keeps f small. The defaults leave nothing to tune
     (:class:`~mercer.expansions.Auto`). The other expansions have no intercept: with them centre
-    (and scale) the target, for example with :class:`sklearn.compose.TransformedTargetRegressor`.
+    the target, and scale it for counts, for example with
+    :class:`sklearn.compose.TransformedTargetRegressor`; a
+    :class:`~mercer.exceptions.TargetScaleWarning` says where that is needed.
 
     Parameters
     ----------
@@ -58,21 +62,25 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size
-        (:class:`mercer.planning.AutomaticStep`).
+        (:class:`mercer.planning.AutomaticStep`); for losses with bounded slopes (absolute error,
+        Huber, quantiles, ...), without a risk, in the unit of the targets of the first rows.
     regularization : float or "auto", default="auto"
-        Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made.
+        Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made (in
+        the unit in which the steps are).
     batch_size : int, default=32
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one step. Plays no
-        role where sums are solved (``"auto"``, ``Dictionary``).
+        role where sums are solved; ``"auto"`` then refuses other values.
     n_passes : int, default=1
-        Passes of ``fit`` over the data, for learning by steps.
+        Passes of ``fit`` over the data, for learning by steps. ``"auto"`` refuses more than one
+        where it learns by sums.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
         so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
         iterate, which is the papers' algorithm and follows drift faster (None). The error that an
-        expansion promises is that of the iterate; averaged coefficients are refitted alike.
+        expansion promises is that of the iterate; averaged coefficients are refitted alike. For
+        learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
@@ -116,7 +124,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
     --------
     >>> import numpy as np
     >>> x = np.linspace(-3, 3, 400)[:, None]
-    >>> model = KernelRegressor(kernel="gaussian", n_passes=20, random_state=0).fit(x, np.sin(x))
+    >>> model = KernelRegressor(random_state=0).fit(x, np.sin(x))
     >>> bool(model.score(x, np.sin(x)) > 0.95)
     True
     """
@@ -211,6 +219,55 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
             self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
             self._flat = y.ndim == 1
             self.loss_ = own_copy(as_loss(self.loss, "regression"))
+            self._first_targets = y
+
+    # -- unit of the target ---------------------------------------------------------------------
+
+    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        automatic = super()._automatic(kernel, sample)
+        y = self.__dict__.pop("_first_targets")
+        if self._sums():
+            return automatic
+        chosen = self.risk is not None or not isinstance(self.step_size, str)
+        if not chosen:
+            automatic.curvature = curvature_at(self.loss_, automatic.curvature, target_unit(y))
+        self._flatness = 1.0
+
+        def reach() -> float:
+            step = self._step(automatic)
+            return float(automatic.of_batch(1) if step is automatic else step(1))
+
+        solves = getattr(self._chosen_expansion(), "mode", "") == "solve"
+        warn_of_targets(
+            self.loss_,
+            kernel,
+            y,
+            self._encode(y, self.loss_),
+            reach if chosen and not solves else None,
+        )
+        return automatic
+
+    def _set_up(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> None:
+        # How much less curved the loss is as far as the targets are.
+        self._flatness = 1.0
+        if self.risk_ is None and self.loss_.lipschitz is not None:
+            self._flatness = (self.loss_.curvature or 1.0) / automatic.curvature
+        super()._set_up(kernel, automatic, expansion, averaging, dtype)
+
+    def _smoothness(self, automatic: AutomaticStep) -> float:
+        return automatic.curvature * self._flatness
+
+    def _ridge(self) -> float:
+        # In the same unit as the steps.
+        automatic = isinstance(self.regularization, str)
+        return super()._ridge() / (self.__dict__.get("_flatness", 1.0) if automatic else 1.0)
 
     def _n_scores(self) -> int:
         return self.loss_.n_scores(self.n_targets_)

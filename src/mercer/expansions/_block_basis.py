@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mercer.features._tiles import features_of
-
-if TYPE_CHECKING:
-    from mercer.expansions.feature_expansion import FeatureExpansion
-    from mercer.features._base import Floats
+from mercer.expansions._feature_blocks import FeatureBlocks
 
 __all__ = ["BlockBasis"]
 
@@ -18,22 +14,21 @@ class BlockBasis:
 
     Parameters
     ----------
-    function : FeatureExpansion
-        Whose features they are.
+    blocks : FeatureBlocks
+        Where the features come from.
     """
 
-    def __init__(self, function: FeatureExpansion) -> None:
-        self._function = function
+    def __init__(self, blocks: FeatureBlocks) -> None:
+        self._blocks = blocks
 
     @property
     def size(self) -> int:
         """Number of features."""
-        return self._function.block_size
+        return self._blocks.block_size
 
-    def features(self, X: Any) -> Floats:
+    def features(self, X: Any) -> Any:
         """Features of rows, shape (n, size)."""
-        f = self._function
-        return features_of(f.map, f.prepare(X), f.numbers(0), f.block_size)
+        return self._blocks.of(self._blocks.prepare(X))
 
     def penalty(self) -> None:
         """None: the identity."""

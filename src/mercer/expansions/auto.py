@@ -28,7 +28,9 @@ class Auto(Expansion):
     predicted before they are learned choose ridges and weights. Test data have no part in any of
     it. Up to 2,000 rows there is one part, on all of them.
 
-    Memory is bounded: 20,000 rows at first, then sums. Rows are seen once.
+    Memory is bounded, however many rows come: 20,000 rows at first, then sums (``max_memory``), the
+    last 5,000 to 13,000 rows, and those of cells that have fewer than 256 points yet. Rows are seen
+    once.
 
     Parameters
     ----------
@@ -37,13 +39,16 @@ class Auto(Expansion):
         and fewer parts are taken where all of them would take longer. None for no limit. It
         counts operations, not seconds, so that the result does not depend on the machine's load.
     max_memory : int, default=1073741824
-        Bytes for the sums of all parts.
+        Bytes for the sums of all parts. However many rows come they do not take more: the points of
+        the global part, the cells of partitions and, of a ``Partitioned`` kernel of your own, the
+        points of a cell are limited by it. Points and coefficients come on top, and while solving
+        three more matrices as large as that of the largest dictionary.
     forgetting : float, default=1.0
         Factor of the sums for each row that is learned, below 1 for streams that drift: rows of
         1 / (1 - forgetting) ago count a third.
     refresh : float, default=0.1
-        On a stream, predictions go by a new solution once the rows have grown by this share. After
-        ``fit`` they go by all rows.
+        On a stream, predictions go by a new solution once the rows (with ``forgetting``: those
+        that still count) have grown by this share. After ``fit`` they go by all rows.
     expected_rows : int or None, default=None
         Rows that a stream will have, if known: cells are then laid out for them, and need not be
         split as they grow. ``fit`` knows it.

@@ -12,6 +12,7 @@ from mercer.expansions._base import Expansion
 from mercer.expansions._bilinear_base import BilinearFunction
 from mercer.expansions._bilinear_newcomers import ABSORB_LESS, join_newcomers, meet_points
 from mercer.expansions._bilinear_state import put_back_bilinear, take_bilinear
+from mercer.expansions._storage import grown_capacity
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
     BilinearState,
@@ -366,9 +367,8 @@ class BilinearExpansion(BilinearFunction):
         """Make room for more points."""
         needed, capacity = self.size + n_new, self.points.shape[0]
         if needed > capacity:
-            grown = max(needed, int(1.5 * capacity) + 16)
             # A capped expansion never needs more than its cap and one step.
-            self.allocate(max(needed, min(grown, self.expansion.limit() + n_new)))
+            self.allocate(grown_capacity(capacity, needed, self.expansion.limit() + n_new))
 
     def forget(self) -> None:
         """Drop the kernels remembered by :meth:`current`."""

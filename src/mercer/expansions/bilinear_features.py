@@ -9,10 +9,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.expansions._base import Expansion
 from mercer.expansions._bilinear_base import BilinearFunction
+from mercer.expansions._feature_blocks import blocks_of
+from mercer.expansions._function import dense_rows
 from mercer.expansions.bilinear_expansion import BilinearExpansion
-from mercer.expansions.feature_expansion import FeatureExpansion
 from mercer.expansions.random_features import RandomFeatures
-from mercer.features._tiles import features_of
 from mercer.kernels import Kernel
 
 __all__ = ["BilinearFeatures", "start_bilinear"]
@@ -82,10 +82,10 @@ class BilinearFeatures(BilinearFunction):
                 "number of blocks."
             )
         self.kernel, self.expansion, self.n_features = kernel, expansion, n_features
-        self._features = FeatureExpansion(kernel, expansion, n_features, 1)
+        self._blocks = blocks_of(expansion, kernel, n_features)
         self.n_blocks = int(expansion.max_blocks or _N_BLOCKS)
         self.n_steps, self.scale = 0, 1.0
-        self.size = self.n_blocks * self._features.block_size
+        self.size = self.n_blocks * self._blocks.block_size
         self._coefficients = np.zeros((self.size, self.size), self.dtype)
         self._last: tuple[Any, Floats] | None = None
 
@@ -94,7 +94,7 @@ class BilinearFeatures(BilinearFunction):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of features and coefficients."""
-        return self._features.dtype
+        return self._blocks.dtype
 
     @property
     def coefficients(self) -> Array:
@@ -119,13 +119,8 @@ class BilinearFeatures(BilinearFunction):
         ValueError
             If a value leaves the range of the type, or a row is outside the kernel's domain.
         """
-        prepared, m = self._features.prepare(X), self._features.block_size
-        Z: Floats = np.empty((X.shape[0], self.size), self.dtype)
-        for block in range(self.n_blocks):
-            numbers = self._features.numbers(block)
-            Z[:, block * m : (block + 1) * m] = features_of(
-                self._features.map, prepared, numbers, m
-            )
+        rows = dense_rows(X, self.dtype, self.expansion.precision)
+        Z: Floats = self._blocks.of_first(self.n_blocks, self._blocks.prepare(rows))
         Z /= self.dtype.type(np.sqrt(self.n_blocks))
         return Z
 

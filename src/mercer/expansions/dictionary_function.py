@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.expansions._function import Function, dense_rows
 from mercer.expansions.dictionary import Dictionary
 from mercer.kernels import Kernel
 from mercer.second_order import KernelBasis
@@ -19,19 +20,13 @@ Floats = NDArray[np.floating[Any]]
 _NUMBERS = 2**22  # kernel values that are in memory at a time
 
 
-class DictionaryFunction:
+class DictionaryFunction(Function):
     """A function with ``n_outputs`` components on a fixed dictionary; 0 until it has one.
 
     Parameters
     ----------
-    kernel : Kernel
-        With its numbers resolved.
-    expansion : Dictionary
-        How the dictionary is chosen.
-    n_features, n_outputs : int
-        Dimensions of inputs and outputs.
-    averaging : float or None, default=None
-        Exponent of the weights of averages over the steps of a stream; None for none.
+    kernel, expansion, n_features, n_outputs, averaging
+        See :class:`Function`.
 
     Attributes
     ----------
@@ -41,7 +36,7 @@ class DictionaryFunction:
         f(X) = kernel(X, dictionary) @ coefficients.
     """
 
-    promoted = ""
+    expansion: Dictionary
 
     def __init__(
         self,
@@ -51,11 +46,7 @@ class DictionaryFunction:
         n_outputs: int,
         averaging: float | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.expansion = expansion
-        self.n_features = n_features
-        self.n_outputs = n_outputs
-        self.averaging = averaging
+        super().__init__(kernel, expansion, n_features, n_outputs, averaging)
         self.basis: KernelBasis | None = None
         self.coefficients = np.zeros((0, n_outputs))
 
@@ -77,24 +68,8 @@ class DictionaryFunction:
         return self.basis.points.copy()
 
     def rows(self, X: Any) -> Floats:
-        """Rows, dense and of the type of the points.
-
-        Raises
-        ------
-        ValueError
-            If a value leaves the range of that type.
-        """
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        with np.errstate(over="ignore"):
-            rows: Floats = np.ascontiguousarray(dense, dtype=self.dtype)
-        if rows.dtype != dense.dtype and not np.isfinite(rows).all():
-            raise ValueError(
-                f"An input of size {float(np.abs(dense).max()):.3g} leaves the range of "
-                f"{self.dtype}, in which precision={self.expansion.precision!r} computes. Rescale "
-                "the inputs, for example with sklearn.preprocessing.StandardScaler, or use "
-                "precision='double'."
-            )
-        return rows
+        """Rows, dense and of the type of the points; ValueError if a value leaves its range."""
+        return dense_rows(X, self.dtype, self.expansion.precision)
 
     @property
     def largest_size(self) -> int:
@@ -132,17 +107,7 @@ class DictionaryFunction:
         self.coefficients = np.ascontiguousarray(coefficients)
 
     def evaluate(self, X: Any) -> Array:
-        """Values of the function.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, n_features)
-            Points.
-
-        Returns
-        -------
-        values : ndarray of shape (n, n_outputs)
-        """
+        """See :class:`Function`."""
         n = X.shape[0]
         values = np.zeros((n, self.n_outputs))
         if self.basis is None:
@@ -154,13 +119,7 @@ class DictionaryFunction:
         return values
 
     def map_outputs(self, mixing: Array) -> None:
-        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
-
-        Parameters
-        ----------
-        mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Column j tells how the new output j is made of the old ones.
-        """
+        """See :class:`Function`."""
         self.coefficients = self.coefficients @ mixing
         self.n_outputs = mixing.shape[1]
 
@@ -178,18 +137,12 @@ class DictionaryFunction:
         self.basis, self.coefficients = mark
 
     def snapshot(self) -> dict[str, Any]:
-        """Points and coefficients, copied; for :meth:`restore`."""
+        """See :class:`Function`."""
         arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
         return {"numbers": {"n_outputs": self.n_outputs}, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together.
-        """
+        """See :class:`Function`."""
         points, coefficients = state["arrays"]["points"], state["arrays"]["coefficients"]
         n_outputs = state["numbers"]["n_outputs"]
         fits = (

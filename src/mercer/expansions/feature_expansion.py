@@ -2,7 +2,6 @@ r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,11 @@ from numpy.typing import NDArray
 
 from mercer.expansions._block_basis import BlockBasis
 from mercer.expansions._block_order import block_of_step
+from mercer.expansions._feature_blocks import blocks_of
 from mercer.expansions._feature_state import Mark, Update, put_back_features, take_features
+from mercer.expansions._function import Function, dense_rows
 from mercer.expansions.random_features import RandomFeatures
-from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
-from mercer.features._tiles import Part, add_blocks, features_of
+from mercer.features._base import Floats, Prepared
 from mercer.kernels import Kernel
 from mercer.numerics.ridge import covariance_of, solve_ridge
 
@@ -25,11 +25,9 @@ Array = NDArray[np.float64]
 _CHUNK = 8192
 # The common factor is multiplied into the coefficients when it falls below this.
 _SMALL = 1e-6
-# Blocks evaluated together on every tile of rows.
-_GROUP = 32
 
 
-class FeatureExpansion:
+class FeatureExpansion(Function):
     """A function with ``n_outputs`` components on blocks of random features.
 
     Several candidates with a ridge each may be learned on the same features; ``best`` says which
@@ -37,17 +35,13 @@ class FeatureExpansion:
 
     Parameters
     ----------
-    kernel : Kernel
-        With its numbers resolved.
-    expansion : RandomFeatures
-        How features are drawn and fitted, with a block size.
-    n_features, n_outputs : int
-        Dimensions of inputs and outputs.
-    averaging : float or None, default=None
-        Evaluate the average of the iterates weighted like ``t**averaging`` (0: plain mean).
+    kernel, expansion, n_features, n_outputs, averaging
+        See :class:`Function`; the expansion has a block size.
 
     Attributes
     ----------
+    features : FeatureBlocks
+        Where the features come from.
     n_candidates : int
         Number of candidates.
     ridges : tuple of float
@@ -58,7 +52,7 @@ class FeatureExpansion:
         What the last step did, if that is kept.
     """
 
-    promoted = ""
+    expansion: RandomFeatures
 
     def __init__(
         self,
@@ -68,17 +62,9 @@ class FeatureExpansion:
         n_outputs: int,
         averaging: float | None = None,
     ) -> None:
-        if not isinstance(expansion.block_size, int | np.integer):
-            raise ValueError(
-                "`block_size='auto'` needs the number of rows: use RandomFeatures.sized first."
-            )
-        self.kernel = kernel
-        self.expansion = expansion
-        self.n_features = n_features
-        self.n_outputs = n_outputs
-        self.averaging = averaging
-        self.map: FeatureMap = kernel._feature_map(n_features, expansion.options, 0)
-        self.block_size = int(expansion.block_size)
+        super().__init__(kernel, expansion, n_features, n_outputs, averaging)
+        self.features = blocks_of(expansion, kernel, n_features)
+        self.block_size = self.features.block_size
         # Where equations are solved, the learner chooses among ridges.
         self.ridges = () if expansion.mode == "solve" else expansion.ridges()
         self.best = 0
@@ -87,8 +73,6 @@ class FeatureExpansion:
         self.scale, self.n_steps, self.total, self.weight = 1.0, 0, 0.0, 0.0
         self.keeps_previous = False
         self.last: Update | None = None
-        self._cache: dict[int, Numbers] = {}
-        self._cached_bytes = 0
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -132,24 +116,8 @@ class FeatureExpansion:
         return np.vstack([part * factor for part, factor in results], dtype=np.float64)
 
     def rows(self, X: Any) -> Floats:
-        """Finite rows, dense and of the type of the features.
-
-        Raises
-        ------
-        ValueError
-            If a value leaves the range of that type.
-        """
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        with np.errstate(over="ignore"):
-            rows: Floats = np.ascontiguousarray(dense, dtype=self.dtype)
-        if rows.dtype != dense.dtype and not np.isfinite(rows).all():
-            raise ValueError(
-                f"An input of size {float(np.abs(dense).max()):.3g} leaves the range of "
-                f"{self.dtype}, in which precision={self.expansion.precision!r} computes. Rescale "
-                "the inputs, for example with sklearn.preprocessing.StandardScaler, or use "
-                "precision='double'."
-            )
-        return rows
+        """Rows, dense and of the type of the features; ValueError if a value leaves its range."""
+        return dense_rows(X, self.dtype, self.expansion.precision)
 
     def prepare(self, X: Any) -> Prepared:
         """Rows as the feature map wants them.
@@ -159,49 +127,19 @@ class FeatureExpansion:
         ValueError
             If a value leaves the range of the type, or a row is outside the kernel's domain.
         """
-        return self.map.prepare(self.rows(X))
-
-    def numbers(self, block: int) -> Numbers:
-        """Random numbers of a block, from the cache or drawn again."""
-        found = self._cache.get(block)
-        if found is None:
-            found = self.map.draw(self.expansion.seed, block, self.block_size, self.dtype)
-            size = sum(array.nbytes for array in found)
-            if self._cached_bytes + size <= self.expansion.cache_bytes:
-                self._cache[block] = found
-                self._cached_bytes += size
-        return found
+        return self.features.prepare(self.rows(X))
 
     def random_features(self, X: Any) -> Floats:
         """Features of rows, shape (n, size): f(X) = random_features(X) @ coefficients."""
-        prepared = self.prepare(X)
-        Z: Floats = np.empty((prepared[0].shape[0], self.size), self.dtype)
-        for block in range(len(self.blocks)):
-            columns = slice(block * self.block_size, (block + 1) * self.block_size)
-            Z[:, columns] = features_of(self.map, prepared, self.numbers(block), self.block_size)
-        return Z
+        return self.features.of_first(len(self.blocks), self.prepare(X))
 
     def evaluate(self, X: Any) -> Array:
-        """Values of the function (the averaged one, if there is one).
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, n_features)
-            Points.
-
-        Returns
-        -------
-        values : ndarray of shape (n, n_outputs)
-
-        Raises
-        ------
-        ValueError
-            If a row is outside the kernel's domain, or features overflow there.
-        """
+        """See :class:`Function`."""
         values = np.zeros((X.shape[0], self.n_outputs))
         for start in range(0, X.shape[0], _CHUNK):
             rows = slice(start, start + _CHUNK)
-            self._add(self.prepare(X[rows]), self._result, values[rows])
+            prepared = self.prepare(X[rows])
+            self.features.add_first(len(self.blocks), prepared, self._result, values[rows])
         if not np.isfinite(values).all():
             at = int(np.argmin(np.isfinite(values).all(axis=1)))
             raise ValueError(
@@ -215,24 +153,10 @@ class FeatureExpansion:
         """Values of the iterates of all candidates, (n, n_candidates * n_outputs)."""
         n = prepared[0].shape[0]
         values = np.zeros((n, self.n_candidates * self.n_outputs))
-        self._add(prepared, lambda block: (self.blocks[block], self.scale), values)
+        self.features.add_first(
+            len(self.blocks), prepared, lambda block: (self.blocks[block], self.scale), values
+        )
         return values
-
-    def _add(
-        self,
-        prepared: Prepared,
-        result: Callable[[int], tuple[Floats, float]],
-        values: Array,
-    ) -> None:
-        """Add all blocks, with the coefficients and factors that ``result`` tells."""
-        parts: list[Part] = []
-        last = len(self.blocks) - 1
-        for block in range(last + 1):
-            parts.append(Part(self.numbers(block), *result(block)))
-            # Numbers that the cache does not hold are not held here either.
-            if block == last or len(parts) == _GROUP or block not in self._cache:
-                add_blocks(self.map, prepared, parts, values)
-                parts = []
 
     def apply(self, update: Update, prepared: Prepared, values: Array) -> None:
         """Follow a step: change values known before it into those after it."""
@@ -240,16 +164,12 @@ class FeatureExpansion:
             values *= update.factor
         if update.mixing is not None:
             values[:] = values @ update.mixing
-        part = Part(self.numbers(update.block), update.coefficients)
-        add_blocks(self.map, prepared, [part], values)
+        self.features.add(prepared, update.block, update.coefficients, values)
 
     # -- the function before the last step ------------------------------------------------------
 
     def keep_previous(self) -> None:
-        """From now on remember what the last step did, for :meth:`previous`.
-
-        Until the next step the current function counts as the one before: :math:`f_{-1} = f_0`.
-        """
+        """See :class:`Function`; for :meth:`previous`."""
         self.keeps_previous = True
 
     def previous(self, prepared: Prepared, values: Array) -> Array:
@@ -281,8 +201,7 @@ class FeatureExpansion:
         before = values.copy()
         if self.last is None:
             return before
-        undone = Part(self.numbers(self.last.block), self.last.coefficients, -1.0)
-        add_blocks(self.map, prepared, [undone], before)
+        self.features.add(prepared, self.last.block, self.last.coefficients, before, -1.0)
         if self.last.factor != 1.0:
             before /= self.last.factor
         return before
@@ -326,7 +245,7 @@ class FeatureExpansion:
         """
         mode = self.expansion.mode
         block, n_blocks = block_of_step(self.expansion, self.n_steps, len(self.blocks))
-        Z = features_of(self.map, prepared, self.numbers(block), self.block_size)
+        Z = self.features.of(prepared, block)
         gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
         self.n_steps += 1
         if mode == "cyclic":
@@ -396,7 +315,7 @@ class FeatureExpansion:
     @property
     def basis(self) -> BlockBasis:
         """Features of the one block of solve mode."""
-        return BlockBasis(self)
+        return BlockBasis(self.features)
 
     def place(self, X: Floats, labels: Any, *, chosen: bool) -> BlockBasis:
         """Begin anew in solve mode; the features are the same for all rows."""
@@ -421,13 +340,7 @@ class FeatureExpansion:
         self.best = 0
 
     def map_outputs(self, mixing: Array) -> None:
-        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
-
-        Parameters
-        ----------
-        mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Column j tells how the new output j is made of the old ones.
-        """
+        """See :class:`Function`."""
         whole = np.kron(np.eye(self.n_candidates), mixing).astype(self.dtype)
         self.blocks = [block @ whole for block in self.blocks]
         if self.last is not None:
@@ -435,10 +348,6 @@ class FeatureExpansion:
         self.n_outputs = mixing.shape[1]
 
     # -- state ----------------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The numbers of blocks are drawn again where they are needed.
-        return {**self.__dict__, "_cache": {}, "_cached_bytes": 0}
 
     def mark(self) -> Mark:
         """Remember the state, cheaply, to go :meth:`back` to it."""
@@ -452,15 +361,9 @@ class FeatureExpansion:
         self.last = mark.last
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything that a step changes, copied; for :meth:`restore`."""
+        """See :class:`Function`."""
         return take_features(self)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together.
-        """
+        """See :class:`Function`."""
         put_back_features(self, state)

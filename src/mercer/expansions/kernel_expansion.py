@@ -9,9 +9,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.expansions._anchors import place_points
 from mercer.expansions._base import Expansion
+from mercer.expansions._function import Function
 from mercer.expansions._previous import Previous
 from mercer.expansions._safer_path import go_safer
 from mercer.expansions._snapshot import put_back, take_snapshot
+from mercer.expansions._storage import grown_capacity, new_arrays, no_newcomers, take_over
 from mercer.kernels import Kernel
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
@@ -40,35 +42,30 @@ _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 _FLOAT32_CONDITIONING = 3e2
 
 
-class KernelExpansion:
+class KernelExpansion(Function):
     """A function in the RKHS of a kernel, with ``n_outputs`` components on one dictionary.
 
     Coefficients are scaled lazily: shrinking the function costs O(1).
 
     Parameters
     ----------
-    kernel : Kernel
-        With its numbers resolved.
-    expansion : Expansion
-        How the dictionary stays small.
-    n_features, n_outputs : int
-        Dimensions of inputs and outputs.
+    kernel, expansion, n_features, n_outputs, averaging
+        See :class:`Function`.
     dtype : dtype, default=float64
         Type of the points, kernel values and inverse Gram matrix; coefficients are float64.
-    averaging : float or None, default=None
-        Keep averaged coefficients too, iterates weighted like ``t**averaging`` (0: plain mean).
 
     Attributes
     ----------
     size : int
         Model order.
-    promoted : str
-        Which safer path took over: ``""``, ``"float64"`` or ``"triangular"``.
     past : Previous or None
         The function before the last step, if :meth:`keep_previous` asked for it.
     slots : ndarray of shape (n_places,) of int64
         Slot of the dictionary of each point that comes again, -1 for none; see :meth:`add`.
     """
+
+    expansion: Expansion
+    arrays: Dictionary
 
     def __init__(
         self,
@@ -79,17 +76,14 @@ class KernelExpansion:
         dtype: DTypeLike = np.float64,
         averaging: float | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.expansion = expansion
-        self.n_features = n_features
-        self.n_outputs = n_outputs
-        self.averaging = averaging
+        super().__init__(kernel, expansion, n_features, n_outputs, averaging)
         self.compressor: Compressor = expansion.compressor(kernel)
         self.size = 0
         self.oldest = 0
         self.scale = 1.0
         self.n_steps = 0
         self.slots = np.empty(0, np.int64)
+        self.was_float32 = np.dtype(dtype) == np.float32
         self.allocate(0, np.dtype(dtype))
         self.set_conditioning_limit()
         self._last: tuple[Floats, Floats] | None = None
@@ -104,7 +98,7 @@ class KernelExpansion:
 
     @property
     def promoted(self) -> str:
-        """Which safer path took over, if any."""
+        """See :class:`Function`."""
         if self.compressor.kind == TRIANGULAR:
             return "triangular"
         return "float64" if self.was_float32 and self.dtype == np.float64 else ""
@@ -125,17 +119,7 @@ class KernelExpansion:
         return self.scale * self.arrays.weights[: self.size, : self.n_outputs]
 
     def evaluate(self, X: Any) -> Array:
-        """Values of the function (the averaged one, if there is one).
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, n_features)
-            Points.
-
-        Returns
-        -------
-        values : ndarray of shape (n, n_outputs)
-        """
+        """See :class:`Function`."""
         n = X.shape[0]
         values = np.zeros((n, self.n_outputs))
         if self.size == 0:
@@ -153,10 +137,8 @@ class KernelExpansion:
         """Values of the current iterate at the rows of one step; their kernels are remembered."""
         rows = self.kernel(X, self.arrays.points[: self.size])
         self._last = (X, rows)
-        weights = self.arrays.weights[: self.size, : self.n_outputs]
-        values: Array = self.scale * (rows @ weights.astype(self.dtype, copy=False)).astype(
-            np.float64
-        )
+        weights = self.arrays.weights[: self.size, : self.n_outputs].astype(self.dtype, copy=False)
+        values: Array = self.scale * (rows @ weights).astype(np.float64)
         return values
 
     # -- the function before the last step ------------------------------------------------------
@@ -167,10 +149,9 @@ class KernelExpansion:
         return self.past is not None
 
     def keep_previous(self) -> None:
-        """From now on let every step leave the function before it behind, for :meth:`previous`.
+        """See :class:`Function`; for :meth:`previous`.
 
-        It costs a copy of the points per step. Until the next step the current function counts as
-        the one before: :math:`f_{-1} = f_0`. Steps in compiled loops leave nothing behind and end
+        It costs a copy of the points per step. Steps in compiled loops leave nothing behind and end
         the keeping.
         """
         if self.past is None:
@@ -274,24 +255,13 @@ class KernelExpansion:
             gram = self.kernel(points).astype(self.dtype, copy=False)
             rows = rows.astype(self.dtype, copy=False)
             new = Newcomers(points, rows, gram, columns.copy(), pinned)
-            limits = self.limits(squared_tolerance(tolerance, self.scale))
-            size, oldest, error, status = compress(
-                blas_addresses(self.dtype),
-                self.compressor,
-                self.arrays,
-                self.size,
-                self.oldest,
-                new,
-                limits,
-            )
+            error, status = self._compress(new, squared_tolerance(tolerance, self.scale))
             if status != BREAKDOWN:
                 break
             self.use_safer_path()
             points = points.astype(self.dtype)
             rows = self.kernel(points, self.arrays.points[: self.size])
             self.reserve(active.size)
-        self.size, self.oldest = size, oldest
-        error = float(error) * self.scale
         if status == UNFINISHED:
             error = self.finish(error, tolerance)
         if self.past is not None:
@@ -309,6 +279,21 @@ class KernelExpansion:
             self.slots = anchored.slots_of_places(self.arrays.origin[: self.size])
         return error
 
+    def _compress(self, new: Newcomers, squared: float) -> tuple[float, int]:
+        """Add newcomers and compress; the RKHS error, and how it went."""
+        size, oldest, error, status = compress(
+            blas_addresses(self.dtype),
+            self.compressor,
+            self.arrays,
+            self.size,
+            self.oldest,
+            new,
+            self.limits(squared),
+        )
+        if status != BREAKDOWN:  # then all is as before
+            self.size, self.oldest = size, oldest
+        return float(error) * self.scale, status
+
     def finish(self, error: float, tolerance: float) -> float:
         """Finish a compression that was broken off, on a safer path; return its whole error.
 
@@ -320,25 +305,11 @@ class KernelExpansion:
             RKHS error that the whole step may make.
         """
         self.use_safer_path()
-        nothing = Newcomers(
-            np.zeros((0, self.n_features), self.dtype),
-            np.zeros((0, self.size), self.dtype),
-            np.zeros((0, 0), self.dtype),
-            np.zeros((0, self.arrays.weights.shape[1])),
-            np.zeros(0, np.bool_),
-        )
+        nothing = no_newcomers(self.arrays, self.size)
         left = (tolerance * abs(tolerance) - error**2) / self.scale**2
-        self.size, self.oldest, more, status = compress(
-            blas_addresses(self.dtype),
-            self.compressor,
-            self.arrays,
-            self.size,
-            self.oldest,
-            nothing,
-            self.limits(left),
-        )
+        more, status = self._compress(nothing, left)
         # Both parts are projections onto nested spaces, so their errors are orthogonal.
-        error = float(np.hypot(error, more * self.scale))
+        error = float(np.hypot(error, more))
         return error if status == DONE else self.finish(error, tolerance)
 
     def limits(self, squared: float = 0.0) -> Limits:
@@ -372,35 +343,20 @@ class KernelExpansion:
     def allocate(self, capacity: int, dtype: np.dtype[Any]) -> None:
         """Make new arrays and copy what is in use."""
         columns = self.n_outputs * (1 if self.averaging is None else 2)
-        square = capacity if self.expansion.needs_inverse else 0
-        old = getattr(self, "arrays", None)
-        self.arrays = Dictionary(
-            np.zeros((capacity, self.n_features), dtype),
-            np.zeros(capacity),
-            np.zeros((capacity, columns)),
-            np.zeros((square, square), dtype),
-            np.zeros(capacity, np.int64),
-            np.zeros(capacity, np.bool_),
-        )
-        if old is None:
-            self.was_float32 = dtype == np.float32
-            return
-        n = self.size
-        if n == 0:
-            return  # the old arrays may have been of other outputs
-        for name in ("points", "self_kernel", "weights", "origin", "pinned"):
-            getattr(self.arrays, name)[:n] = getattr(old, name)[:n]
-        if square:
-            self.arrays.inverse[:n, :n] = old.inverse[:n, :n]
+        inverse = self.expansion.needs_inverse
+        new = new_arrays(capacity, self.n_features, columns, dtype, inverse=inverse)
+        if self.size:  # else the old arrays may have been of other outputs
+            take_over(new, self.arrays, self.size)
+        self.arrays = new
 
     def reserve(self, n_new: int) -> None:
         """Make room for ``n_new`` more points."""
         needed = self.size + n_new
         capacity = self.arrays.points.shape[0]
         if needed > capacity:
-            grown = max(needed, int(1.5 * capacity) + 16)
             # A capped expansion never needs more than its cap and one batch.
-            self.allocate(max(needed, min(grown, self.expansion.limit() + n_new)), self.dtype)
+            most = self.expansion.limit() + n_new
+            self.allocate(grown_capacity(capacity, needed, most), self.dtype)
 
     def set_conditioning_limit(self) -> None:
         """Trust a float32 inverse less than the expansion says."""
@@ -417,13 +373,7 @@ class KernelExpansion:
     # -- outputs and state ----------------------------------------------------------------------
 
     def map_outputs(self, mixing: Array) -> None:
-        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
-
-        Parameters
-        ----------
-        mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Column j tells how the new output j is made of the old ones.
-        """
+        """See :class:`Function`."""
         old = self.arrays.weights
         blocks = [
             old[:, start : start + self.n_outputs] @ mixing
@@ -435,7 +385,7 @@ class KernelExpansion:
             self.past = self.past.map_outputs(mixing)
 
     def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
-        """Everything that a step changes, copied; for :meth:`restore`.
+        """See :class:`Function`.
 
         Parameters
         ----------
@@ -445,11 +395,5 @@ class KernelExpansion:
         return take_snapshot(self, packed)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together.
-        """
+        """See :class:`Function`."""
         put_back(self, state)

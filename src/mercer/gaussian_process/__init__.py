@@ -6,9 +6,10 @@ coordinate descent (:class:`Cyclic`) and the paper's doubly stochastic gradients
 (:class:`Faithful`).
 """
 
-from mercer.gaussian_process._blocks import FeatureBlocks
-from mercer.gaussian_process._dictionary import DictionaryPosterior, InducingPoints
+from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.gaussian_process._dictionary import DictionaryPosterior
 from mercer.gaussian_process._features import FeaturePosterior
+from mercer.gaussian_process._inducing import InducingPoints
 from mercer.gaussian_process._methods import Cyclic, Faithful, Method, Operator, as_method
 from mercer.gaussian_process._rows import DescentPosterior
 

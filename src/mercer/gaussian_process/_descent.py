@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.gaussian_process._blocks import FeatureBlocks
+from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.numerics.ridge import solve_ridge
 
 __all__ = [

@@ -2,97 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import Component
-from mercer._validation import check_choice, check_integer
-from mercer.gaussian_process._inducing import InducingPosterior
+from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.features import FeatureOptions
+from mercer.gaussian_process._features import FeaturePosterior
+from mercer.gaussian_process._inducing import InducingFeatures, InducingPoints
 from mercer.kernels import Kernel
-from mercer.second_order import CENTERS, choose_centers
+from mercer.second_order import Rows, choose_centers
 
-__all__ = ["DictionaryPosterior", "InducingPoints"]
+__all__ = ["DictionaryPosterior"]
 
 Array = NDArray[np.float64]
 
-_FEWEST, _MOST = 2_000, 30_000  # first rows, where their number is chosen
-_ROWS = ("rows", "targets", "weights")
 
+@dataclass
+class _Sums:
+    """What is known of the rows through a dictionary.
 
-class InducingPoints(Component):
-    """A dictionary of inducing points, chosen from the first rows and then fixed.
-
-    The first rows are kept until there are enough of them to choose the points from; from then on
-    sums over the rows that take ``size``² numbers. Until then predictions are those of points
-    chosen from the rows so far: of up to ``size`` rows all, which is the exact Gaussian process.
-
-    Parameters
+    Attributes
     ----------
-    size : int, default=1000
-        Most inducing points.
-    centers : {"kmeans", "uniform", "leverage"}, default="kmeans"
-        How they are chosen: means of clusters of the first rows, rows drawn at random, or rows
-        drawn by their ridge leverage (:func:`mercer.second_order.choose_centers`).
-    first_rows : int or "auto", default="auto"
-        Rows that they are chosen from, at least ``size``. "auto" means five times ``size``, but
-        from 2,000 to 30,000 where ``size`` allows.
-
-    Raises
-    ------
-    ValueError
-        For values out of range.
-
-    References
-    ----------
-    J. Quiñonero-Candela, C. E. Rasmussen, A unifying view of sparse approximate Gaussian process
-    regression, JMLR 2005, for the posterior. M. K. Titsias, Variational learning of inducing
-    variables in sparse Gaussian processes, AISTATS 2009, for the marginal likelihood.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import GaussianProcessRegressor
-    >>> from mercer.gaussian_process import InducingPoints
-    >>> from mercer.kernels import Gaussian
-    >>> x = np.linspace(-3, 3, 50)[:, None]
-    >>> model = GaussianProcessRegressor(
-    ...     Gaussian(1.0), noise=0.01, method=InducingPoints(12), random_state=0
-    ... )
-    >>> mean, std = model.fit(x, np.sin(x[:, 0])).predict([[1.0], [9.0]], return_std=True)
-    >>> mean.round(1) + 0.0, std.round(1)
-    (array([0.8, 0. ]), array([0., 1.]))
-    >>> model.model_order_
-    12
+    features : InducingFeatures
+        Of the dictionary.
+    posterior : FeaturePosterior
+        On them.
+    prior_sum : float
+        Of w k(x, x) over the rows.
     """
 
-    def __init__(
-        self, size: int = 1000, centers: str = "kmeans", first_rows: int | str = "auto"
-    ) -> None:
-        self.size = size
-        self.centers = centers
-        self.first_rows = first_rows
-        self._check()
+    features: InducingFeatures
+    posterior: FeaturePosterior
+    prior_sum: float = 0.0
 
-    def _check(self) -> None:
-        check_integer("size", self.size, low=1)
-        check_choice("centers", self.centers, CENTERS)
-        if isinstance(self.first_rows, str):
-            check_choice("first_rows", self.first_rows, ("auto",))
-        else:
-            check_integer("first_rows", self.first_rows, low=self.size)
-
-    @property
-    def n_first_rows(self) -> int:
-        """Rows that the points are chosen from."""
-        if isinstance(self.first_rows, str):
-            return max(self.size, min(max(5 * self.size, _FEWEST), _MOST))
-        return int(self.first_rows)
+    def learn(self, rows: Rows) -> None:
+        """Add rows; all of them or, after an error, none."""
+        prior = self.features.kernel.diag(rows.X)
+        self.posterior.learn(rows.X, rows.targets, rows.weights)
+        self.prior_sum += float(rows.weights @ prior)
 
 
 class DictionaryPosterior:
-    """Sparse Gaussian process whose dictionary is chosen once the first rows are there.
+    r"""Sparse Gaussian process whose dictionary is chosen once the first rows are there.
+
+    Rows are seen through the values of the function at the dictionary: the likelihood knows
+    :math:`q(x, x')` of :class:`InducingFeatures` (deterministic training conditional, projected
+    process). In predictions the part k - q, of which no row says anything, keeps its prior, so that
+    far from the dictionary the prior comes back. Mean and variance are those of the variational
+    posterior, too, and :meth:`log_marginal_likelihood` is its bound.
 
     What comes of a stream depends on its rows and their order, not on the calls that brought them.
 
@@ -116,6 +76,13 @@ class DictionaryPosterior:
         Random features of samples.
     design : str
         How they are drawn.
+
+    References
+    ----------
+    J. Quiñonero-Candela, C. E. Rasmussen, A unifying view of sparse approximate Gaussian process
+    regression, JMLR 2005, Section 5. M. K. Titsias, Variational learning of inducing variables in
+    sparse Gaussian processes, AISTATS 2009, Section 3. J. T. Wilson et al., Efficiently sampling
+    functions from Gaussian process posteriors, ICML 2020, for :meth:`sample`.
     """
 
     def __init__(
@@ -140,52 +107,37 @@ class DictionaryPosterior:
         self.seed = seed
         self.n_features = n_features
         self.design = design
-        # The first rows, their targets and weights; then the posterior, and they are gone.
-        self._first: tuple[Array, ...] | None = None
-        self._fixed: InducingPosterior | None = None
-        self._provisional: InducingPosterior | None = None
+        # The first rows; then the sums, and they are gone.
+        self._first: Rows | None = None
+        self._fixed: _Sums | None = None
+        self._provisional: _Sums | None = None
 
     @property
     def n_rows(self) -> int:
         """Rows learned, those of weight 0 left out."""
         if self._fixed is not None:
             return self._fixed.posterior.n_rows
-        return 0 if self._first is None else self._first[2].size
+        return 0 if self._first is None else len(self._first)
 
     def learn(self, X: Array, targets: Array, weights: Array) -> None:
-        """Add rows; all of them or, after an error, none.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_inputs)
-            Inputs.
-        targets : ndarray of shape (n, n_targets)
-            Targets.
-        weights : ndarray of shape (n,)
-            Weights, at least 0: the noise of a row is ``noise / weight``.
-
-        Raises
-        ------
-        ValueError
-            For inputs outside the kernel's domain or kernel values that are not finite.
-        """
+        """Add rows; see :meth:`FeaturePosterior.learn`."""
         used = weights > 0.0
         if not used.any():
             return
-        new: tuple[Array, ...] = (X[used], targets[used], weights[used])
-        self._check_rows(new[0])
+        new = Rows(X[used], targets[used], weights[used])
+        self._check_rows(new.X)
         if self._fixed is not None:
-            self._fixed.learn(*new)
+            self._fixed.learn(new)
             return
         if self._first is not None:
-            new = tuple(np.concatenate(pair) for pair in zip(self._first, new, strict=True))
+            new = Rows.joined([self._first, new])
         n_first = self.method.n_first_rows
-        if new[2].size < n_first:
+        if len(new) < n_first:
             self._first, self._provisional = new, None
             return
-        fixed = self._start(*(part[:n_first] for part in new))
-        if new[2].size > n_first:
-            fixed.learn(*(part[n_first:] for part in new))
+        fixed = self._start(new[:n_first])
+        if len(new) > n_first:
+            fixed.learn(new[n_first:])
         self._first, self._provisional, self._fixed = None, None, fixed
 
     def _check_rows(self, X: Array) -> None:
@@ -197,123 +149,209 @@ class DictionaryPosterior:
                 "sklearn.preprocessing.StandardScaler."
             )
 
-    def _start(self, X: Array, targets: Array, weights: Array) -> InducingPosterior:
-        """Posterior of these rows on a dictionary chosen from them."""
+    def _start(self, rows: Rows) -> _Sums:
+        """Choose a dictionary from rows, and learn them on it."""
         points = choose_centers(
-            X, self.method.size, self.method.centers, kernel=self.kernel, seed=self.seed
+            rows.X, self.method.size, self.method.centers, kernel=self.kernel, seed=self.seed
         )
-        posterior = self._on(points.astype(np.float64, copy=False))
-        posterior.learn(X, targets, weights)
-        return posterior
+        sums = self._on(points.astype(np.float64, copy=False))
+        sums.learn(rows)
+        return sums
 
-    def _on(self, points: Array) -> InducingPosterior:
-        return InducingPosterior(
-            self.kernel,
-            points,
-            self.n_targets,
-            noise=self.noise,
-            normalize=self.normalize,
-            chunk=self.chunk,
+    def _on(self, points: Array) -> _Sums:
+        features = InducingFeatures(self.kernel, points)
+        return _Sums(
+            features,
+            FeaturePosterior(features, self.n_targets, self.noise, self.normalize, self.chunk),
         )
 
-    def current(self) -> InducingPosterior:
-        """Posterior of all rows learned."""
+    def _sums(self) -> _Sums:
+        """Return the sums over all rows learned."""
         if self._fixed is not None:
             return self._fixed
         # Once for all rows learned, when somebody asks.
         if self._provisional is None:
             assert self._first is not None  # nobody asks before there are rows
-            self._provisional = self._start(*self._first)
+            self._provisional = self._start(self._first)
         return self._provisional
 
+    @property
+    def posterior(self) -> FeaturePosterior:
+        """Posterior on the features of the dictionary."""
+        return self._sums().posterior
+
+    @property
+    def features(self) -> InducingFeatures:
+        """Features of the dictionary."""
+        return self._sums().features
+
     def mean(self, X: Array) -> Array:
-        """Posterior means, shape (n, n_targets)."""
-        return self.current().mean(X)
+        """Posterior means, shape (n, n_targets), by the kernel itself: M operations a row."""
+        mean, chunk = self.posterior.normalization()[0], self.posterior.chunk
+        coefficients = self.coefficients
+        parts = [
+            self.features.basis.features(X[start : start + chunk]) @ coefficients
+            for start in range(0, X.shape[0], chunk)
+        ]
+        return np.concatenate(parts) + mean
 
     def variance(self, X: Array) -> Array:
         """Posterior variances of the function without noise, shape (n, n_targets)."""
-        return self.current().variance(X)
+        weights, _, _, scale = self.posterior.solution()
+        known, held = self.posterior.by_chunks(
+            X, lambda Z: np.column_stack([weights.variances(Z), np.sum(Z**2, axis=1)])
+        ).T
+        # Next to a point k - q is the rounding error of either.
+        rest = np.maximum(self.features.kernel.diag(X) - held, 0.0)
+        return np.outer(known + rest, scale**2)
 
     def covariance(self, X: Array) -> Array:
         """Posterior covariances between rows, shape (n, n, n_targets)."""
-        return self.current().covariance(X)
+        weights, _, _, scale = self.posterior.solution()
+        Z = self.posterior.features(X)
+        rest = np.asarray(self.features.kernel(X), dtype=np.float64) - Z @ Z.T
+        diagonal = np.einsum("ii->i", rest)
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return np.multiply.outer(weights.covariance(Z) + rest, scale**2)
 
-    def sample(self, X: Array, n_samples: int, generator: np.random.RandomState) -> Array:
-        """Values of functions drawn from the posterior, shape (n, n_targets, n_samples)."""
-        return self.current().sample(X, n_samples, generator, self.n_features, self.design)
+    def sample(
+        self,
+        X: Array,
+        n_samples: int,
+        generator: np.random.RandomState,
+    ) -> Array:
+        r"""Values of functions drawn from the posterior, shape (n, n_targets, n_samples).
+
+        A function of the prior, g, made of random features, is corrected to have values at the
+        dictionary that are drawn from the posterior: :math:`g(x) + z(x)^T (w - L^{-1} g(D))`. So
+        random features stand for the part k - q only, and one function is drawn for all x.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_inputs)
+            Inputs.
+        n_samples : int
+            Number of functions.
+        generator : RandomState
+            Source of randomness.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no random features.
+        """
+        kernel, points = self.features.kernel, self.features.points
+        weights = self.posterior.draw(n_samples, generator)
+        try:
+            blocks = FeatureBlocks(
+                kernel,
+                points.shape[1],
+                self.n_features,
+                int(generator.randint(2**31)),
+                FeatureOptions(paired=True, design=self.design),
+            )
+        except ValueError as error:
+            raise ValueError(
+                "A sample needs random features, for the part of the function that the dictionary "
+                f"does not hold. {error} `predict(X, return_cov=True)` needs none: values at few "
+                "rows can be drawn from that normal distribution."
+            ) from error
+        normals = generator.standard_normal((self.n_features, weights.shape[1]))
+
+        def of_prior(rows: Array) -> Array:
+            values = np.zeros((rows.shape[0], weights.shape[1]))
+            blocks.add(blocks.prepare(rows), 0, normals, values)
+            return values
+
+        correction = weights - self.features.whiten(of_prior(points))
+        values = self.posterior.by_chunks(X, lambda Z: Z @ correction)
+        return self.posterior.in_units(values + of_prior(X), n_samples)
 
     def log_marginal_likelihood(self, noise: float | None = None) -> float:
-        """Lower bound of the log density of the targets learned, for this noise or another one."""
-        return self.current().log_marginal_likelihood(noise)
+        r"""Titsias' lower bound of the log density of the targets learned.
 
-    def effective_dimension(self) -> float:
-        """Return the number of directions that the data determine, between 0 and the points'."""
-        return self.current().posterior.effective_dimension()
+        It is that of the projected process, :math:`\log N(y | 0, Q + \Sigma)`, less
+        :math:`\frac12 \mathrm{tr}\,\Sigma^{-1} (K - Q)` for each target (Titsias, Section 3),
+        with :math:`\Sigma` the noise of the rows. The density of the projected process alone may be
+        larger than that of the kernel's own: more of it does not mean a better model.
 
-    def normalization(self) -> tuple[Array, Array]:
-        """Mean and scale of the targets; 0 and 1 unless they are normalised."""
-        return self.current().posterior.normalization()
-
-    @property
-    def dictionary(self) -> Array:
-        """Inducing points, shape (n_points, n_inputs)."""
-        return self.current().features.points
-
-    @property
-    def size(self) -> int:
-        """Number of inducing points."""
-        return self.current().features.block_size
+        Parameters
+        ----------
+        noise : float, default=None
+            Another noise than that of the model.
+        """
+        weights, log_likelihood, _, scale = self.posterior.solution(noise)
+        held = float(np.trace(self.posterior.statistics.gram))
+        rest = max(self._sums().prior_sum - held, 0.0)
+        return log_likelihood - 0.5 * scale.size * rest / weights.noise
 
     @property
     def coefficients(self) -> Array:
         """Coefficients of the mean on the dictionary, in units of the targets."""
-        return self.current().coefficients
+        return self.features.coefficients(self.posterior.coefficients)
+
+    def effective_dimension(self) -> float:
+        """Return the number of directions that the data determine, between 0 and the points'."""
+        return self.posterior.effective_dimension()
+
+    def normalization(self) -> tuple[Array, Array]:
+        """Mean and scale of the targets; 0 and 1 unless they are normalised."""
+        return self.posterior.normalization()
+
+    @property
+    def dictionary(self) -> Array:
+        """Inducing points, shape (n_points, n_inputs)."""
+        return self.features.points
+
+    @property
+    def size(self) -> int:
+        """Number of inducing points."""
+        return self.features.block_size
 
     def set_noise(self, noise: float) -> None:
         """Take another noise; the sums do not depend on it."""
         self.noise = noise
-        for posterior in (self._fixed, self._provisional):
-            if posterior is not None:
-                posterior.posterior.set_noise(noise)
+        for sums in (self._fixed, self._provisional):
+            if sums is not None:
+                sums.posterior.set_noise(noise)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_provisional": None}
 
     def snapshot(self) -> dict[str, Any]:
         """Return what learning changes, as plain data: the first rows, or points and sums."""
-        if self._fixed is not None:
-            return self._fixed.snapshot()
-        assert self._first is not None  # a fitted model has rows
-        return dict(zip(_ROWS, self._first, strict=True))
+        sums = self._fixed
+        if sums is None:
+            assert self._first is not None  # a fitted model has rows
+            return self._first.to_state()
+        points, prior_sum = sums.features.points, sums.prior_sum
+        return {"points": points, "prior_sum": prior_sum, **sums.posterior.snapshot()}
 
     def restore(self, state: dict[str, Any], n_inputs: int) -> None:
         """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
         self._first = self._fixed = self._provisional = None
-        if "points" in state:
-            points = state["points"]
-            if not 0 < len(points) <= self.method.size:
-                raise ValueError("the dictionary is larger than it may be, or empty")
-            _check_array("points", points, (len(points), n_inputs))
-            sums = state["statistics"]
-            if sums["products"].shape != (len(points), self.n_targets):
-                raise ValueError("the sums are of the wrong shape for the points and targets")
-            fixed = self._on(points)
-            fixed.restore(state)
-            self._fixed = fixed
+        if "points" not in state:
+            first = Rows.from_state(state)
+            if not 0 < len(first) < self.method.n_first_rows:
+                raise ValueError("the number of first rows is out of its range")
+            sizes = first.X.shape[1], first.targets.shape[1]
+            if sizes != (n_inputs, self.n_targets) or first.X.dtype != np.float64:
+                raise ValueError("the first rows are of the wrong shape")
+            if not (first.weights > 0.0).all():
+                raise ValueError("the weights of the first rows are out of their range")
+            self._first = first
             return
-        n = len(state["weights"])
-        if not 0 < n < self.method.n_first_rows:
-            raise ValueError("the number of first rows is out of its range")
-        first = tuple(state[name].copy() for name in _ROWS)
-        for name, part, shape in zip(
-            _ROWS, first, [(n, n_inputs), (n, self.n_targets), (n,)], strict=True
-        ):
-            _check_array(name, part, shape)
-        if not (first[2] > 0.0).all():
-            raise ValueError("the weights of the first rows are out of their range")
-        self._first = first
-
-
-def _check_array(name: str, array: Array, shape: tuple[int, ...]) -> None:
-    if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError(f"`{name}` is of the wrong shape or not finite")
+        points = state["points"]
+        if not 0 < len(points) <= self.method.size:
+            raise ValueError("the dictionary is larger than it may be, or empty")
+        shape = (len(points), n_inputs)
+        if points.shape != shape or points.dtype != np.float64 or not np.isfinite(points).all():
+            raise ValueError("`points` is of the wrong shape or not finite")
+        if state["statistics"]["products"].shape != (len(points), self.n_targets):
+            raise ValueError("the sums are of the wrong shape for the points and targets")
+        fixed = self._on(points)
+        fixed.posterior.restore(state)
+        fixed.prior_sum = float(state["prior_sum"])
+        if not 0.0 <= fixed.prior_sum < np.inf:
+            raise ValueError("the sum of the prior variances is out of its range")
+        self._fixed = fixed

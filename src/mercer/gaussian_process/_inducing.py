@@ -1,4 +1,4 @@
-"""The posterior on a fixed dictionary of inducing points, from streaming sums."""
+"""Inducing points: how many, which, and the features that they make."""
 
 from __future__ import annotations
 
@@ -8,15 +8,86 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from mercer.features import FeatureOptions
-from mercer.gaussian_process._blocks import FeatureBlocks
-from mercer.gaussian_process._features import FeaturePosterior
+from mercer._component import Component
+from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel
-from mercer.second_order import KernelBasis, factor_ridge
+from mercer.second_order import CENTERS, KernelBasis, factor_ridge
 
-__all__ = ["InducingFeatures", "InducingPosterior"]
+__all__ = ["InducingFeatures", "InducingPoints"]
 
 Array = NDArray[np.float64]
+
+_FEWEST, _MOST = 2_000, 30_000  # first rows, where their number is chosen
+
+
+class InducingPoints(Component):
+    """A dictionary of inducing points, chosen from the first rows and then fixed.
+
+    The first rows are kept until there are enough of them to choose the points from; from then on
+    sums over the rows that take ``size``² numbers. Until then predictions are those of points
+    chosen from the rows so far: of up to ``size`` rows all, which is the exact Gaussian process.
+
+    Parameters
+    ----------
+    size : int, default=1000
+        Most inducing points.
+    centers : {"kmeans", "uniform", "leverage"}, default="kmeans"
+        How they are chosen: means of clusters of the first rows, rows drawn at random, or rows
+        drawn by their ridge leverage (:func:`mercer.second_order.choose_centers`).
+    first_rows : int or "auto", default="auto"
+        Rows that they are chosen from, at least ``size``. "auto" means five times ``size``, but
+        from 2,000 to 30,000 where ``size`` allows.
+
+    Raises
+    ------
+    ValueError
+        For values out of range.
+
+    References
+    ----------
+    J. Quiñonero-Candela, C. E. Rasmussen, A unifying view of sparse approximate Gaussian process
+    regression, JMLR 2005, for the posterior. M. K. Titsias, Variational learning of inducing
+    variables in sparse Gaussian processes, AISTATS 2009, for the marginal likelihood.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GaussianProcessRegressor
+    >>> from mercer.gaussian_process import InducingPoints
+    >>> from mercer.kernels import Gaussian
+    >>> x = np.linspace(-3, 3, 50)[:, None]
+    >>> model = GaussianProcessRegressor(
+    ...     Gaussian(1.0), noise=0.01, method=InducingPoints(12), random_state=0
+    ... )
+    >>> mean, std = model.fit(x, np.sin(x[:, 0])).predict([[1.0], [9.0]], return_std=True)
+    >>> mean.round(1) + 0.0, std.round(1)
+    (array([0.8, 0. ]), array([0., 1.]))
+    >>> model.model_order_
+    12
+    """
+
+    def __init__(
+        self, size: int = 1000, centers: str = "kmeans", first_rows: int | str = "auto"
+    ) -> None:
+        self.size = size
+        self.centers = centers
+        self.first_rows = first_rows
+        self._check()
+
+    def _check(self) -> None:
+        check_integer("size", self.size, low=1)
+        check_choice("centers", self.centers, CENTERS)
+        if isinstance(self.first_rows, str):
+            check_choice("first_rows", self.first_rows, ("auto",))
+        else:
+            check_integer("first_rows", self.first_rows, low=self.size)
+
+    @property
+    def n_first_rows(self) -> int:
+        """Rows that the points are chosen from."""
+        if isinstance(self.first_rows, str):
+            return max(self.size, min(max(5 * self.size, _FEWEST), _MOST))
+        return int(self.first_rows)
 
 
 class InducingFeatures:
@@ -78,196 +149,3 @@ class InducingFeatures:
             self._lower, weights, lower=True, trans="T", check_finite=False
         )
         return solved
-
-
-class InducingPosterior:
-    r"""Sparse Gaussian process: what rows say of a function, through its values at a dictionary.
-
-    The likelihood sees :math:`q(x, x')` of :class:`InducingFeatures` (deterministic training
-    conditional, projected process); in predictions the part k - q, of which no row says anything,
-    keeps its prior, so that far from the dictionary the prior comes back. Mean and variance are
-    those of the variational posterior, too, and :meth:`log_marginal_likelihood` is its bound.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With its numbers resolved.
-    points : ndarray of shape (n_points, n_inputs)
-        Dictionary.
-    n_targets : int
-        Number of targets.
-    noise : float
-        Variance of the noise.
-    normalize : bool
-        Whether the model is of the targets less their mean and over their standard deviation.
-    chunk : int
-        Rows at a time.
-
-    References
-    ----------
-    J. Quiñonero-Candela, C. E. Rasmussen, A unifying view of sparse approximate Gaussian process
-    regression, JMLR 2005, Section 5. M. K. Titsias, Variational learning of inducing variables in
-    sparse Gaussian processes, AISTATS 2009, Section 3. J. T. Wilson et al., Efficiently sampling
-    functions from Gaussian process posteriors, ICML 2020, for :meth:`sample`.
-    """
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        points: Array,
-        n_targets: int,
-        *,
-        noise: float,
-        normalize: bool,
-        chunk: int,
-    ) -> None:
-        self.features = InducingFeatures(kernel, points)
-        self.posterior = FeaturePosterior(self.features, n_targets, noise, normalize, chunk)
-        self.prior_sum = 0.0  # of w k(x, x) over the rows
-
-    def learn(self, X: Array, targets: Array, weights: Array) -> None:
-        """Add rows; all of them or, after an error, none.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_inputs)
-            Inputs.
-        targets : ndarray of shape (n, n_targets)
-            Targets.
-        weights : ndarray of shape (n,)
-            Weights, above 0: the noise of a row is ``noise / weight``.
-
-        Raises
-        ------
-        ValueError
-            For inputs outside the kernel's domain or features that are not finite.
-        """
-        prior = self.features.kernel.diag(X)
-        self.posterior.learn(X, targets, weights)
-        self.prior_sum += float(weights @ prior)
-
-    def mean(self, X: Array) -> Array:
-        """Posterior means, shape (n, n_targets), by the kernel itself: M operations a row."""
-        mean, chunk = self.posterior.normalization()[0], self.posterior.chunk
-        coefficients = self.coefficients
-        parts = [
-            self.features.basis.features(X[start : start + chunk]) @ coefficients
-            for start in range(0, X.shape[0], chunk)
-        ]
-        return np.concatenate(parts) + mean
-
-    def variance(self, X: Array) -> Array:
-        """Posterior variances of the function without noise, shape (n, n_targets)."""
-        weights, _, _, scale = self.posterior.solution()
-        known, held = self.posterior.by_chunks(
-            X, lambda Z: np.column_stack([weights.variances(Z), np.sum(Z**2, axis=1)])
-        ).T
-        # Next to a point k - q is the rounding error of either.
-        rest = np.maximum(self.features.kernel.diag(X) - held, 0.0)
-        return np.outer(known + rest, scale**2)
-
-    def covariance(self, X: Array) -> Array:
-        """Posterior covariances between rows, shape (n, n, n_targets)."""
-        weights, _, _, scale = self.posterior.solution()
-        Z = self.posterior.features(X)
-        rest = np.asarray(self.features.kernel(X), dtype=np.float64) - Z @ Z.T
-        diagonal = np.einsum("ii->i", rest)
-        np.maximum(diagonal, 0.0, out=diagonal)
-        return np.multiply.outer(weights.covariance(Z) + rest, scale**2)
-
-    def sample(
-        self,
-        X: Array,
-        n_samples: int,
-        generator: np.random.RandomState,
-        n_features: int,
-        design: str,
-    ) -> Array:
-        r"""Values of functions drawn from the posterior, shape (n, n_targets, n_samples).
-
-        A function of the prior, g, made of random features, is corrected to have values at the
-        dictionary that are drawn from the posterior: :math:`g(x) + z(x)^T (w - L^{-1} g(D))`. So
-        random features stand for the part k - q only, and one function is drawn for all x.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_inputs)
-            Inputs.
-        n_samples : int
-            Number of functions.
-        generator : RandomState
-            Source of randomness.
-        n_features : int
-            Number of random features.
-        design : str
-            How they are drawn.
-
-        Raises
-        ------
-        ValueError
-            If the kernel has no random features.
-        """
-        kernel, points = self.features.kernel, self.features.points
-        weights = self.posterior.draw(n_samples, generator)
-        try:
-            blocks = FeatureBlocks(
-                kernel,
-                points.shape[1],
-                n_features,
-                int(generator.randint(2**31)),
-                FeatureOptions(paired=True, design=design),
-            )
-        except ValueError as error:
-            raise ValueError(
-                "A sample needs random features, for the part of the function that the dictionary "
-                f"does not hold. {error} `predict(X, return_cov=True)` needs none: values at few "
-                "rows can be drawn from that normal distribution."
-            ) from error
-        normals = generator.standard_normal((n_features, weights.shape[1]))
-
-        def of_prior(rows: Array) -> Array:
-            values = np.zeros((rows.shape[0], weights.shape[1]))
-            blocks.add(blocks.prepare(rows), 0, normals, values)
-            return values
-
-        correction = weights - self.features.whiten(of_prior(points))
-        values = self.posterior.by_chunks(X, lambda Z: Z @ correction)
-        return self.posterior.in_units(values + of_prior(X), n_samples)
-
-    def log_marginal_likelihood(self, noise: float | None = None) -> float:
-        r"""Titsias' lower bound of the log density of the targets learned.
-
-        It is that of the projected process, :math:`\log N(y | 0, Q + \Sigma)`, less
-        :math:`\frac12 \mathrm{tr}\,\Sigma^{-1} (K - Q)` for each target (Titsias, Section 3),
-        with :math:`\Sigma` the noise of the rows. The density of the projected process alone may be
-        larger than that of the kernel's own: more of it does not mean a better model.
-
-        Parameters
-        ----------
-        noise : float, default=None
-            Another noise than that of the model.
-        """
-        weights, log_likelihood, _, scale = self.posterior.solution(noise)
-        held = float(np.trace(self.posterior.statistics.gram))
-        rest = max(self.prior_sum - held, 0.0)
-        return log_likelihood - 0.5 * scale.size * rest / weights.noise
-
-    @property
-    def coefficients(self) -> Array:
-        """Coefficients of the mean on the dictionary, in units of the targets."""
-        return self.features.coefficients(self.posterior.coefficients)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return what learning changes, and the dictionary, as plain data."""
-        return {
-            "points": self.features.points,
-            "prior_sum": self.prior_sum,
-            **self.posterior.snapshot(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`snapshot` on the same dictionary; ValueError if it does not fit."""
-        self.posterior.restore(state)
-        self.prior_sum = float(state["prior_sum"])
-        if not 0.0 <= self.prior_sum < np.inf:
-            raise ValueError("the sum of the prior variances is out of its range")

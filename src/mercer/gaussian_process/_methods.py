@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from mercer._component import Component
 from mercer._validation import check_choice, check_integer
-from mercer.gaussian_process._blocks import FeatureBlocks
+from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import (
     Solver,
     cyclic_descent,
     faithful_descent,
 )
-from mercer.gaussian_process._dictionary import InducingPoints
+from mercer.gaussian_process._inducing import InducingPoints
 from mercer.planning import AutomaticStep
 from mercer.schedules import as_schedule
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gaussian_process._blocks import FeatureBlocks
+from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import Solver, column_variances, expand
 from mercer.gaussian_process._methods import Method, Operator, schedule_of
 from mercer.gaussian_process._operator import operator_descent, operator_variances
@@ -127,8 +127,7 @@ class DescentPosterior:
 
     def features(self, X: Array) -> Array:
         """Features of rows, shape (n, n_blocks * block_size)."""
-        prepared = self.blocks.prepare(X)
-        return np.hstack([self.blocks.of(prepared, b) for b in range(len(self.expansion))])
+        return self.blocks.of_first(len(self.expansion), self.blocks.prepare(X))
 
     @property
     def n_rows(self) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple
-from typing import Any
+from threading import RLock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
 from mercer.history import History
 from mercer.objectives import Objective
@@ -20,13 +24,31 @@ _REMEDY = (
     "such as 'huber'."
 )
 
-__all__ = ["Array", "Learner", "StepSize"]
+__all__ = ["Array", "Learner", "Record", "StepSize", "one_at_a_time"]
 
 Array = NDArray[np.float64]
 StepSize = Callable[[int], float]
 
 # A loss this many times larger than the first one means that the step size is unstable.
 DIVERGED = 1e12
+
+_ALONE = RLock()
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Let one thread in: several may predict, and to them the model does not change."""
+    with _ALONE, one_blas_thread():
+        yield
+
+
+class Record(NamedTuple):
+    """What the history notes of a step."""
+
+    n_rows: int
+    loss: float
+    step_size: float
+    monitors: tuple[float, ...] = ()
 
 
 class Learner(ABC):
@@ -146,7 +168,7 @@ class Learner(ABC):
         X : ndarray or CSR matrix of shape (n, n_features)
             Points.
         """
-        values: Array = self.function.evaluate(X)
+        values: Array = self.current_function().evaluate(X)
         return values
 
     def current_function(self) -> Any:
@@ -197,6 +219,17 @@ class Learner(ABC):
         """Go on with another objective, which takes over the scalars of the last."""
         objective.set_state(self.objective.state())
         self.objective = objective
+
+    def note(self, record: Record) -> None:
+        """Write a step, or rows that were judged, into the history."""
+        self.history.add(
+            np.array([record.n_rows]),
+            np.array([record.loss]),
+            np.array([self.function.size]),
+            np.zeros(1),
+            np.array([record.step_size]),
+            np.array([record.monitors]),
+        )
 
     # -- things that must not pass in silence ---------------------------------------------------
 
@@ -259,6 +292,25 @@ class Learner(ABC):
         return min(DIVERGED * largest, most) if largest > 0.0 else most
 
     # -- state ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo everything if what is done here fails."""
+        first, history, state = copy.copy(self.first), self.history.snapshot(), self._state()
+        try:
+            yield
+        except BaseException:
+            self.first = first
+            self.history.restore(history)
+            self._go_back(state)
+            raise
+
+    def _state(self) -> Any:
+        """Return what :meth:`learn` changes, without the history; may share arrays."""
+        return None
+
+    def _go_back(self, state: Any) -> None:  # noqa: B027
+        """Go back to a state."""
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that learning changes, copied; for :meth:`restore`."""

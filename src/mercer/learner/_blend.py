@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from threading import RLock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
-from mercer.learner._base import Array, Learner, StepSize
+from mercer.learner._base import Array, Learner, Record, StepSize, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
-from mercer.parts import Blend, Rows, check_sizes
+from mercer.parts import Blend
 from mercer.planning import AutomaticStep
+from mercer.second_order import Rows, check_sizes
 
 __all__ = ["BlendLearner"]
 
 _CHUNK = 65_536  # rows at a time, or fewer that take so many bytes
 _CHUNK_BYTES = 2**26
-_SOLVING = RLock()
 
 
 class BlendLearner(Learner):
@@ -151,20 +150,13 @@ class BlendLearner(Learner):
         return n_rows
 
     def _solve(self, *, now: bool = False) -> None:
-        # Several threads may predict at the same time: to them the model does not change.
-        with _SOLVING, one_blas_thread():
+        with one_at_a_time():
             before = self.function.solved_at
             if self.function.solve(now=now):
                 n = self.function.n_rows - before
                 if n == 0:
                     return  # the same rows, with other outputs
-                self.history.add(
-                    np.array([n]),
-                    np.array([n * self.function.held_loss]),
-                    np.array([self.function.size]),
-                    np.zeros(1),
-                    np.zeros(1),  # there are no steps
-                )
+                self.note(Record(n, n * self.function.held_loss, 0.0))  # there are no steps
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Learner`: without sums if they are large and all rows came."""

@@ -8,20 +8,18 @@ give the same coefficients up to rounding.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
-from threading import RLock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
-from mercer._validation import check_real
 from mercer.expansions.feature_expansion import FeatureExpansion, Mark, Update
 from mercer.features._base import Prepared
-from mercer.learner._base import Array, Learner, StepSize
+from mercer.learner._base import Array, Learner, Record, one_at_a_time
+from mercer.learner._candidates import Candidates
 from mercer.learner._passes import cut_pass, held_out, n_held_out
 from mercer.learner._waiting import Waiting
 from mercer.objectives import Batch, Objective
@@ -29,12 +27,7 @@ from mercer.planning import AutomaticStep, FeatureSteps, steps_of_batch
 
 __all__ = ["FeatureLearner"]
 
-# Predictions this many times larger than any target or 1 mean that the run has diverged.
-_EXPLODED = 1e3
-# Steps over which the losses of the candidates are averaged.
-_MEMORY = 50.0
 _REPORT = 8192  # rows between two reports of progress
-_PROVISIONAL = RLock()
 
 
 class FeatureLearner(Learner):
@@ -46,33 +39,17 @@ class FeatureLearner(Learner):
     """
 
     function: FeatureExpansion
-
-    def __init__(
-        self,
-        objective: Objective,
-        function: FeatureExpansion,
-        step_size: StepSize | AutomaticStep,
-        regularization: float,
-        batch_size: int,
-        automatic: AutomaticStep,
-    ) -> None:
-        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
-        self._waiting: Waiting | None = None
-        self._before_provisional: tuple[Mark, list[dict[str, Any]]] | None = None
-        self.race = np.zeros(function.n_candidates)
-        self._unit = 1.0  # largest target so far, if that is above 1
-
-    # -- one objective for each candidate, because objectives may have scalars of their own --------
+    _waiting: Waiting | None = None
+    _before_provisional: tuple[Mark, list[dict[str, Any]]] | None = None
 
     @property
     def objective(self) -> Objective:
         """Objective of the best candidate."""
-        return self._objectives[self.function.best]
+        return self._candidates.objectives[self.function.best]
 
     @objective.setter
     def objective(self, objective: Objective) -> None:
-        n = self.function.n_candidates
-        self._objectives = [copy.deepcopy(objective) for _ in range(n)]
+        self._candidates = Candidates(objective, self.function.n_candidates)
 
     # -- step sizes -----------------------------------------------------------------------------
 
@@ -108,10 +85,8 @@ class FeatureLearner(Learner):
         if isinstance(self.step_size, AutomaticStep):
             size = self._steps(len(weights))(t, whole, weights)
             if self.function.expansion.mode == "faithful":
-                size = min(
-                    size,
-                    steps_of_batch(self.objective, self.function.kernel, batch.X, *batch[1:3]),
-                )
+                rows = batch.batch()[:3]
+                size = min(size, steps_of_batch(self.objective, self.function.kernel, *rows))
         else:
             size = float(self.step_size(t))
         self.check_steps(np.array([size]), t)
@@ -141,12 +116,8 @@ class FeatureLearner(Learner):
             return
         rows = self.function.rows(X)
         self._undo_provisional()
-        state = self._state()
-        try:
+        with self._all_or_nothing():
             self._learn(rows, targets, weights)
-        except BaseException:
-            self._go_back(state)
-            raise
         self.n_samples += X.shape[0]
 
     def _learn(self, X: NDArray[np.floating], targets: Array, weights: Array) -> None:
@@ -157,31 +128,31 @@ class FeatureLearner(Learner):
         waiting = Waiting(X, targets, weights, values)
         joined = self._waiting is not None
         if self._waiting is not None:
-            waiting = self._waiting.join(*waiting)
-        n, rows_per_step, done = len(waiting.X), self.rows_per_step, 0
+            waiting = Waiting.joined([self._waiting, waiting])
+        n, rows_per_step, done = len(waiting), self.rows_per_step, 0
         collect = f.expansion.mode != "faithful"
         if joined and n >= rows_per_step:
             prepared = f.prepare(waiting.X)
         while n - done >= (rows_per_step if collect else 1):
             stop = min(done + rows_per_step, n)
-            batch = waiting.cut(done, stop)
+            batch = waiting[done:stop]
             share = self._share(stop - done) if done else 1.0
             update = self._step(batch, _rows(prepared, done, stop), share=share)
             f.apply(update, _rows(prepared, stop, n), waiting.values[stop:])
             done = stop
-        self._waiting = waiting.cut(done) if done < n else None
+        self._waiting = waiting[done:] if done < n else None
         if self._waiting is not None:
             # A step of a later call could fail for them, and that call would not be to blame.
-            self._check_slopes(self._waiting.cut(-min(len(self._waiting.X), len(X))))
+            self._check_slopes(self._waiting[-min(len(self._waiting), len(X)) :])
         if self._waiting is not None and (done or not joined):
             # The caller's arrays are the caller's, and views would keep all of theirs alive.
-            self._waiting = self._waiting.copied()
+            self._waiting = self._waiting.own()
 
     def _check_slopes(self, rows: Waiting) -> None:
         """Refuse rows whose slopes are so large that sums and solutions may overflow."""
-        values = np.split(rows.values, self.function.n_candidates, axis=1)[self.function.best]
+        values = self._candidates.split(rows.values)[self.function.best]
         with np.errstate(over="ignore", invalid="ignore"):
-            slopes, _ = self.objective.slopes(values, Batch(*rows[:3]))
+            slopes, _ = self.objective.slopes(values, rows.batch())
         if not np.abs(slopes).max() < np.sqrt(np.finfo(self.function.dtype).max) / len(values):
             raise self.diverged(self.safe_step(), 0, " The slopes of the last rows overflow.")
 
@@ -203,7 +174,7 @@ class FeatureLearner(Learner):
     ) -> Update:
         """Make a step: ``share`` of one and not noted anywhere if it is provisional."""
         f = self.function
-        n_rows = len(batch.X)
+        n_rows = len(batch)
         step_size = share * self._step_size(batch, whole)
         rows = self._batches(batch, prepared)
         values = batch.values
@@ -212,22 +183,11 @@ class FeatureLearner(Learner):
             more = f.prepare(others)
             values = np.vstack([values, f.current(more)])
             prepared = tuple(np.concatenate(both) for both in zip(prepared, more, strict=True))
-        parts = np.split(values, f.n_candidates, axis=1)
         # Sums that overflow are found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
-            results = [
-                o.slopes(v, r) for o, v, r in zip(self._objectives, parts, rows, strict=True)
-            ]
-            unit = max(self._unit, float(np.abs(batch.targets).max(initial=0.0)))
-            sizes = np.array([np.sqrt(np.mean(np.square(v))) for v in parts])
-            sound = np.array([bool(np.isfinite(slopes).all()) for slopes, _ in results])
-            sound &= sizes <= _EXPLODED * unit
-            slopes = np.hstack(
-                [np.where(ok, r[0], 0.0) for r, ok in zip(results, sound, strict=True)]
-            )
+            slopes, losses, sound, size, unit = self._candidates.slopes(values, rows)
             steepness = self.objective.steepness(rows[0], len(values))
-            for o, v, r in zip(self._objectives, parts, rows, strict=True):
-                o.update(v, r, step_size)
+            self._candidates.update(values, rows, step_size)
             update = f.step(
                 prepared,
                 slopes,
@@ -237,37 +197,25 @@ class FeatureLearner(Learner):
                 self.curvature(),
                 self.objective.mixing(step_size, self.regularization, f.n_outputs),
             )
-        if not (sound.any() and np.isfinite(update.coefficients).all()):
-            why = f" The root mean square of f is {sizes.min():.3g}. {self._steps().limit()}"
+        if not (sound and np.isfinite(update.coefficients).all()):
+            why = f" The root mean square of f is {size:.3g}. {self._steps().limit()}"
             raise self.diverged(step_size, 0, why)
-        # A ridge that is too small for the step may ruin its candidate, and no other.
-        losses = np.array([float(r[1].sum()) for r in results])
-        losses[~sound] = np.inf
         if provisional:
             return update
-        self._unit = unit
+        self._candidates.unit = unit
         if fresh and f.n_candidates > 1:
-            means, share = losses / n_rows, 1.0 / _MEMORY if self.race.any() else 1.0
-            self.race = (1.0 - share) * self.race + share * means
-            f.best = int(np.argmin(self.race))
-        self.history.add(
-            np.array([n_rows]),
-            np.array([losses[f.best]]),
-            np.array([f.size]),
-            np.zeros(1),
-            np.array([step_size]),
-            np.array([self.objective.measured()]),
-        )
+            self._candidates.note(losses / n_rows)
+            f.best = int(np.argmin(self._candidates.race))
+        self.note(Record(n_rows, losses[f.best], step_size, self.objective.measured()))
         return update
 
     def _batches(self, rows: Waiting, prepared: Prepared) -> list[Batch]:
         """Rows as the objective of each candidate sees them."""
-        n = self.function.n_candidates
-        plain = Batch(rows.X, rows.targets, rows.weights)
+        plain = rows.batch()
         if not self.objective.needs_previous:
-            return [plain] * n
+            return [plain] * len(self._candidates)
         previous = self.function.previous(prepared, rows.values)
-        return [plain._replace(previous=part) for part in np.split(previous, n, axis=1)]
+        return [plain._replace(previous=part) for part in self._candidates.split(previous)]
 
     # -- rows that can be visited again -----------------------------------------------------------
 
@@ -296,7 +244,7 @@ class FeatureLearner(Learner):
             points = f.prepare(rows.X)
             for start, stop in pairwise(cut):
                 update = self._step(
-                    rows.cut(start, stop),
+                    rows[start:stop],
                     _rows(points, start, stop),
                     whole=len(cut) == 2,
                     fresh=number == 0,
@@ -330,14 +278,8 @@ class FeatureLearner(Learner):
 
     def _judge(self, held: Waiting) -> None:
         """Choose the best candidate on rows held out."""
-        parts = np.split(held.values, self.function.n_candidates, axis=1)
-        rows = Batch(held.X, held.targets, held.weights)
-        losses = [
-            float(objective.losses_of(part, rows) @ held.weights)
-            for objective, part in zip(self._objectives, parts, strict=True)
-        ]
-        self.race = np.array(losses)
-        self.function.best = int(np.argmin(losses))
+        self._candidates.judge(held)
+        self.function.best = int(np.argmin(self._candidates.race))
 
     def end_race(self) -> None:
         """See :class:`Learner`."""
@@ -347,11 +289,10 @@ class FeatureLearner(Learner):
     def _keep_best(self) -> None:
         best = self.function.best
         if self._waiting is not None:
-            values = np.split(self._waiting.values, self.function.n_candidates, axis=1)[best]
-            self._waiting = self._waiting._replace(values=values.copy())
+            values = self._candidates.split(self._waiting.values)[best]
+            self._waiting = replace(self._waiting, values=values.copy())
         self.function.keep(best)
-        self._objectives = self._objectives[best : best + 1]
-        self.race = np.zeros(1)
+        self._candidates.keep(best)
 
     # -- rows that wait ---------------------------------------------------------------------------
 
@@ -360,25 +301,20 @@ class FeatureLearner(Learner):
         self._provisional()
         return self.function
 
-    def evaluate(self, X: Any) -> Array:
-        """See :class:`Learner`."""
-        return self.current_function().evaluate(X)
-
     def _provisional(self) -> None:
         """Make a step on the rows that wait, to be undone when more rows come."""
         waiting = self._waiting
         if waiting is None or self._before_provisional is not None:
             return
-        # Several threads may predict at the same time: to them the model does not change.
-        with _PROVISIONAL, one_blas_thread():
+        with one_at_a_time():
             if self._before_provisional is not None:
                 return
             # Not every row that comes changes the step, or single rows would cost a step each.
-            n = len(waiting.X)
+            n = len(waiting)
             grain = max(1, 1 << max(0, n.bit_length() - 4))
-            mark, states = self.function.mark(), [o.state() for o in self._objectives]
+            mark, states = self.function.mark(), self._candidates.states()
             try:
-                self._step_on(waiting.cut(0, n - n % grain), provisional=True)
+                self._step_on(waiting[: n - n % grain], provisional=True)
             except BaseException:
                 self._put_back(mark, states)
                 raise
@@ -386,14 +322,13 @@ class FeatureLearner(Learner):
 
     def _step_on(self, rows: Waiting, *, provisional: bool) -> None:
         """Make a step on rows that are too few for a whole one."""
-        share = max(len(rows.X) / self.rows_per_step, 1.0 / (1.0 + self.function.n_steps))
+        share = max(len(rows) / self.rows_per_step, 1.0 / (1.0 + self.function.n_steps))
         points = self.function.prepare(rows.X)
         self._step(rows, points, share=share, provisional=provisional)
 
     def _put_back(self, mark: Mark, states: list[dict[str, Any]]) -> None:
         self.function.back(mark)
-        for objective, state in zip(self._objectives, states, strict=True):
-            objective.set_state(state)
+        self._candidates.set_states(states)
 
     def _undo_provisional(self) -> None:
         if self._before_provisional is not None:
@@ -409,60 +344,36 @@ class FeatureLearner(Learner):
         super().map_outputs(mixing, objective)
 
     def _replace_objective(self, objective: Objective) -> None:
-        states = [o.state() for o in self._objectives]
-        self.objective = objective
-        for mine, state in zip(self._objectives, states, strict=True):
-            mine.set_state(state)
+        self._candidates.replace(objective)
 
     # -- state ------------------------------------------------------------------------------------
 
-    def _state(self) -> tuple[Any, ...]:
-        """Everything that :meth:`learn` changes, sharing arrays that are never changed in place."""
-        return (
-            self.function.mark(),
-            self.function.best,
-            self.race,
-            self._unit,
-            self._waiting,
-            copy.copy(self.first),
-            [o.state() for o in self._objectives],
-            self.history.snapshot(),
-        )
+    def _state(self) -> Any:
+        """See :class:`Learner`."""
+        c = self._candidates
+        return self.function.mark(), self.function.best, self._waiting, c.race, c.unit, c.states()
 
-    def _go_back(self, state: tuple[Any, ...]) -> None:
-        mark, self.function.best, self.race, self._unit, self._waiting, *rest = state
-        self.first, scalars, history = rest
-        self._put_back(mark, scalars)
-        self.history.restore(history)
+    def _go_back(self, state: Any) -> None:
+        c = self._candidates
+        mark, self.function.best, self._waiting, c.race, c.unit, states = state
+        self._put_back(mark, states)
 
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Learner`."""
         self._undo_provisional()
-        waiting = None if self._waiting is None else self._waiting._asdict()
-        return {
-            **super().snapshot(),
-            "race": self.race.copy(),
-            "unit": self._unit,
-            "objectives": {str(i): o.state() for i, o in enumerate(self._objectives)},
-            "waiting": waiting,
-        }
+        waiting = None if self._waiting is None else self._waiting.to_state()
+        return {**super().snapshot(), **self._candidates.snapshot(), "waiting": waiting}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Learner`."""
         self._before_provisional = None
         super().restore(state)
         f, n = self.function, self.function.n_candidates
-        race, objectives, waiting = state["race"], state["objectives"], state["waiting"]
-        if race.shape != (n,) or race.dtype != np.float64 or len(objectives) != n:
-            raise ValueError("The candidates of the learner do not fit together.")
-        self.race = race.copy()
-        self._unit = check_real("unit", state["unit"], low=1.0)
-        self._objectives = [copy.deepcopy(self._objectives[0]) for _ in range(n)]
-        for i, objective in enumerate(self._objectives):
-            objective.set_state(objectives[str(i)])
-        self._waiting = None
+        self._candidates.restore(state, n)
+        self._waiting, waiting = None, state["waiting"]
         if waiting is not None:
-            self._waiting = Waiting.from_state(waiting, f.n_features, n * f.n_outputs, f.dtype)
+            self._waiting = Waiting.from_state(waiting)
+            self._waiting.check(f.n_features, n * f.n_outputs, f.dtype)
 
 
 def _rows(prepared: Prepared, first: int, last: int) -> Prepared:

@@ -11,7 +11,7 @@ from scipy.linalg import lu_factor, lu_solve
 
 from mercer.learner._base import Array
 from mercer.objectives import Batch, Bellman, Objective
-from mercer.second_order import Basis, Rows
+from mercer.second_order import Basis, Rows, blocks_from_state, blocks_to_state
 
 __all__ = ["LinearRows", "is_linear"]
 
@@ -70,8 +70,8 @@ class LinearRows:
 
     def add(self, rows: Rows) -> None:
         """Learn rows: whole transitions."""
-        self._waiting.append(rows.copied())
-        if sum(block.weights.size for block in self._waiting) >= _BLOCK * self.objective.n_rows:
+        self._waiting.append(rows.own())
+        if sum(map(len, self._waiting)) >= _BLOCK * self.objective.n_rows:
             self._add_up()
 
     def _add_up(self) -> None:
@@ -81,9 +81,9 @@ class LinearRows:
         matrix, right, n_rows = self._matrix.copy(), self._right.copy(), self.n_rows
         m = self.objective.n_rows
         step = m * max(_BLOCK, _NUMBERS // (m * self.basis.size))
-        for start in range(0, rows.weights.size, step):
-            block = rows.cut(start, start + step)
-            n = block.weights.size // m
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            n = len(block) // m
             decay = np.ones(n)
             if self.forgetting < 1.0:
                 decay = self.forgetting ** (m * np.arange(n - 1, -1, -1.0))
@@ -95,8 +95,8 @@ class LinearRows:
 
     def _add_block(self, rows: Rows, decay: Array, matrix: Array, right: Array) -> None:
         m, n_outputs = self.objective.n_rows, self.n_outputs
-        n = rows.weights.size // m
-        batch = Batch(*rows)
+        n = len(rows) // m
+        batch = Batch(*rows.arrays)
         Z = self.basis.features(rows.X).reshape(n, m, -1)
         # Slopes are means over the transitions.
         scale = n * decay[:, np.newaxis, np.newaxis]
@@ -151,9 +151,12 @@ class LinearRows:
 
     def snapshot(self) -> dict[str, Any]:
         """All sums as plain data; for :meth:`restore`."""
-        waiting = Rows.joined(self._waiting).copied()._asdict() if self._waiting else None
-        arrays = {"matrix": self._matrix.copy(), "right": self._right.copy()}
-        return {"n_rows": self.n_rows, "waiting": waiting, **arrays}
+        return {
+            "n_rows": self.n_rows,
+            "waiting": blocks_to_state(self._waiting),
+            "matrix": self._matrix.copy(),
+            "right": self._right.copy(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
@@ -165,5 +168,4 @@ class LinearRows:
                 raise ValueError(f"The sums `{name}` over the transitions are not finite.")
         self._matrix, self._right = state["matrix"].copy(), state["right"].copy()
         self.n_rows = float(state["n_rows"])
-        waiting = state["waiting"]
-        self._waiting = [] if waiting is None else [Rows.from_state(waiting)]
+        self._waiting = blocks_from_state(state["waiting"])

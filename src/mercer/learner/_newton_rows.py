@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -11,14 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.learner._base import Array
+from mercer.learner._base import Array, Record
 from mercer.learner._codes import newton_curvature, regression_scale, regression_targets
 from mercer.learner._passes import cut_pass
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep
-from mercer.second_order import Basis, NewtonSteps, RidgeStream, Rows
+from mercer.second_order import (
+    Basis,
+    NewtonSteps,
+    RidgeStream,
+    Rows,
+    blocks_from_state,
+    blocks_to_state,
+)
 
-__all__ = ["NewtonRows", "Record", "Settings", "cut_steps"]
+__all__ = ["NewtonRows", "Settings", "cut_steps"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -26,15 +34,6 @@ Floats = NDArray[np.floating[Any]]
 _ROWS_PER_STEP = 256
 # Rows that the regression is on with which learning begins; the steps see all.
 _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
-
-
-class Record(NamedTuple):
-    """What the history notes of a step."""
-
-    n_rows: int
-    loss: float
-    step_size: float
-    monitors: tuple[float, ...]
 
 
 class Settings(NamedTuple):
@@ -124,8 +123,7 @@ class NewtonRows:
         """Rows of a step, a multiple of the batch."""
         return rows_per_step(self.settings.batch_size, self.basis.size)
 
-    @property
-    def coefficients(self) -> Array:
+    def solve(self) -> Array:
         """Coefficients to predict with, (n_features, n_outputs)."""
         return self.steps.mean
 
@@ -155,21 +153,21 @@ class NewtonRows:
         # In units of the squared error, whose curvature is 1.
         ridges = [ridge if raced else ridge / c for ridge in self.settings.ridges]
         stream = RidgeStream(self.basis, self.n_outputs, ridges, self.settings.forgetting)
-        stream.add(rows._replace(targets=targets))
+        stream.add(replace(rows, targets=targets))
         start = stream.solve()
         self.ridge = stream.ridge if raced else self.settings.ridges[0]
-        few = rows.cut(0, 2000)
-        residuals = np.abs(self.basis.features(few.X) @ start - targets[: len(few.X)])
+        few = rows[:2000]
+        residuals = np.abs(self.basis.features(few.X) @ start - targets[: len(few)])
         return regression_scale(self.objective) * start, float(residuals.mean())
 
     def _bound(self, rows: Rows) -> None:
         """Sum up the bound of the Hessian."""
         # An objective of pairs fills its buffer on the way: let a copy do that.
         objective, n = copy.deepcopy(self.objective), self.rows_per_step
-        for start in range(0, rows.weights.size, n):
+        for start in range(0, len(rows), n):
             if not self.steps.wants_points:
                 break
-            batch = Batch(*rows.cut(start, start + n))
+            batch = Batch(*rows[start : start + n].arrays)
             points = objective.points(batch)
             Z = self.basis.features(points)
             self.steps.add_points(Z, objective.steepness(batch, len(points)))
@@ -215,19 +213,19 @@ class NewtonRows:
 
     def learn(self, rows: Rows) -> list[Record]:
         """Learn rows of a stream; those too few for a step wait for more."""
-        self._waiting.append(rows.copied())
+        self._waiting.append(rows.own())
         n = self.rows_per_step
         records: list[Record] = []
-        size = sum(block.weights.size for block in self._waiting)
+        size = sum(map(len, self._waiting))
         if size < n:
             return records
         rows = Rows.joined(self._waiting)
         for start in range(0, size - n + 1, n):
             share = self._share(self.steps.falling(n))
-            records.append(self._step(rows.cut(start, start + n), share, stream=True))
+            records.append(self._step(rows[start : start + n], share, stream=True))
             self.steps.average(n)
         left = size % n
-        self._waiting = [rows.cut(size - left).copied()] if left else []
+        self._waiting = [rows[size - left :].own()] if left else []
         return records
 
     def _share(self, automatic: float) -> float:
@@ -246,7 +244,7 @@ class NewtonRows:
 
     def _step(self, rows: Rows, share: float, *, stream: bool) -> Record:
         objective, steps = self.objective, self.steps
-        batch = Batch(*rows)
+        batch = Batch(*rows.arrays)
         points = objective.points(batch)
         Z = self.basis.features(points)
         values = steps.values(Z, steps.iterate)
@@ -269,7 +267,7 @@ class NewtonRows:
         steps.step(Z, slopes, size, self.ridge, mixing, rate)
         if not np.isfinite(steps.iterate).all():
             raise self.settings.diverged(size)
-        return Record(rows.weights.size, float(losses.sum()), size, objective.measured())
+        return Record(len(rows), float(losses.sum()), size, objective.measured())
 
     # -- outputs and state ----------------------------------------------------------------------
 
@@ -278,7 +276,7 @@ class NewtonRows:
     ) -> None:
         """Replace the outputs f by f @ ``mixing``, and go on with another objective."""
         self.objective, self.n_outputs = objective, mixing.shape[1]
-        self._waiting = [r._replace(targets=relabel(r.targets)) for r in self._waiting]
+        self._waiting = [replace(r, targets=relabel(r.targets)) for r in self._waiting]
         self.steps = self.steps.twin()
         self.steps.map_outputs(mixing)
 
@@ -290,12 +288,11 @@ class NewtonRows:
 
     def snapshot(self) -> dict[str, Any]:
         """Everything but the objective as plain data; for :meth:`restore`."""
-        waiting = Rows.joined(self._waiting).copied()._asdict() if self._waiting else None
         return {
             "ridge": self.ridge,
             "curvature": self.curvature,
             "steps": self.steps.snapshot(),
-            "waiting": waiting,
+            "waiting": blocks_to_state(self._waiting),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -305,5 +302,4 @@ class NewtonRows:
             raise ValueError("The numbers of the Newton steps are out of their range.")
         self.steps = self._new_steps()
         self.steps.restore(state["steps"])
-        waiting = state["waiting"]
-        self._waiting = [] if waiting is None else [Rows.from_state(waiting)]
+        self._waiting = blocks_from_state(state["waiting"])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
-from threading import RLock
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
-from mercer.learner._base import Array, Learner, StepSize
+from mercer.learner._base import Array, Learner, Record, StepSize, one_at_a_time
 from mercer.learner._codes import (
     class_numbers,
     class_places,
@@ -21,11 +19,11 @@ from mercer.learner._codes import (
     shift_of_codes,
 )
 from mercer.learner._linear_rows import LinearRows, is_linear
-from mercer.learner._newton_rows import NewtonRows, Record, Settings, cut_steps
+from mercer.learner._newton_rows import NewtonRows, Settings, cut_steps
 from mercer.learner._refusals import begins_with_regression, check_parts
 from mercer.objectives import Batch, Bellman, Objective, Pointwise
 from mercer.planning import AutomaticStep
-from mercer.second_order import Basis, RidgeStream, Rows
+from mercer.second_order import Basis, RidgeStream, Rows, blocks_from_state, blocks_to_state
 
 __all__ = ["SecondOrderLearner"]
 
@@ -37,7 +35,6 @@ _STEPS, _FEW_STEPS, _FROM_ZERO = 50, 20, 3
 Engine = RidgeStream | LinearRows | NewtonRows
 
 _CHUNK = 8192  # rows that are learned, or reported, together
-_SOLVING = RLock()
 
 
 class SecondOrderLearner(Learner):
@@ -148,13 +145,9 @@ class SecondOrderLearner(Learner):
         if X.shape[0] == 0:
             return
         rows = Rows(self._checked(X), targets, weights)
-        undo = self._state()
-        try:
+        with self._all_or_nothing():
             self.first.look(self.objective, self.function.n_outputs, targets, weights)
             self._learn(rows)
-        except BaseException:
-            self._go_back(undo)
-            raise
         self.n_samples += X.shape[0]
 
     def _checked(self, X: Any) -> Floats:
@@ -173,29 +166,34 @@ class SecondOrderLearner(Learner):
     def _learn(self, rows: Rows) -> None:
         if self._engine is None:
             n_missing = max(self._n_first_rows - self._n_rows, 0)
-            first = rows.cut(0, n_missing)
-            self._note(self._judged(first))
-            self._first_rows.append(first.copied())
-            self._n_rows += first.weights.size
+            first = rows[:n_missing]
+            self._judge(first)
+            self._first_rows.append(first.own())
+            self._n_rows += len(first)
             if self._n_rows < self._n_first_rows:
                 return
             self._settle_down()
-            rows = rows.cut(n_missing)
-        if rows.weights.size:
+            rows = rows[n_missing:]
+        if len(rows):
             self._learn_on(rows)
 
     def _settle_down(self) -> None:
         """Choose the features, and begin on the rows kept so far."""
-        rows = Rows.joined(self._first_rows)
+        self._engine = self._begun(_STEPS, chosen=True)
+        self._first_rows = []
+        self._solve()
+
+    def _begun(self, n_steps: int, *, chosen: bool) -> Engine:
+        """Learn the rows kept so far on features for them."""
+        self._first_rows = [Rows.joined(self._first_rows)]
+        rows = self._first_rows[0]
         self.objective.set_state(self._fresh)
-        basis = self._place(rows, chosen=True)
-        engine = self._new_engine(basis)
+        engine = self._new_engine(self._place(rows, chosen=chosen))
         if isinstance(engine, NewtonRows):
-            self._rehearse(engine, rows, _STEPS)
+            self._rehearse(engine, rows, n_steps)
         else:
             engine.add(rows)
-        self._engine, self._first_rows = engine, []
-        self._solve()
+        return engine
 
     def _place(self, rows: Rows, *, chosen: bool) -> Basis:
         """Features for some rows: as wanted, or quickly."""
@@ -215,48 +213,37 @@ class SecondOrderLearner(Learner):
     def _rehearse(self, engine: NewtonRows, rows: Rows, n_steps: int) -> None:
         """Learn rows that are there by as many passes as so many steps need."""
         engine.begin(rows)
-        n = len(rows.X)
+        n = len(rows)
         n_passes = -(-self._times(n_steps) // (len(engine.cut(n)) - 1))
-        engine.passes(rows.taken, [np.arange(n)] * n_passes, _unnoted)
+        engine.passes(lambda numbers: rows[numbers], [np.arange(n)] * n_passes, lambda _: False)
 
     def _learn_on(self, rows: Rows) -> None:
         """Learn rows on the features there are."""
         engine = self._engine
         assert engine is not None
         if isinstance(engine, NewtonRows):
-            self._note(engine.learn(rows))
-            self._n_rows += rows.weights.size
+            for record in engine.learn(rows):
+                self.note(record)
+            self._n_rows += len(rows)
             self._solve()
             return
-        for start in range(0, rows.weights.size, self._chunk):
-            block = rows.cut(start, start + self._chunk)
-            self._note(self._judged(block))
+        for start in range(0, len(rows), self._chunk):
+            block = rows[start : start + self._chunk]
+            self._judge(block)
             engine.add(block)
-            self._n_rows += block.weights.size
+            self._n_rows += len(block)
             # A solution now and then keeps the progressive loss honest.
             if self._n_rows >= 2 * self._n_solved:
                 self._solve()
 
-    def _judged(self, rows: Rows) -> list[Record]:
-        """Loss of rows that are not learned yet, by the function that is solved for."""
-        n = rows.weights.size
-        if n == 0:
-            return []
+    def _judge(self, rows: Rows) -> None:
+        """Note the loss of rows that are not learned yet, by the function that is solved for."""
+        if not len(rows):
+            return
         values = self.function.evaluate(rows.X)
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self.objective.losses_of(values, Batch(*rows))
-        return [Record(n, float(losses.sum()), 1.0, self.objective.measured())]
-
-    def _note(self, records: list[Record]) -> None:
-        if records:
-            self.history.add(
-                np.array([record.n_rows for record in records]),
-                np.array([record.loss for record in records]),
-                np.full(len(records), self.function.size),
-                np.zeros(len(records)),
-                np.array([record.step_size for record in records]),
-                np.array([record.monitors for record in records]),
-            )
+            losses = self.objective.losses_of(values, Batch(*rows.arrays))
+        self.note(Record(len(rows), float(losses.sum()), 1.0, self.objective.measured()))
 
     # -- rows that can be visited again -----------------------------------------------------------
 
@@ -270,11 +257,8 @@ class SecondOrderLearner(Learner):
 
     def _times(self, n_steps: int) -> int:
         """Return how many steps to make where so many are enough after a regression."""
-        return (
-            n_steps
-            if begins_with_regression(self.objective, self.function.n_outputs)
-            else _FROM_ZERO * n_steps
-        )
+        regresses = begins_with_regression(self.objective, self.function.n_outputs)
+        return n_steps if regresses else _FROM_ZERO * n_steps
 
     def learn_passes(
         self,
@@ -300,7 +284,7 @@ class SecondOrderLearner(Learner):
 
             def note(record: Record) -> bool:
                 nonlocal reported
-                self._note([record])
+                self.note(record)
                 self.n_samples += record.n_rows
                 reported += record.n_rows
                 if reported < _CHUNK:
@@ -317,7 +301,7 @@ class SecondOrderLearner(Learner):
                     break
                 rows = take(order[start : start + self._chunk])
                 self._learn_on(rows)
-                reported = rows.weights.size
+                reported = len(rows)
                 self.n_samples += reported
         self._solve()
         if reported:
@@ -328,16 +312,10 @@ class SecondOrderLearner(Learner):
     def current_function(self) -> Any:
         """See :class:`Learner`; solves if enough rows came since that was last done."""
         if self._is_stale():
-            # Several threads may predict at the same time.
-            with _SOLVING, one_blas_thread():
+            with one_at_a_time():
                 if self._is_stale():
                     self._solve()
         return self.function
-
-    def evaluate(self, X: Any) -> Array:
-        """See :class:`Learner`."""
-        values: Array = self.current_function().evaluate(X)
-        return values
 
     def _is_stale(self) -> bool:
         refresh = float(getattr(self.function.expansion, "refresh", 0.0))
@@ -346,21 +324,10 @@ class SecondOrderLearner(Learner):
     def _solve(self) -> None:
         """Put the solution for all rows so far into the function."""
         engine = self._engine
-        if isinstance(engine, NewtonRows):
-            self.function.put(engine.coefficients)
-        elif engine is not None:
+        if engine is None and self._first_rows:
+            engine = self._begun(_FEW_STEPS, chosen=False)
+        if engine is not None:
             self.function.put(engine.solve())
-        elif self._first_rows:
-            rows = Rows.joined(self._first_rows)
-            self._first_rows = [rows]
-            self.objective.set_state(self._fresh)
-            engine = self._new_engine(self._place(rows, chosen=False))
-            if isinstance(engine, NewtonRows):
-                self._rehearse(engine, rows, _FEW_STEPS)
-                self.function.put(engine.coefficients)
-            else:
-                engine.add(rows)
-                self.function.put(engine.solve())
         self._n_solved = self._n_rows
 
     def map_outputs(self, mixing: Array, objective: Objective) -> None:
@@ -375,7 +342,7 @@ class SecondOrderLearner(Learner):
 
         self._fresh = objective.state()
         super().map_outputs(mixing, objective)
-        self._first_rows = [r._replace(targets=relabel(r.targets)) for r in self._first_rows]
+        self._first_rows = [replace(r, targets=relabel(r.targets)) for r in self._first_rows]
         engine = self._engine
         if isinstance(engine, NewtonRows):
             engine.map_outputs(mixing, objective, relabel)
@@ -387,33 +354,32 @@ class SecondOrderLearner(Learner):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def _state(self) -> tuple[Any, ...]:
-        """Everything that :meth:`learn` changes; arrays are shared, because none is changed."""
+    def _state(self) -> Any:
+        """See :class:`Learner`."""
         return (
             None if self._engine is None else self._engine.twin(),
             list(self._first_rows),
             self._n_rows,
             self._n_solved,
-            copy.copy(self.first),
             self.function.mark(),
             self.objective.state(),
-            self.history.snapshot(),
         )
 
-    def _go_back(self, state: tuple[Any, ...]) -> None:
-        self._engine, self._first_rows, self._n_rows, self._n_solved, self.first, *rest = state
-        mark, scalars, history = rest
+    def _go_back(self, state: Any) -> None:
+        self._engine, self._first_rows, self._n_rows, self._n_solved, mark, scalars = state
         self.function.back(mark)
         self.objective.set_state(scalars)
-        self.history.restore(history)
 
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Learner`."""
         engine = self._engine
-        first = Rows.joined(self._first_rows).copied()._asdict() if self._first_rows else None
         return {
             **super().snapshot(),
-            "rows": {"n_rows": self._n_rows, "n_solved": self._n_solved, "first": first},
+            "rows": {
+                "n_rows": self._n_rows,
+                "n_solved": self._n_solved,
+                "first": blocks_to_state(self._first_rows),
+            },
             "engine": None if engine is None else engine.snapshot(),
         }
 
@@ -422,7 +388,7 @@ class SecondOrderLearner(Learner):
         super().restore(state)
         rows = state["rows"]
         self._n_rows, self._n_solved = int(rows["n_rows"]), int(rows["n_solved"])
-        self._first_rows = [] if rows["first"] is None else [Rows.from_state(rows["first"])]
+        self._first_rows = blocks_from_state(rows["first"])
         if not 0 <= self._n_solved <= self._n_rows:
             raise ValueError("The numbers of rows do not fit together.")
         self._engine = None
@@ -431,7 +397,3 @@ class SecondOrderLearner(Learner):
                 raise ValueError("There is a solution without a dictionary.")
             self._engine = self._new_engine(self.function.basis)
             self._engine.restore(state["engine"])
-
-
-def _unnoted(record: Record) -> bool:
-    return False

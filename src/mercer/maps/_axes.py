@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-__all__ = ["leading_axes"]
+__all__ = ["axes_of_rows", "leading_axes"]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +48,30 @@ def leading_axes(matrix: Array, n_axes: int) -> tuple[Array, Array]:
     values, axes = found
     order = np.argsort(values)[::-1]
     return np.maximum(values[order], 0.0), _with_signs(axes[:, order])
+
+
+def axes_of_rows(rows: Array, n_axes: int) -> tuple[Array, Array]:
+    """Return ``leading_axes(rows.T @ rows, n_axes)`` of fewer rows than columns.
+
+    Axes of eigenvalues that are 0 up to rounding are arbitrary, and not orthogonal.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        Rows.
+    n_axes : int
+        Number of eigenvectors, from 1 to n_rows.
+
+    Examples
+    --------
+    >>> values, axes = axes_of_rows(np.array([[3.0, 4.0, 0.0]]), 1)
+    >>> values, axes.round(3).T
+    (array([25.]), array([[0.6, 0.8, 0. ]]))
+    """
+    values, combinations = leading_axes(rows @ rows.T, n_axes)
+    axes = rows.T @ combinations
+    lengths = np.linalg.norm(axes, axis=0)
+    return values, _with_signs(axes / np.where(lengths > 0.0, lengths, 1.0))
 
 
 def _by_lanczos(matrix: Array, n_axes: int) -> tuple[Array, Array] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._component import Component, own_copy
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.maps._affine import Affine, FloatArray, check_rows
-from mercer.maps._axes import leading_axes
+from mercer.maps._axes import axes_of_rows, leading_axes
 
 __all__ = ["LearnedMap", "MapStatistics", "PrincipalComponents", "Standardize"]
 
@@ -107,6 +108,13 @@ class LearnedMap(Component, ABC):
         """
         n_inputs = np.shape(X)[1] if np.ndim(X) == 2 else 1
         return self.start(n_inputs).add(X).finish()
+
+    def _require_finite_sums(self, mean: Array, deviations: Array) -> None:
+        if not (np.isfinite(mean).all() and np.isfinite(deviations).all()):
+            raise ValueError(
+                f"{self!r} cannot be learned from rows with numbers as large as these: their "
+                "squares overflow. Divide the columns by a power of ten."
+            )
 
 
 class MapStatistics:
@@ -206,11 +214,7 @@ class MapStatistics:
                 f"{self._learned!r} cannot be learned from no rows. Add some rows first."
             )
         mean = self._origin + self._mean
-        if not (np.isfinite(mean).all() and np.isfinite(self._deviations).all()):
-            raise ValueError(
-                f"{self._learned!r} cannot be learned from rows with numbers as large as these: "
-                "their squares overflow. Divide the columns by a power of ten."
-            )
+        self._learned._require_finite_sums(mean, self._deviations)
         return self._learned.from_moments(self.n_rows, mean, self._deviations.copy())
 
 
@@ -262,7 +266,7 @@ class PrincipalComponents(LearnedMap):
     -----
     The sign of a direction is free; here its largest number by size is positive. Learning keeps a
     matrix of n_inputs x n_inputs numbers, and its decomposition takes some seconds for several
-    thousand inputs.
+    thousand inputs; ``fit`` on fewer rows than inputs needs neither.
 
     Examples
     --------
@@ -298,7 +302,39 @@ class PrincipalComponents(LearnedMap):
 
     def from_moments(self, n_rows: int, mean: Array, deviations: Array) -> Affine:
         """Make the map of means and products of deviations; see :class:`LearnedMap`."""
-        variances = np.diag(deviations)
+        return self._from_axes(
+            n_rows, mean, np.diag(deviations), lambda n_axes: leading_axes(deviations, n_axes)
+        )
+
+    def fit(self, X: ArrayLike) -> Affine:
+        """Learn the map from rows, see :meth:`LearnedMap.fit`.
+
+        Of fewer rows than columns, the products of rows are decomposed instead of those of columns.
+        """
+        n_rows, n_inputs = np.shape(X) if np.ndim(X) == 2 else (0, 1)
+        if not 0 < n_rows < n_inputs:
+            return super().fit(X)
+        rows = check_rows(X, n_inputs)
+        _require_finite(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # From the first row, as in MapStatistics.
+            deviations = rows - rows[0].astype(np.float64)
+            shift = deviations.mean(axis=0)
+            deviations -= shift
+            variances = np.einsum("ij,ij->j", deviations, deviations)
+            mean = rows[0] + shift
+        self._require_finite_sums(mean, variances)
+        return self._from_axes(
+            n_rows, mean, variances, lambda n_axes: axes_of_rows(deviations, n_axes)
+        )
+
+    def _from_axes(
+        self,
+        n_rows: int,
+        mean: Array,
+        variances: Array,
+        axes_of: Callable[[int], tuple[Array, Array]],
+    ) -> Affine:
         spread = np.sqrt(variances / n_rows)
         if not (spread > 8 * _EPS * np.abs(mean)).any():
             raise ValueError(
@@ -310,7 +346,7 @@ class PrincipalComponents(LearnedMap):
         n_axes = min(len(mean), n_rows - 1)
         if not self._is_fraction:
             n_axes = min(n_axes, int(self.n_components))
-        values, axes = leading_axes(deviations, n_axes)
+        values, axes = axes_of(n_axes)
         if self._is_fraction:
             explained = np.cumsum(values)
             enough = float(self.n_components) * variances.sum() * (1 - 1e-12)

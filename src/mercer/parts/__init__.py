@@ -6,6 +6,5 @@ from mercer.parts._fitted import FittedPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means
 from mercer.parts._race import race
-from mercer.parts._rows import Rows, check_sizes
 
-__all__ = ["Blend", "CellsPart", "FittedPart", "GlobalPart", "Means", "Rows", "check_sizes", "race"]
+__all__ = ["Blend", "CellsPart", "FittedPart", "GlobalPart", "Means", "race"]

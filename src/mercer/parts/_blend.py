@@ -16,9 +16,9 @@ from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means, Part, line_up, only_part
 from mercer.parts._newton import refine
 from mercer.parts._race import SMALL, Contest, race, race_point
-from mercer.parts._rows import Rows, check_sizes
 from mercer.parts._stack import encode_codes, stack
 from mercer.parts._state import part_from_state, part_to_state, rows_from_state
+from mercer.second_order import Rows, check_sizes
 
 __all__ = ["FIRST_ROWS", "Blend"]
 
@@ -231,8 +231,11 @@ class Blend:
         now : bool, default=False
             Solve if any row came, and while rows are kept race on all of them.
         """
-        new = self.n_rows - self.solved_at
-        enough = new > 0 and (now or new > self.expansion.refresh * self.solved_at)
+        new, forgetting = self.n_rows - self.solved_at, self.expansion.forgetting
+        counted = float(self.solved_at)
+        if forgetting < 1.0:  # as many as still count
+            counted = (1.0 - forgetting**counted) / (1.0 - forgetting)
+        enough = new > 0 and (now or new > self.expansion.refresh * counted)
         # Whether somebody asked before must not count: the last race is on all rows.
         enough |= now and not self.is_decided and self.raced_at < self._n_learned()
         if not enough and not (self.is_stale and self.n_rows):

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.parts._rows import Rows
-from mercer.second_order import Statistics, distinct_rows, factor_ridge
+from mercer.second_order import Rows, Statistics, distinct_rows, factor_ridge
 
 __all__ = ["RIDGES", "Cell", "LocalFunction"]
 
@@ -106,7 +105,7 @@ class Cell:
             self._add(self.statistics, rows)
             return
         assert self.rows is not None
-        self.rows = self.rows.join(rows)
+        self.rows = Rows.joined([self.rows, rows])
         patience = _PATIENCE * self.size
         if len(self.rows) >= self.size:
             firsts = distinct_rows(self.rows.X[:patience])[: self.size]

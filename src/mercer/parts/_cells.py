@@ -12,7 +12,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels._cells import rows_by_cell
 from mercer.maps import Affine
 from mercer.parts._cell import RIDGES, Cell
-from mercer.parts._rows import Rows
+from mercer.second_order import Rows
 
 __all__ = ["CellsPart"]
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.parts._rows import Rows
-from mercer.second_order import KernelBasis, RidgeFactor, Statistics
+from mercer.second_order import KernelBasis, RidgeFactor, Rows, Statistics
 
 __all__ = ["GlobalPart", "squared_error"]
 

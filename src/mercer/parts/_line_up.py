@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
+from mercer.parts._boundary import boundary_rows, labels_of_codes
 from mercer.parts._cells import CellsPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._race import (
@@ -20,8 +21,7 @@ from mercer.parts._race import (
     Contest,
     global_kernel,
 )
-from mercer.parts._rows import Rows
-from mercer.second_order import choose_centers
+from mercer.second_order import Rows, choose_centers, distinct_rows
 
 __all__ = ["Means", "Part", "line_up", "only_part"]
 
@@ -41,7 +41,9 @@ _FEWEST_POINTS = 250
 _RATE, _RACE_SECONDS = 2e10, 2.5
 # Rows for each point that the global part learns beside cells: it is not they who make it better.
 _ENOUGH = 20
-_ENOUGH_FOR_STEPS = 10
+_ENOUGH_FOR_STEPS = 6
+# Part of a large dictionary near the boundary of classes, where steps on the loss follow.
+_NEAR_BOUNDARY = 5 / 8
 # A second metric makes partitions more different, which pays if it is worse by no more than this.
 _NEAR = 1.05
 _MOST_CELLS = 1024
@@ -91,11 +93,17 @@ def line_up(
     worth = [c for c in contest.cells if c.error < _HOPELESS * contest.best_global.error]
     near = [c for c in worth if c.error <= _NEAR * worth[0].error][:2]
     sizes = _sizes(contest.best_global.map.n_outputs, near, n, means, steps=steps)
-    parts: list[Part] = [_global(contest, rows, n, sizes, means, classes)]
-    n_partitions = min(sizes.n_partitions, means.max_memory // (32 * CELL_SIZE**2))
+    steps = steps and sizes.n_partitions == 0
+    parts: list[Part] = [_global(contest, rows, n, sizes, means, classes=classes, steps=steps)]
+    cell, memory = _sum_bytes(CELL_SIZE, rows.targets.shape[1]), means.max_memory
+    n_partitions = min(sizes.n_partitions, memory // (4 * cell))
+    # Half of the memory, or a little less where the global part needs all of its own.
+    whole = _sum_bytes(parts[0].n_points, rows.targets.shape[1], matrices=2)
+    affordable = min(memory // (16 * CELL_SIZE**2), (memory - whole) // cell)
+    most = min(_MOST_CELLS, affordable // max(1, n_partitions))
     for number in range(n_partitions):
         candidate = near[number % len(near)]
-        parts.append(_cells(candidate, contest.constant, rows, n_rows, means, number, n_partitions))
+        parts.append(_cells(candidate, contest.constant, rows, n_rows, means, number, most))
     return parts
 
 
@@ -140,32 +148,57 @@ def _seconds(sizes: _Sizes, n_inputs: int, n_rows: int) -> float:
 
 
 def _global(
-    contest: Contest, rows: Rows, n: int, sizes: _Sizes, means: Means, classes: bool
+    contest: Contest,
+    rows: Rows,
+    n: int,
+    sizes: _Sizes,
+    means: Means,
+    *,
+    classes: bool,
+    steps: bool,
 ) -> GlobalPart:
     best = contest.best_global
     kernel = global_kernel(best.map, best.length, contest.constant)
-    n_outputs, most = rows.targets.shape[1], _most_points(means)
+    n_outputs = rows.targets.shape[1]
+    most = _most_points(means.max_memory // 2, n_outputs, matrices=2)
     if n <= min(SMALL, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
     size = min(sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
-    points = _points(kernel, rows, size, means, classes)
+    n_near = int(_NEAR_BOUNDARY * size) if steps and size > _POINTS else 0
+    points = _points(kernel, rows, size, means, classes=classes, n_near=n_near)
     # Sums of products in float32 cost half and hide the smallest eigenvalues, which only large
     # dictionaries can do without.
     points = points.astype(np.float32 if size > _POINTS else np.float64)
     return GlobalPart(kernel, points, n_outputs, means.forgetting, sizes.max_rows)
 
 
-def _most_points(means: Means) -> int:
-    """Points of the global part whose sums take half of the memory."""
-    return isqrt(means.max_memory // 32)  # with the kernel matrix of the points
+def _sum_bytes(size: int, n_outputs: int, matrices: int = 1) -> int:
+    """Memory of the sums of a dictionary; of ``matrices=2`` with its kernel matrix, if kept."""
+    return 8 * (matrices * size**2 + (size + 3) * (n_outputs + 1))
 
 
-def _points(kernel: Kernel, rows: Rows, size: int, means: Means, classes: bool) -> Any:
-    labels = None
-    if classes:
-        codes = rows.targets
-        labels = codes.argmax(axis=1) if codes.shape[1] > 1 else (codes[:, 0] > 0).astype(np.int64)
-    return choose_centers(rows.X, size, "kmeans", labels=labels, kernel=kernel, seed=means.seed)
+def _most_points(memory: int, n_outputs: int, matrices: int = 1) -> int:
+    """Points of the largest dictionary whose :func:`_sum_bytes` are within the memory."""
+    b = n_outputs + 1
+    root = isqrt(max(0, b**2 + 4 * matrices * (memory // 8 - 3 * b)))
+    return max(1, (root - b) // (2 * matrices))
+
+
+def _points(
+    kernel: Kernel, rows: Rows, size: int, means: Means, *, classes: bool, n_near: int = 0
+) -> Any:
+    """Return a dictionary: so many rows near the boundary of classes, and means of others."""
+    if not classes:
+        return choose_centers(rows.X, size, "kmeans", kernel=kernel, seed=means.seed)
+    near = boundary_rows(kernel, rows, n_near) if n_near else np.zeros(0, dtype=np.int64)
+    others = rows[np.setdiff1d(np.arange(len(rows)), near)]
+    labels = labels_of_codes(others.targets)
+    centers = choose_centers(
+        others.X, size - near.size, "kmeans", labels=labels, kernel=kernel, seed=means.seed
+    )
+    points = np.concatenate([rows.X[near], centers])
+    images = kernel.unwrapped()[0](points) if isinstance(kernel, Mapped) else points
+    return points[distinct_rows(images)]
 
 
 def only_part(
@@ -183,13 +216,14 @@ def only_part(
     n, n_outputs = len(rows) if n_rows is None else n_rows, rows.targets.shape[1]
     map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
     if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > SMALL:
-        return CellsPart(inner, map, CELL_SIZE, n_outputs, 0, means.forgetting)
-    most = _most_points(means)
+        in_cell = min(CELL_SIZE, _most_points(means.max_memory // inner.n_cells, n_outputs))
+        return CellsPart(inner, map, in_cell, n_outputs, 0, means.forgetting)
+    most = _most_points(means.max_memory // 2, n_outputs, matrices=2)
     if n <= min(SMALL, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
     sizes = _sizes(rows.X.shape[1], [], n, means, steps=False)
     size = min(_POINTS, sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
-    points = _points(kernel, rows, size, means, classes).astype(np.float64)
+    points = _points(kernel, rows, size, means, classes=classes).astype(np.float64)
     rows_at_most = None if means.budget_seconds is None else sizes.max_rows
     return GlobalPart(kernel, points, n_outputs, means.forgetting, rows_at_most)
 
@@ -201,11 +235,9 @@ def _cells(
     n_rows: int | None,
     means: Means,
     number: int,
-    n_partitions: int,
+    most: int,
 ) -> CellsPart:
     n = len(rows) if n_rows is None else n_rows
-    affordable = means.max_memory // (16 * CELL_SIZE**2 * n_partitions)
-    most = int(max(2, min(_MOST_CELLS, affordable)))
     images = np.asarray(candidate.map(rows.X), dtype=np.float32)
     partition = Partitioned.fitted(
         images,

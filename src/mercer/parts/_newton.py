@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
+from mercer.parts._boundary import labels_of_codes
 from mercer.parts._global import GlobalPart
-from mercer.parts._rows import Rows
 from mercer.parts._stack import encode_codes, stack
+from mercer.second_order import Rows
 
 __all__ = ["mean_loss", "refine"]
 
@@ -68,7 +69,7 @@ def refine(
     part.coefficients = weight * part.without_held
     start = mean_loss(part, loss, held)
     part.coefficients = min(weight, _MOST_SURE) * part.without_held
-    error = float(np.mean(loss.decide(part.evaluate(held.X)) != _classes(held.targets)))
+    error = float(np.mean(loss.decide(part.evaluate(held.X)) != labels_of_codes(held.targets)))
     share, first_rate = _CLEAN if error < _CLEAN_ERROR else _NOISY
     batch = max(_ROWS_AT_LEAST, int(share * part.n_points))
     factor, generator = part.factor(), np.random.default_rng(0)
@@ -103,9 +104,3 @@ def mean_loss(part: GlobalPart, loss: Loss, rows: Rows, factor: float = 1.0) -> 
     values = factor * part.evaluate(rows.X)
     losses = loss_and_slopes(loss, values, encode_codes(loss, rows.targets))[0]
     return float(rows.weights @ losses / rows.weights.sum())
-
-
-def _classes(codes: Array) -> NDArray[np.int64]:
-    if codes.shape[1] == 1:
-        return (codes[:, 0] > 0).astype(np.int64)
-    return np.asarray(codes.argmax(axis=1))

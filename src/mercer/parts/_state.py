@@ -18,8 +18,7 @@ from mercer.parts._cell import Cell, LocalFunction, no_range
 from mercer.parts._cells import CellsPart
 from mercer.parts._global import RIDGES, GlobalPart
 from mercer.parts._line_up import Part
-from mercer.parts._rows import Rows
-from mercer.second_order import Statistics
+from mercer.second_order import Rows, Statistics
 
 __all__ = ["part_from_state", "part_to_state", "rows_from_state"]
 
@@ -222,14 +221,10 @@ def rows_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> R
     ValueError
         If they are of wrong shapes or not finite.
     """
-    X, n = state["X"], len(state["X"])
-    if X.ndim != 2 or X.shape[1] != n_features or X.dtype.kind != "f" or not np.isfinite(X).all():
-        raise ValueError("the rows that are kept do not match the number of features")
-    return Rows(
-        X.copy(),
-        _finite("targets", state["targets"], (n, n_outputs)),
-        _finite("weights", state["weights"], (n,)),
-    )
+    rows = Rows.from_state({name: state[name] for name in ("X", "targets", "weights")})
+    if (rows.X.shape[1], rows.targets.shape[1]) != (n_features, n_outputs):
+        raise ValueError("the rows that are kept do not match the numbers of features and outputs")
+    return rows
 
 
 def _kernel(config: Any) -> Kernel:

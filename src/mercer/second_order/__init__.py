@@ -3,7 +3,8 @@
 from mercer.second_order._basis import Basis, KernelBasis
 from mercer.second_order._centers import CENTERS, choose_centers, distinct_rows
 from mercer.second_order._newton import NewtonSteps
-from mercer.second_order._ridge import RidgeStream, Rows
+from mercer.second_order._ridge import RidgeStream
+from mercer.second_order._rows import Rows, blocks_from_state, blocks_to_state, check_sizes
 from mercer.second_order._statistics import RidgeFactor, Statistics, factor_ridge, target_scale
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "RidgeStream",
     "Rows",
     "Statistics",
+    "blocks_from_state",
+    "blocks_to_state",
+    "check_sizes",
     "choose_centers",
     "distinct_rows",
     "factor_ridge",

@@ -4,77 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.second_order._basis import Basis
+from mercer.second_order._rows import Rows, blocks_from_state, blocks_to_state
 from mercer.second_order._statistics import Statistics
 
-__all__ = ["RidgeStream", "Rows"]
+__all__ = ["RidgeStream"]
 
 Array = NDArray[np.float64]
-Floats = NDArray[np.floating[Any]]
 
 # Rows kept back to choose the ridge on, if a twentieth of all is not between these.
 _FEWEST, _MOST = 100, 5000
 # Rows that are added up together; single rows would cost as much as a hundred.
 _BLOCK = 256
 _NUMBERS = 2**22  # features that are in memory at a time
-
-
-class Rows(NamedTuple):
-    """Rows with their targets and weights."""
-
-    X: Floats  # (n, n_features)
-    targets: Array  # (n, target_width)
-    weights: Array  # (n,)
-
-    def cut(self, first: int | None, last: int | None = None) -> Rows:
-        """Return some of the rows; shares the arrays."""
-        return self.taken(slice(first, last))
-
-    def taken(self, which: Any) -> Rows:
-        """Return the rows of an index array, a mask or a slice."""
-        return Rows(self.X[which], self.targets[which], self.weights[which])
-
-    def copied(self) -> Rows:
-        """Return the rows in arrays of their own."""
-        return Rows(self.X.copy(), self.targets.copy(), self.weights.copy())
-
-    @classmethod
-    def joined(cls, blocks: Sequence[Rows]) -> Rows:
-        """Return all rows of some blocks, one at least."""
-        if len(blocks) == 1:
-            return blocks[0]
-        X, targets, weights = zip(*blocks, strict=True)
-        return cls(np.concatenate(X), np.concatenate(targets), np.concatenate(weights))
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Rows:
-        """Inverse of ``_asdict``.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together.
-        """
-        rows = cls(**state)
-        n = len(rows.X)
-        fits = (
-            n > 0
-            and rows.X.ndim == rows.targets.ndim == 2
-            and rows.X.dtype in (np.float32, np.float64)
-            and len(rows.targets) == n
-            and rows.weights.shape == (n,)
-            and rows.targets.dtype == rows.weights.dtype == np.float64
-            and all(np.isfinite(array).all() for array in rows)
-            and (rows.weights >= 0.0).all()
-        )
-        if not fits:
-            raise ValueError("The rows that are kept do not fit together.")
-        return rows
 
 
 class RidgeStream:
@@ -110,7 +57,7 @@ class RidgeStream:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Linear
-    >>> from mercer.second_order import KernelBasis
+    >>> from mercer.second_order import KernelBasis, Rows
     >>> stream = RidgeStream(KernelBasis(Linear(), np.array([[1.0]])), 1, [0.0])
     >>> stream.add(Rows(np.array([[1.0], [2.0]]), np.array([[3.0], [6.0]]), np.ones(2)))
     >>> stream.solve().round(6)
@@ -142,10 +89,10 @@ class RidgeStream:
         used = rows.weights > 0.0
         if not used.any():
             return
-        rows = rows.taken(used)
+        rows = rows[used]
         self._recent.append(rows)
-        self._n_recent += rows.weights.size
-        self.n_rows += rows.weights.size
+        self._n_recent += len(rows)
+        self.n_rows += len(rows)
         if self._n_recent >= self._n_kept_back() + _BLOCK:
             self._add_up()
 
@@ -174,12 +121,6 @@ class RidgeStream:
             counting = (1.0 - self.forgetting**n) / (1.0 - self.forgetting)
         return min(max(n // 20, _FEWEST), _MOST, int(counting / 5.0))
 
-    def _aged(self, weights: Array) -> Array:
-        """Weights of some rows when the last of them has come."""
-        if self.forgetting == 1.0:
-            return weights
-        return weights * self.forgetting ** np.arange(weights.size - 1, -1, -1.0)
-
     def _add_up(self) -> None:
         """Move all rows but those to be kept back into the sums."""
         if not self._recent:
@@ -187,28 +128,24 @@ class RidgeStream:
         rows = Rows.joined(self._recent)
         n = self._n_recent - self._n_kept_back()
         if n > 0:
-            self._sums = self._with(rows.cut(None, n))
-        self._recent = [rows.cut(n).copied()] if n < self._n_recent else []
+            self._sums = self._with(rows[:n])
+        self._recent = [rows[n:].own()] if n < self._n_recent else []
         self._n_recent -= n
 
     def _with(self, rows: Rows) -> Statistics:
         """Return sums with some more rows in them: if that fails, nothing has changed."""
         sums, step = self._sums.copy(), max(_BLOCK, _NUMBERS // self.basis.size)
-        for start in range(0, rows.weights.size, step):
-            X, targets, weights = rows.cut(start, start + step)
-            n = weights.size
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step].aged(self.forgetting)
             if self.forgetting < 1.0:
-                sums.forget(self.forgetting**n)
-                weights = self._aged(weights)
-                seen = weights > 0.0  # some are forgotten within the block
-                X, targets, weights = X[seen], targets[seen], weights[seen]
-            Z: Any = self.basis.features(X)
-            sums.add(Z, targets, weights)
+                sums.forget(self.forgetting ** len(block))
+            Z: Any = self.basis.features(block.X)
+            sums.add(Z, block.targets, block.weights)
         return sums
 
     def _choose(self, last: Rows) -> None:
         """Choose the ridge by the squared error on the last rows."""
-        Z, weights = self.basis.features(last.X), self._aged(last.weights)
+        Z, weights = self.basis.features(last.X), last.aged(self.forgetting).weights
         errors = [
             float(
                 np.sum((Z @ self._sums.solve(ridge, self.penalty()) - last.targets) ** 2, axis=1)
@@ -230,9 +167,7 @@ class RidgeStream:
         """
         self._sums = self._sums.copy()
         self._sums.map_targets(mixing, offset)
-        self._recent = [
-            rows._replace(targets=rows.targets @ mixing + offset) for rows in self._recent
-        ]
+        self._recent = [rows.map_targets(mixing, offset) for rows in self._recent]
 
     # -- state ----------------------------------------------------------------------------------
 
@@ -244,13 +179,12 @@ class RidgeStream:
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that learning changes as plain data; for :meth:`restore`."""
-        recent = Rows.joined(self._recent) if self._recent else None
         return {
             "n_rows": self.n_rows,
             "ridge": self.ridge,
             "ridges": list(self.ridges),
             "sums": self._sums.snapshot() if self._sums.n_rows else None,
-            "recent": None if recent is None else recent.copied()._asdict(),
+            "recent": blocks_to_state(self._recent),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -270,13 +204,12 @@ class RidgeStream:
         sums = Statistics(self.basis.size, n_targets)
         if state["sums"] is not None:
             sums.restore(state["sums"])
-        recent = None if state["recent"] is None else Rows.from_state(state["recent"])
+        recent = blocks_from_state(state["recent"])
         n_rows, ridge = int(state["n_rows"]), float(state["ridge"])
         ridges = tuple(float(each) for each in state["ridges"])
-        self._recent = [] if recent is None else [recent]
-        self._n_recent = 0 if recent is None else recent.weights.size
-        fits = recent is None or recent.targets.shape[1] == n_targets
-        fits &= ridge in ridges and all(0.0 <= each < np.inf for each in ridges)
+        fits = ridge in ridges and all(0.0 <= each < np.inf for each in ridges)
+        fits &= all(rows.targets.shape[1] == n_targets for rows in recent)
+        self._recent, self._n_recent = recent, sum(map(len, recent))
         if not fits or n_rows < self._n_recent:
             raise ValueError("The sums over the rows do not fit together.")
         self._sums, self.n_rows, self.ridge, self.ridges = sums, n_rows, ridge, ridges

@@ -16,8 +16,6 @@ from mercer.training._plan import expansion_of
 __all__ = ["count_classes", "make_estimator"]
 
 _MOST_CLASSES = 1000
-# Parameters of learning by steps, which sums over rows have no use for.
-_OF_STEPS = ("regularization", "batch_size", "average")
 
 
 def make_estimator(
@@ -54,13 +52,13 @@ def make_estimator(
     # What is wrong shall be known before hours of reading, not after.
     estimator._check_parameters()
     if isinstance(expansion_of(estimator), Auto):
-        _check_sums(estimator, kind.words, options, n_passes)
+        _check_sums(estimator, kind.words, options)
         if estimator.expansion == "auto":
             estimator.set_params(expansion=Auto(seed=seed))
     return estimator
 
 
-def _check_sums(estimator: Any, words: str, options: Mapping[str, Any], n_passes: int) -> None:
+def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
     """Refuse what does not go together with parts that learn by sums."""
     if isinstance(estimator.expansion, Auto):
         by_itself = estimator.__class__(**estimator.get_params(deep=False))
@@ -77,19 +75,13 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any], n_passes
                 f"{' and '.join([words, *given])}. Leave out the options of this expansion, or "
                 "what it cannot do."
             )
-    useless = [name for name in _OF_STEPS if name in options and options[name] != "auto"]
-    if useless:
+    if options.get("regularization", "auto") != "auto":
         raise ValueError(
-            f"`{useless[0]}` is of learning by steps, but the default expansion sums over rows, "
+            "`regularization` is of learning by steps, but the default expansion sums over rows, "
             "and chooses ridges on rows that it has not learned. Leave it out, or choose another "
             "expansion, such as komp."
         )
-    if n_passes > 1:
-        raise ValueError(
-            f"`n_passes` must be 1 for the default expansion, got {n_passes}: it learns by sums "
-            "over rows, in which a second pass would count every row twice. One pass is all it "
-            "needs. Leave it out, or choose another expansion, such as komp."
-        )
+    estimator._check_settings(anew=True)
 
 
 def count_classes(labels: NDArray[Any], target: str | None) -> int:

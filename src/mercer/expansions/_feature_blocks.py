@@ -1,0 +1,173 @@
+"""Blocks of random features of some rows, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer.expansions.random_features import RandomFeatures
+from mercer.features import FeatureMap, FeatureOptions
+from mercer.features._base import Numbers, Prepared
+from mercer.features._tiles import Part, add_blocks, features_of
+from mercer.kernels import Kernel
+
+__all__ = ["FeatureBlocks", "blocks_of"]
+
+# Blocks evaluated together on every tile of rows.
+_GROUP = 32
+
+
+class FeatureBlocks:
+    r"""Random features of one kernel in numbered blocks, each of them :math:`E\,ZZ^T = k(X, X)`.
+
+    A block is a pure function of (seed, number): its numbers are drawn again where they are needed,
+    but for those in the cache and the last ones drawn.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel that has random features, its numbers resolved.
+    n_inputs : int
+        Number of inputs.
+    block_size : int
+        Features of a block.
+    seed : int
+        0 <= seed < 2**64.
+    options : FeatureOptions
+        How features are drawn.
+    dtype : dtype, default=float64
+        Type of the features. Posterior variances are small differences of them.
+    cache_bytes : int, default=0
+        Memory for random numbers.
+
+    Raises
+    ------
+    ValueError
+        If the kernel has no random features, or not of this design.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        n_inputs: int,
+        block_size: int,
+        seed: int,
+        options: FeatureOptions,
+        dtype: DTypeLike = np.float64,
+        cache_bytes: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.options = options
+        self.block_size = block_size
+        self.seed = seed
+        self.dtype = np.dtype(dtype)
+        self.cache_bytes = cache_bytes
+        self.map: FeatureMap = kernel._feature_map(n_inputs, options, 0)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._cache: dict[int, Numbers] = {}
+        self.cached_bytes = 0
+        self._last: tuple[int, Numbers] = (-1, ())
+
+    def resized(self, block_size: int) -> FeatureBlocks:
+        """Blocks of another size from the same seed, without a cache."""
+        n_inputs = self.map.n_inputs
+        return FeatureBlocks(self.kernel, n_inputs, block_size, self.seed, self.options, self.dtype)
+
+    def prepare(self, X: Any) -> Prepared:
+        """Rows as the feature map wants them; ValueError outside the kernel's domain."""
+        return self.map.prepare(np.ascontiguousarray(X, dtype=self.dtype))
+
+    def of(self, prepared: Prepared, number: int = 0) -> NDArray[Any]:
+        """Features of prepared rows in one block, shape (n, block_size)."""
+        return features_of(self.map, prepared, self.numbers(number), self.block_size)
+
+    def of_first(self, n_blocks: int, prepared: Prepared) -> NDArray[Any]:
+        """Features of prepared rows in the first blocks, shape (n, n_blocks * block_size)."""
+        m = self.block_size
+        Z = np.empty((prepared[0].shape[0], n_blocks * m), self.dtype)
+        for number in range(n_blocks):
+            Z[:, number * m : (number + 1) * m] = self.of(prepared, number)
+        return Z
+
+    def add(
+        self,
+        prepared: Prepared,
+        number: int,
+        coefficients: NDArray[Any],
+        values: NDArray[Any],
+        factor: float = 1.0,
+    ) -> None:
+        """Add a block's part of a function, without its features.
+
+        Parameters
+        ----------
+        prepared : tuple of ndarray
+            Rows, from :meth:`prepare`.
+        number : int
+            Of the block.
+        coefficients : ndarray of shape (block_size, n_columns)
+            Of the dtype of the features.
+        values : ndarray of shape (n, n_columns)
+            Changed in place: ``values += Z @ coefficients * factor``.
+        factor : float, default=1.0
+            What multiplies the coefficients.
+        """
+        part = Part(self.numbers(number), coefficients, factor)
+        add_blocks(self.map, prepared, [part], values)
+
+    def add_first(
+        self,
+        n_blocks: int,
+        prepared: Prepared,
+        part_of: Callable[[int], tuple[NDArray[Any], float]],
+        values: NDArray[Any],
+    ) -> None:
+        """Add the first blocks, with the coefficients and factors that ``part_of`` tells."""
+        parts: list[Part] = []
+        for number in range(n_blocks):
+            parts.append(Part(self.numbers(number), *part_of(number)))
+            # Numbers that the cache does not hold are not held here either.
+            if number == n_blocks - 1 or len(parts) == _GROUP or number not in self._cache:
+                add_blocks(self.map, prepared, parts, values)
+                parts = []
+
+    def numbers(self, number: int) -> Numbers:
+        """Random numbers of a block."""
+        found = self._cache.get(number)
+        if found is not None:
+            return found
+        last, numbers = self._last
+        if last != number:
+            numbers = self.map.draw(self.seed, number, self.block_size, self.dtype)
+            size = sum(array.nbytes for array in numbers)
+            if self.cached_bytes + size <= self.cache_bytes:
+                self._cache[number] = numbers
+                self.cached_bytes += size
+            else:
+                self._last = (number, numbers)
+        return numbers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": {}, "cached_bytes": 0, "_last": (-1, ())}
+
+
+def blocks_of(expansion: RandomFeatures, kernel: Kernel, n_features: int) -> FeatureBlocks:
+    """Blocks as an expansion wants them; ValueError if it does not say how large."""
+    if isinstance(expansion.block_size, str):
+        raise ValueError(
+            "`block_size='auto'` needs the number of rows: use RandomFeatures.sized first."
+        )
+    return FeatureBlocks(
+        kernel,
+        n_features,
+        int(expansion.block_size),
+        expansion.seed,
+        expansion.options,
+        expansion.dtype,
+        expansion.cache_bytes,
+    )

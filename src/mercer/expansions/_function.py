@@ -1,0 +1,124 @@
+"""What is learned, as seen by the loop and by those who predict."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer.expansions._base import Expansion
+from mercer.kernels import Kernel
+
+__all__ = ["Function", "dense_rows"]
+
+Array = NDArray[np.float64]
+
+
+class Function(ABC):
+    """A function with ``n_outputs`` components, made with a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : Expansion
+        How the function stays small.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    averaging : float or None
+        Evaluate the average of the iterates weighted like ``t**averaging`` (0: plain mean); None
+        for the last of them.
+    """
+
+    expansion: Any
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: Expansion,
+        n_features: int,
+        n_outputs: int,
+        averaging: float | None,
+    ) -> None:
+        self.kernel = kernel
+        self.expansion = expansion
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.averaging = averaging
+
+    @property
+    def promoted(self) -> str:
+        """Which safer path took over, if any: ``""``, ``"float64"`` or ``"triangular"``."""
+        return ""
+
+    @abstractmethod
+    def evaluate(self, X: Any) -> Array:
+        """Values of the function (the averaged one, if there is one).
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_outputs)
+
+        Raises
+        ------
+        ValueError
+            If a row is outside the domain, or a value is not finite there.
+        """
+
+    @abstractmethod
+    def keep_previous(self) -> None:
+        """From now on remember the function before the last step.
+
+        Until the next step the current function counts as the one before: :math:`f_{-1} = f_0`.
+        """
+
+    @abstractmethod
+    def map_outputs(self, mixing: Array) -> None:
+        """Replace the outputs f by f @ ``mixing``, for example to insert one for a new class.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Column j tells how the new output j is made of the old ones.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that learning changes, copied; for :meth:`restore`."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
+
+
+def dense_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]:
+    """Rows, dense and of the type that a ``precision`` computes in.
+
+    Raises
+    ------
+    ValueError
+        If a value leaves the range of that type.
+    """
+    dense = X if isinstance(X, np.ndarray) else X.toarray()
+    with np.errstate(over="ignore"):
+        rows: NDArray[np.floating] = np.ascontiguousarray(dense, dtype=dtype)
+    if rows.dtype != dense.dtype and not np.isfinite(rows).all():
+        raise ValueError(
+            f"An input of size {float(np.abs(dense).max()):.3g} leaves the range of {rows.dtype}, "
+            f"in which precision={precision!r} computes. Rescale the inputs, for example with "
+            "sklearn.preprocessing.StandardScaler, or use precision='double'."
+        )
+    return rows

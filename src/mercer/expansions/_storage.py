@@ -1,0 +1,58 @@
+"""Room for the points of a dictionary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.numerics.state import Dictionary, Newcomers
+
+__all__ = ["grown_capacity", "new_arrays", "no_newcomers", "take_over"]
+
+
+def grown_capacity(capacity: int, needed: int, most: int) -> int:
+    """Capacity where ``needed`` is more than there is, and ``most`` will never be exceeded.
+
+    Examples
+    --------
+    >>> grown_capacity(100, 101, 1000), grown_capacity(100, 101, 120)
+    (166, 120)
+    """
+    grown = max(needed, int(1.5 * capacity) + 16)
+    return max(needed, min(grown, most))
+
+
+def new_arrays(
+    capacity: int, n_features: int, n_columns: int, dtype: np.dtype[Any], *, inverse: bool
+) -> Dictionary:
+    """Arrays for so many points; with room for an inverse Gram matrix where there is one."""
+    square = capacity if inverse else 0
+    return Dictionary(
+        np.zeros((capacity, n_features), dtype),
+        np.zeros(capacity),
+        np.zeros((capacity, n_columns)),
+        np.zeros((square, square), dtype),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.bool_),
+    )
+
+
+def take_over(new: Dictionary, old: Dictionary, n: int) -> None:
+    """Copy the first points of other arrays."""
+    for name in ("points", "self_kernel", "weights", "origin", "pinned"):
+        getattr(new, name)[:n] = getattr(old, name)[:n]
+    if new.inverse.size:
+        new.inverse[:n, :n] = old.inverse[:n, :n]
+
+
+def no_newcomers(arrays: Dictionary, n: int) -> Newcomers:
+    """Nothing to add to the first points of some arrays."""
+    dtype = arrays.points.dtype
+    return Newcomers(
+        np.zeros((0, arrays.points.shape[1]), dtype),
+        np.zeros((0, n), dtype),
+        np.zeros((0, 0), dtype),
+        np.zeros((0, arrays.weights.shape[1])),
+        np.zeros(0, np.bool_),
+    )

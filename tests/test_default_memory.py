@@ -1,0 +1,134 @@
+"""What the default learner holds on a stream: sums within their limit, and few rows.
+
+Constants of its recipe are small, so that some thousand rows fill all sums.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from mercer import KernelClassifier, KernelRegressor
+from mercer.expansions import Auto
+from mercer.kernels import Partitioned
+from mercer.parts import CellsPart, _blend, _cells, _line_up, _race
+
+CELL, HELD, WAITING = 24, 120, 60
+LIMIT = 2**20
+CHUNK = 100
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    for module in (_blend, _race, _line_up):
+        monkeypatch.setattr(module, "SMALL", 150)
+    for module in (_race, _line_up):
+        monkeypatch.setattr(module, "CELL_SIZE", CELL)
+        monkeypatch.setattr(module, "CELL_ROWS", 80)
+    monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
+    monkeypatch.setattr(_blend, "_MOST_HELD", HELD)
+    monkeypatch.setattr(_blend, "_WAITING", WAITING)
+    monkeypatch.setattr(_race, "_PILOT_ROWS", 300)
+    monkeypatch.setattr(_race, "_PILOT_POINTS", 40)
+    monkeypatch.setattr(_race, "_FEW_ROWS", 100)
+    monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
+    monkeypatch.setattr(_cells, "_CROWDED", 3)
+
+
+def chunks(n, n_distinct=None):
+    """Rows in chunks, made as they are asked for; of few distinct ones if so wished."""
+    pool = None if n_distinct is None else np.random.default_rng(1).normal(size=(n_distinct, 3))
+    for number in range(n // CHUNK):
+        rng = np.random.default_rng([2, number])
+        X = rng.normal(size=(CHUNK, 3)) if pool is None else rng.choice(pool, CHUNK)
+        yield X, np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.1 * rng.normal(size=CHUNK)
+
+
+def bytes_of_sums(model):
+    """Arrays of the sums as they lie in memory, and kernel matrices that are kept beside them."""
+    total = 0
+    for part in model.learner_.function.parts:
+        if isinstance(part, CellsPart):
+            sums = [cell.statistics for cell in part.cells if cell.statistics is not None]
+        else:
+            sums = [part.statistics]
+            total += part._penalty.nbytes
+        for one in sums:
+            total += sum(a.nbytes for a in vars(one).values() if isinstance(a, np.ndarray))
+    return total
+
+
+def rows_kept(model):
+    """Rows that wait, and the most that a cell keeps."""
+    function = model.learner_.function
+    cells = [c for p in function.parts if isinstance(p, CellsPart) for c in p.cells]
+    return len(function.waiting), max((len(c.rows) for c in cells if c.is_filling), default=0)
+
+
+@pytest.mark.parametrize(
+    ("expected_rows", "forgetting", "task"),
+    [
+        (None, 1.0, "regression"),  # cells are split as rows come
+        (20_000, 1.0, "classification"),  # as many cells as the memory allows from the first
+        (20_000, 0.99, "regression"),  # cells choose their points anew
+    ],
+)
+def test_sums_and_rows_are_bounded_while_a_stream_goes_on(expected_rows, forgetting, task):
+    cls = KernelRegressor if task == "regression" else KernelClassifier
+    auto = Auto(max_memory=LIMIT, expected_rows=expected_rows, forgetting=forgetting)
+    model = cls(expansion=auto, random_state=0)
+    most = 0
+    for number, (X, y) in enumerate(chunks(6000)):
+        given = {} if task == "regression" else {"classes": [0, 1]}
+        model.partial_fit(X, y if task == "regression" else (y > 0.5).astype(int), **given)
+        if number % 20 == 19:
+            model.predict(X)
+        if model.learner_.function.is_decided:
+            most = max(most, bytes_of_sums(model))
+            waiting, of_a_cell = rows_kept(model)
+            assert waiting <= HELD + WAITING + CHUNK
+            assert of_a_cell < 4 * CELL
+    assert 0.8 * LIMIT < most <= LIMIT
+    _, *partitions = model.learner_.function.parts
+    assert all(len(part.cells) == part.max_cells for part in partitions)
+
+
+def test_equal_rows_do_not_pile_up_in_cells():
+    auto = Auto(max_memory=LIMIT, expected_rows=4000)  # too few distinct rows to fill a cell
+    model = KernelRegressor(expansion=auto, random_state=0)
+    for X, y in chunks(4000, n_distinct=60):
+        model.partial_fit(X, y)
+        if model.learner_.function.is_decided:
+            assert rows_kept(model)[1] < 4 * CELL
+    _, *partitions = model.learner_.function.parts
+    assert max(cell.n_rows for part in partitions for cell in part.cells) > 4 * CELL
+
+
+@pytest.mark.parametrize("own_cells", [False, True])
+def test_many_targets_and_cells_of_ones_own_stay_within_the_memory(own_cells):
+    (X, y), *_ = chunks(100)
+    kernel = Partitioned.fitted(X, 60, multiple=1.0) if own_cells else "auto"
+    auto = Auto(max_memory=LIMIT, expected_rows=20_000)
+    model = KernelRegressor(kernel=kernel, expansion=auto, random_state=0)
+    for X, y in chunks(3000):
+        model.partial_fit(X, y[:, np.newaxis] * np.linspace(1.0, 2.0, 300))
+    assert bytes_of_sums(model) <= LIMIT
+    model.predict(X)
+
+
+def test_memory_does_not_grow_once_the_sums_are_full():
+    auto = Auto(max_memory=LIMIT, expected_rows=20_000)
+    model = KernelRegressor(expansion=auto, random_state=0)
+    arrays = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
+    held = []
+    for number, (X, y) in enumerate(chunks(7000)):
+        if number == 40:  # tracing is slow, and not needed before
+            tracemalloc.start()
+        model.partial_fit(X, y)
+        if number in {44, 69}:
+            model.learner_._solve(now=True)  # what was allocated before is replaced
+            traces = tracemalloc.take_snapshot().filter_traces([arrays]).traces
+            held.append(sum(trace.size for trace in traces))
+    tracemalloc.stop()
+    # 2,500 more rows are 80 kB of numbers; a few cells may have become full.
+    assert held[1] - held[0] < 20_000

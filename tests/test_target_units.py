@@ -1,0 +1,152 @@
+"""Losses with bounded slopes learn targets in any unit; what has no unit is not silent."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.preprocessing import StandardScaler
+
+from mercer import KernelRegressor, load_model
+from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
+from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
+from mercer.kernels import Bias, Gaussian
+from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
+from mercer.schedules import Relative
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-3.0, 3.0, size=(300, 2))
+Y = 1.4 * np.sin(X[:, 0]) + 0.1 * RNG.normal(size=300)
+
+# The same loss in units of s.
+IN_UNITS = {
+    "absolute error": lambda s: AbsoluteError(),
+    "huber": lambda s: Huber(0.3 * s),
+    "epsilon": lambda s: EpsilonInsensitive(0.1 * s),
+    "quantiles": lambda s: Quantile([0.3, 0.5, 0.7]),
+}
+EXPANSIONS = {
+    "auto": "auto",
+    "komp": KOMP(max_size=60),
+    "budget": Budget(40),
+    "full": Full(),
+    "newton features": RandomFeatures(64, min_steps=8),
+    "faithful features": RandomFeatures(64, "faithful"),
+    "dictionary": Dictionary(20),
+}
+
+
+@pytest.mark.parametrize("expansion", EXPANSIONS.values(), ids=EXPANSIONS)
+@pytest.mark.parametrize("in_units", IN_UNITS.values(), ids=IN_UNITS)
+def test_a_target_in_another_unit_gives_the_same_model_in_that_unit(in_units, expansion):
+    """Powers of two, so that rounding is the same: 6e-5 and 2.6e5 standard deviations."""
+
+    def prediction(s):
+        model = KernelRegressor(in_units(s), expansion=expansion, random_state=0)
+        return model.fit(X, s * Y).predict(X).reshape(300, -1) / s
+
+    expected = prediction(1.0)
+    for s in (2.0**-14, 2.0**18):
+        assert_allclose(prediction(s), expected, rtol=1e-4, atol=1e-4)
+    middle = expected[:, expected.shape[1] // 2]
+    assert np.mean((middle - Y) ** 2) < 0.4 * Y.var()
+
+
+def test_a_huber_loss_far_below_the_target_is_an_absolute_error():
+    """Prices in units of the currency with the usual delta = 1."""
+    errors = {}
+    for loss in ("huber", "absolute_error"):
+        model = KernelRegressor(loss, random_state=0).fit(X, 1e5 * Y)
+        errors[loss] = np.abs(model.predict(X) / 1e5 - Y).mean()
+    assert errors["huber"] < 0.3
+    assert_allclose(errors["huber"], errors["absolute_error"], rtol=0.05)
+
+
+def test_outliers_do_not_set_the_unit():
+    y = Y.copy()
+    y[::20] = 1e6
+    clean = KernelRegressor("absolute_error", random_state=0).fit(X, Y)
+    spoilt = KernelRegressor("absolute_error", random_state=0).fit(X, y)
+    units = [1.0 / model.learner_.automatic.curvature for model in (clean, spoilt)]
+    assert units[1] <= 2.0 * units[0] <= 2.0
+    assert np.abs(spoilt.predict(X) - Y).mean() < 0.5
+
+
+def test_the_unit_survives_the_file_and_further_learning(tmp_path):
+    model = KernelRegressor("huber", batch_size=8).partial_fit(X[:200], 1e5 * Y[:200])
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again._ridge() == model._ridge() < 1e-6
+    for learner in (model, again):
+        learner.partial_fit(X[200:], 1e5 * Y[200:])
+    assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_a_ridge_or_a_step_that_is_given_is_used_as_it_is():
+    model = KernelRegressor("huber", regularization=1e-9, random_state=0).fit(X, 1e5 * Y)
+    assert model.learner_.regularization == 1e-9
+    relative = {
+        unit: KernelRegressor("huber", step_size=Relative(0.5)).fit(X, unit * Y)
+        for unit in (1.0, 16.0)
+    }
+    steps = [model.history_.step_size[0] for model in relative.values()]
+    assert steps[0] == steps[1]
+
+
+def test_single_small_targets_do_not_make_steps_small():
+    model = KernelRegressor("absolute_error", kernel=Gaussian(1.0)).learn_one(X[0], 1e-9)
+    for x, y in zip(X[1:], Y[1:], strict=True):
+        model.learn_one(x, y)
+    assert model.learner_.automatic.curvature == 1.0
+
+
+# -- what is said -------------------------------------------------------------------------------
+
+COUNTS = np.random.default_rng(1).poisson(np.exp(5.0 + 0.5 * Y))
+WORDS = {
+    "counts": ({"loss": "poisson"}, COUNTS, "suit targets of about 1"),
+    "rare counts": ({"loss": "poisson"}, COUNTS > 290, "suit targets of about 1"),
+    "a step": ({"loss": "huber", "step_size": 0.5}, 1e5 * Y, "may never get there"),
+    "a risk": ({"loss": "huber", "risk": "cvar:0.5"}, 1e5 * Y, "may never get there"),
+    "two units": ({"loss": "absolute_error"}, np.column_stack([Y, 1e4 * Y]), "different sizes"),
+    "an offset": ({"loss": "absolute_error"}, Y + 20.0, "no offset of their own"),
+    "an offset, squares": ({"expansion": "komp"}, Y + 20.0, "no offset of their own"),
+}
+
+
+@pytest.mark.parametrize(("parameters", "y", "words"), WORDS.values(), ids=WORDS)
+def test_targets_that_cannot_be_learned_well_are_named_once(parameters, y, words):
+    model = KernelRegressor(random_state=0, **parameters)
+    with pytest.warns(TargetScaleWarning, match=words) as seen:
+        model.fit(X, y)
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_targets_within_epsilon_of_zero_teach_nothing_and_say_so(loss):
+    with pytest.warns(NothingLearnedWarning, match="f = 0 is a solution"):
+        KernelRegressor(loss).fit(X, 1e-3 * Y)
+
+
+def test_what_the_warnings_advise_helps():
+    rates = np.exp(5.0 + 0.5 * Y)
+    with pytest.warns(TargetScaleWarning):
+        plain = KernelRegressor("poisson", random_state=0).fit(X, COUNTS).score(X, rates)
+    scaled = TransformedTargetRegressor(
+        KernelRegressor("poisson", random_state=0), transformer=StandardScaler(with_mean=False)
+    )
+    assert scaled.fit(X, COUNTS).score(X, rates) > max(0.7, plain + 0.2)
+    centred = TransformedTargetRegressor(
+        KernelRegressor("absolute_error", random_state=0), transformer=StandardScaler()
+    )
+    assert centred.fit(X, Y + 20.0).score(X, Y + 20.0) > 0.7
+    KernelRegressor("absolute_error", kernel=Gaussian(1.0) + Bias(10.0)).fit(X, Y + 20.0)
+
+
+def test_the_default_loss_says_nothing_about_units():
+    for y in (1e8 * Y, 1e-8 * Y, Y + 1e4):
+        assert KernelRegressor(random_state=0).fit(X[:200], y[:200]).score(X, y) > 0.95

@@ -19,6 +19,7 @@ import _common  # noqa: F401  one thread for BLAS and OpenMP, before numpy reads
 import numpy as np
 
 _FIRST_ROWS = 100
+_LEAST_WARM_UP_ROWS = 200
 _LEAST_PREDICTION_S = 0.05
 
 
@@ -45,9 +46,12 @@ def score(model: Any, X: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> di
 
 
 def warm_up(method: Any, regression: bool, X: np.ndarray, n_classes: int) -> None:
-    """Fit and predict generated rows with as many inputs and classes: imports, compilation."""
+    """Fit and predict generated rows with as many inputs and classes: imports, compilation.
+
+    No more rows than are learned, but for the least that are enough: short runs stay short.
+    """
     rng = np.random.default_rng(0)
-    n_rows = max(2 * n_classes, min(method.warm_up_rows, len(X)))
+    n_rows = max(_LEAST_WARM_UP_ROWS, 2 * n_classes, min(method.warm_up_rows, len(X)))
     rows = rng.standard_normal((n_rows, X.shape[1])).astype(X.dtype)
     y = rng.standard_normal(n_rows) if regression else np.arange(n_rows) % n_classes
     method.make(regression, rows, 0).fit(rows, y).predict(rows)

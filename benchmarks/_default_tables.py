@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from _default_sets import SIZES, SOURCES
+from _default_sets import SIZES, SMALL, SOURCES
 from _peers import JUDGED, METHODS, SMALL_PEER
 
 from mercer.reproduce._experiment import Target
@@ -16,7 +16,6 @@ Records = Sequence[dict[str, Any]]
 Row = dict[str, Any]
 
 FIRST_PREDICTION_S = 2.0
-SMALL = 1000
 #: Set, key of the record, bound, which side is wanted.
 TARGETS = (
     ("covtype", "error", 4.2, "at most"),
@@ -184,9 +183,16 @@ def small_rows(results: Results) -> list[Row]:
                 title = METHODS[method].title
                 row[title] = _shown(results, name, method, looked_up, key)
                 row[f"{title}: CPU s"] = _shown(results, name, method, looked_up, "cpu_s", False)
+            row["seeds"] = _seeds(results, name, looked_up, key)
             row["verdict"] = verdict(results.compared(name, looked_up, key, SMALL_PEER))
             rows.append(row)
     return rows
+
+
+def _seeds(results: Results, name: str, size: int, key: str) -> str:
+    """How many seeds the means of mercer and of SVC are of: one number, or both if they differ."""
+    counts = [results.summary(name, method, size, key).seeds for method in (JUDGED, SMALL_PEER)]
+    return " and ".join(str(count) for count in dict.fromkeys(counts))
 
 
 def all_rows(results: Results) -> list[Row]:

@@ -1,7 +1,7 @@
 """The default learner on ten million generated rows from a Parquet file.
 
 Memory must stay flat once the sums are full, and so must the cost of a row. The file is written
-first, in pieces, and read in batches; nothing of the rows is kept.
+first, in pieces, and read in pieces by ``mercer.data.read_tables``; nothing of the rows is kept.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mercer import KernelRegressor
+from mercer.data import read_tables
 from mercer.expansions import Auto
 
 D = 10
@@ -48,9 +49,9 @@ def write(path, n_rows):
 
 
 def blocks(path):
-    for batch in pq.ParquetFile(path).iter_batches(batch_size=BLOCK):
-        table = np.column_stack([column.to_numpy() for column in batch.columns])
-        yield table[:, :-1].astype(np.float64), table[:, -1].astype(np.float64)
+    for table in read_tables(path, rows_per_table=BLOCK):
+        columns = np.column_stack([column.to_numpy() for column in table.columns])
+        yield columns[:, :-1].astype(np.float64), columns[:, -1].astype(np.float64)
 
 
 def follow(path, n_rows):

@@ -53,7 +53,7 @@ def load(name):
 def measure(data, regression, kernel, boldness, average):
     X, y, X_test, y_test = data
     kind = KernelRegressor if regression else KernelClassifier
-    model = kind(kernel=kernel, average=average, random_state=0)
+    model = kind(kernel=kernel, expansion="komp", average=average, random_state=0)
     usual = _base._BOLDNESS
     _base._BOLDNESS = boldness
     try:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import mercer
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 MODULES = ("_default_sets", "_peers", "_default_run", "_default_tables", "default_learner")
 METHODS = (
@@ -166,7 +168,28 @@ def test_a_run_that_fails_says_why(scripts, monkeypatch):
     assert record["failed"] == "OSError: no disk"
 
 
+@pytest.mark.parametrize(("learned", "expected"), [(50, 200), (700, 700), (6000, 5000)])
+def test_the_warm_up_has_no_more_rows_than_are_learned_but_enough(scripts, learned, expected):
+    seen = []
+
+    class Model:
+        def fit(self, X, y):
+            seen.append(len(X))
+            return self
+
+        def predict(self, X):
+            return X[:, 0]
+
+    method = dataclasses.replace(
+        scripts._peers.METHODS["mercer"], make=lambda regression, X, seed: Model()
+    )
+    scripts._default_run.warm_up(method, True, np.zeros((learned, 2)), 0)
+    assert seen == [expected]
+
+
 # -- cache ----------------------------------------------------------------------------------------
+
+ROWS = {"wine": 142, "elec2_order": 900}  # of the runs below; other sets have more
 
 
 @pytest.fixture
@@ -177,9 +200,10 @@ def runs(scripts, monkeypatch, tmp_path):
     def run_one(name, method, seed, size, data, limit):
         done.append((name, method, seed, size))
         failed = {"failed": "no luck"} if seed == 9 and done.count(done[-1]) == 1 else {}
-        return record(name, method, seed, size=size, train_rows=2000, **failed)
+        return record(name, method, seed, size=size, train_rows=ROWS.get(name, 2000), **failed)
 
     monkeypatch.setattr(scripts.default_learner, "run_one", run_one)
+    monkeypatch.setattr(scripts.default_learner, "code_state", lambda: "now")
     cache = scripts.default_learner.Cache(tmp_path / "cache")
 
     def run(*words):
@@ -208,6 +232,117 @@ def test_runs_that_failed_are_told_of_and_tried_again(runs):
 def test_only_the_judged_and_svc_learn_from_few_rows_and_only_where_there_are_more(runs):
     done, _ = runs("--sets", "digits", "--methods", "svc", "mlp", "--seeds", "0")
     assert done == [("digits", "svc", 0, 0), ("digits", "svc", 0, 1000), ("digits", "mlp", 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "expected"),
+    [
+        ("wine", 0, 10),  # has no more than 1,000 rows
+        ("digits", 0, 3),
+        ("digits", 1000, 10),
+        ("digits", 10_000, 3),
+        ("elec2_order", 0, 3),  # has few rows here, too, but in their order
+        ("elec2_order", 1000, 3),
+    ],
+)
+def test_few_rows_are_learned_with_more_seeds(monkeypatch, tmp_path, runs, name, size, expected):
+    monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+    done, _ = runs("--sets", name, "--methods", "mercer", "mlp", "svc", "--sizes", str(size))
+    for method, wanted in (("mercer", expected), ("svc", expected), ("mlp", 3)):
+        assert [seed for _, m, seed, _ in done if m == method] == list(range(wanted))
+
+
+def test_seeds_that_are_asked_for_are_those_that_are_run(runs):
+    words = ("--sets", "wine", "--methods", "mercer", "--seeds", "1", "12")
+    assert [seed for _, _, seed, _ in runs(*words)[0]] == [1, 12]
+
+
+def test_runs_of_mercer_with_older_code_are_run_again(scripts, monkeypatch, tmp_path, runs):
+    cache = scripts.default_learner.Cache(tmp_path / "cache")
+    cache.add(record("wine", "mercer", 0, train_rows=142))  # kept before its code was
+    cache.add(record("wine", "mercer", 1, train_rows=142, code="before"))
+    cache.add({**record("wine", "mercer", 2), "stopped": "stopped after 9 CPU s", "code": "now"})
+    cache.add(record("wine", "svc", 0, train_rows=142))
+    words = ("--sets", "wine", "--methods", "mercer", "svc", "--seeds", "0", "1", "2")
+    mine, svc = [("wine", "mercer", s, 0) for s in range(3)], ("wine", "svc")
+    assert runs(*words)[0] == [mine[0], mine[1], (*svc, 1, 0), (*svc, 2, 0)]
+    assert [r["code"] for r in cache.records("wine", "mercer")] == ["now"] * 3
+    assert not any("code" in r for r in cache.records("wine", "svc"))
+    assert runs(*words)[0] == []
+    monkeypatch.setattr(scripts.default_learner, "code_state", lambda: "later")
+    assert runs(*words)[0] == mine
+
+
+def test_tables_are_written_without_runs_and_tell_of_older_code(
+    scripts, monkeypatch, tmp_path, runs
+):
+    import _common
+
+    written = {}
+    monkeypatch.setattr(_common, "publish", lambda name, rows, note: written.update({name: note}))
+    monkeypatch.setattr(scripts.default_learner, "CACHE", tmp_path / "cache")
+    runs("--sets", "wine", "--methods", "mercer", "--seeds", "0", "1", "2")
+    monkeypatch.delattr(scripts.default_learner, "run_one")
+    for code, words in (("now", "All of mercer's runs"), ("later", "3 of 3 runs of mercer are")):
+        monkeypatch.setattr(scripts.default_learner, "code_state", lambda code=code: code)
+        assert scripts.default_learner.main(["--write"]) == 0
+        assert len(written) == 4
+        assert all(words in note for note in written.values())
+
+
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        (["now", "now"], "All of mercer's runs are of one state of its code."),
+        (["now", None], "1 of 2 runs of mercer is of an older state of its code."),
+        (["before", None, "now"], "2 of 3 runs of mercer are of an older state of its code."),
+        ([], "No run of mercer is among them."),
+    ],
+)
+def test_older_runs_of_mercer_are_counted(scripts, monkeypatch, codes, words):
+    monkeypatch.setattr(scripts.default_learner, "code_state", lambda: "now")
+    records = [record("wine", "svc", 0), {**record("wine", "mercer", 9), "failed": "no luck"}]
+    for seed, code in enumerate(codes):
+        told = {"code": code} if code else {}
+        records.append(record("wine", "mercer", seed, **told))
+    assert scripts.default_learner.words_on_code(records) == words
+
+
+@pytest.fixture
+def package(scripts, tmp_path):
+    """A package with one file in each folder that learns, and one in a folder that does not."""
+    for folder in (*scripts.default_learner.LEARNING_FOLDERS, "cli"):
+        (tmp_path / folder / "deeper").mkdir(parents=True)
+        (tmp_path / folder / "deeper" / "a.py").write_text("x = 1")
+    return tmp_path
+
+
+def test_the_state_of_the_code_is_that_of_all_files_that_learn(scripts, package):
+    state, seen = scripts.default_learner.code_state.__wrapped__, set()
+    for folder in scripts.default_learner.LEARNING_FOLDERS:
+        seen.add(state(package))
+        file = package / folder / "deeper" / "a.py"
+        file.write_text("x = 2")
+        seen.add(state(package))
+        file.rename(file.with_name("b.py"))
+    seen.add(state(package))
+    assert len(seen) == 1 + 2 * len(scripts.default_learner.LEARNING_FOLDERS)
+
+
+def test_the_state_of_the_code_knows_nothing_of_words_and_other_files(scripts, package):
+    state = scripts.default_learner.code_state.__wrapped__
+    before = state(package)
+    (package / "cli" / "deeper" / "a.py").write_text("x = 2")
+    (package / "losses" / "a.pyc").write_text("compiled")
+    (package / "losses" / "deeper" / "a.py").write_text('"""Words."""\nx = 1  # more words')
+    assert state(package) == before
+
+
+def test_the_folders_that_learn_are_those_of_the_package(scripts):
+    package = Path(mercer.__file__).parent
+    for folder in scripts.default_learner.LEARNING_FOLDERS:
+        assert list((package / folder).glob("*.py")), folder
+    assert scripts.default_learner.code_state() == scripts.default_learner.code_state(package)
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -275,7 +410,19 @@ def test_sets_of_few_rows_are_compared_with_all_of_them(scripts):
     records = [record("wine", method, 0, **few) for method in ("mercer", "svc")]
     results = scripts._default_tables.Results(records)
     (row,) = scripts._default_tables.small_rows(results)
-    assert (row["rows"], row["verdict"]) == (142, "equal")
+    assert (row["rows"], row["seeds"], row["verdict"]) == (142, "1", "equal")
+
+
+def test_few_rows_are_judged_by_shared_seeds_and_all_seeds_are_counted(scripts):
+    few = {"train_rows": 142, "learned_rows": 142}
+    records = [record("wine", "mercer", s, error=3.0 + s % 2, **few) for s in range(10)]
+    records += [record("wine", "svc", s, error=2.0 + s % 2, **few) for s in range(3)]
+    results = scripts._default_tables.Results(records)
+    (row,) = scripts._default_tables.small_rows(results)
+    assert (row["seeds"], row["verdict"]) == ("10 and 3", "lost")
+    assert row["mercer, default"].startswith("3.5 ")
+    seeds = {row["method"]: row["seeds"] for row in scripts._default_tables.all_rows(results)}
+    assert seeds == {"mercer, default": 10, "SVC": 3}
 
 
 def test_the_big_table_tells_of_caps_and_of_what_was_stopped(scripts):

@@ -2,9 +2,11 @@
 
     python benchmarks/reproduce.py            # all (long; needs the data directory)
     python benchmarks/reproduce.py dsg-adult  # some, and the page again
-    python benchmarks/reproduce.py --write    # only the page
+    python benchmarks/reproduce.py --write    # only the page and the times
 
-Results are kept in ``benchmarks/results/reproduction``. The page has nothing that is not in them.
+Results are kept in ``benchmarks/results/reproduction``. The page has nothing that is not in them,
+but for what the catalogue of the papers' tables and figures says (``mercer reproduce --list``),
+and the numbers that the papers print. The times that the list shows are theirs, too.
 """
 
 from __future__ import annotations
@@ -16,14 +18,19 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproduction"
+PAGE = HERE.parent / "docs" / "reproduction.md"
+TIMES = HERE.parent / "src" / "mercer" / "reproduce" / "run_times.json"
 HEAD = """# Reproduction of the papers
 
 What the papers show, done again with this library: `mercer reproduce` lists the experiments,
-`mercer reproduce NAME` runs one. Every number on this page comes from a file in
+`mercer reproduce NAME` runs one. Every number of ours on this page comes from a file in
 `benchmarks/results/reproduction/` that such a run wrote, and the page is written by
 `python benchmarks/reproduce.py`. Times are CPU seconds of the process on one thread; compare them
 within a table only. A target is a number that we set out to reach with the full settings; one that
 is missed says so.
+
+Every table and figure of the papers, and what became of it (`mercer reproduce --list`; times are
+CPU minutes of a full run on one thread; "-": not recorded, or nothing to run):
 """
 
 
@@ -35,10 +42,44 @@ def results():
     return [json.loads(file.read_text()) for file in files if file.exists()]
 
 
+def run_times(records):
+    """CPU minutes of each run; of older records at least those of the methods in its table."""
+    times = {}
+    for record in records:
+        seconds, exact = record.get("cpu_seconds"), True
+        if seconds is None:
+            cells = [row.get("CPU s") for row in record["rows"]]
+            seconds, exact = sum(s for s in cells if isinstance(s, int | float)), False
+        if seconds:
+            times[record["name"]] = {"cpu_minutes": round(seconds / 60, 2), "exact": exact}
+    return times
+
+
+def catalogue(records):
+    """Rows of the table of the papers' items, with links to the experiments that were run."""
+    from mercer.cli._catalogue import catalogue_rows, minutes_in_words
+    from mercer.reproduce import experiments
+
+    links = {record["name"]: f"[{record['name']}](#{record['name']})" for record in records}
+    return [
+        {
+            "item": row["paper"] if row["item"] == "-" else f"{row['paper']} {row['item']}",
+            "shows": row["shows"],
+            "state": f"**{row['state']}**: {row['why']}",
+            "run by": ", ".join(links.get(name, name) for name in row["experiments"]) or "-",
+            "data": row["data"] or "-",
+            "minutes": minutes_in_words(row["minutes"], row["minutes_exact"]),
+        }
+        for row in catalogue_rows(experiments())
+    ]
+
+
 def page():
     """Text of docs/reproduction.md from the committed results."""
     sys.path.insert(0, str(HERE))
     import _common
+
+    from mercer.reproduce._paper_numbers import beside_ours
 
     records = results()
     if not records:
@@ -48,12 +89,15 @@ def page():
         for record in records
         for target in record["targets"]
     ]
-    parts = [HEAD, f"## Targets\n\n{_common.markdown(targets)}\n"]
+    parts = [HEAD, _common.markdown(catalogue(records)) + "\n"]
+    parts.append(f"## Targets\n\n{_common.markdown(targets)}\n")
     for record in records:
         machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
         parts.append(f"## {record['name']}\n\n**{record['title']}** ({record['place']}).")
         parts.append(record["shows"] + "\n")
         parts.append(_common.markdown(record["rows"]) + "\n")
+        if numbers := beside_ours(record["name"], record["rows"]):
+            parts.append(f"The paper's numbers beside ours:\n\n{_common.markdown(numbers)}\n")
         parts += [note + "\n" for note in record["notes"]]
         parts += [
             f"![{figure['caption']}](../benchmarks/results/reproduction/{figure['file']})\n"
@@ -67,9 +111,12 @@ def main(arguments):
     if "--write" not in arguments:
         for name in arguments or ["all"]:
             command = ["from mercer.cli import main; main()", "reproduce", name]
-            options = ["--out", str(RESULTS)]
+            options = ["--out", str(RESULTS), "--no-svg"]
             subprocess.run([sys.executable, "-c", *command, *options], check=True)
-    (HERE.parent / "docs" / "reproduction.md").write_text(page())
+    TIMES.write_text(json.dumps(run_times(results()), indent=1) + "\n")
+    # In a process of its own: the times are read once.
+    write = "import reproduce; reproduce.PAGE.write_text(reproduce.page())"
+    subprocess.run([sys.executable, "-c", write], check=True, cwd=HERE)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from mercer.learner import KernelLearner
 from mercer.losses import Hinge, Logistic, Squared, SquaredHinge
 from mercer.reproduce.baselines import (
     NORMA,
+    NPBSGD,
     RBCD,
     SBMD,
     SDCA,
     CachedFeatures,
     KernelSDCA,
-    NPBSGDLike,
     NystroemMap,
     Pegasos,
     RandomFeatureMap,
@@ -313,7 +313,7 @@ def regression(n=N):
 def test_npbsgd_like_is_norma_while_there_is_room():
     X, y = regression()
     norma = NORMA(X, y, KERNEL, Squared(), average=False, **BUDGETED)
-    solver = NPBSGDLike(norma.rows.X, norma.rows.y, KERNEL, Squared(), size=N, **BUDGETED)
+    solver = NPBSGD(norma.rows.X, norma.rows.y, KERNEL, Squared(), size=N, **BUDGETED)
     expected = advance(norma, N).decision_function(X)
     assert_allclose(advance(solver, N).decision_function(X), expected, rtol=1e-9)
     assert solver.model_order == N
@@ -339,7 +339,7 @@ def nearest_projection(dictionary, coefficients, n_neighbours, ridge):
 def test_what_npbsgd_like_removes_goes_to_its_nearest_neighbours(n_neighbours):
     X, y = regression(40)
     size, ridge = 12, 1e-3
-    solver = NPBSGDLike(
+    solver = NPBSGD(
         X, y, KERNEL, Squared(), size=size, n_neighbours=n_neighbours, ridge=ridge, **BUDGETED
     )
     dictionary, coefficients = np.empty((0, 2)), np.empty(0)
@@ -365,7 +365,7 @@ def test_npbsgd_like_with_all_neighbours_is_bsgd_with_projection(monkeypatch):
     # Points so far from each other that neither way has to guard against a singular Gram matrix.
     X = np.random.default_rng(0).permutation(np.linspace(0, 20, 30))[:, None]
     y = np.sin(X[:, 0])
-    solver = NPBSGDLike(X, y, KERNEL, Squared(), size=10, n_neighbours=10, ridge=0.0, **BUDGETED)
+    solver = NPBSGD(X, y, KERNEL, Squared(), size=10, n_neighbours=10, ridge=0.0, **BUDGETED)
     model = KernelRegressor(
         "squared",
         kernel=KERNEL,
@@ -381,7 +381,7 @@ def test_npbsgd_like_with_all_neighbours_is_bsgd_with_projection(monkeypatch):
 
 def test_npbsgd_like_says_that_it_diverged():
     X, y = regression()
-    solver = NPBSGDLike(X, y, KERNEL, Squared(), step_size=50.0, regularization=0.0, size=20)
+    solver = NPBSGD(X, y, KERNEL, Squared(), step_size=50.0, regularization=0.0, size=20)
     with pytest.raises(DivergenceError, match=r"no longer finite after \d+ steps of size 50"):
         advance(solver, 5000)
 

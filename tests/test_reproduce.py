@@ -21,6 +21,7 @@ from mercer.reproduce import (
     Experiment,
     Result,
     Target,
+    _data_files,
     experiments,
     get_experiment,
 )
@@ -300,12 +301,19 @@ def test_without_a_name_experiments_are_listed(mercer):
 
 
 def test_wrong_names_and_missing_data_are_explained(mercer, tmp_path, monkeypatch):
+    def no_route(*_, **__):
+        raise OSError("no route")
+
     monkeypatch.delenv("MERCER_DATA", raising=False)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "kept"))
+    monkeypatch.setattr(_data_files, "_failed", {})
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", no_route)
     code, _, err = mercer("reproduce", "dsg", "--out", tmp_path)
     assert code == 2
     assert "dsg-adult" in err
     code, _, err = mercer("reproduce", "dsg-adult", "--out", tmp_path)
     assert code == 2
+    assert "no route" in err
     assert "a9a" in err
     assert "--data" in err
 

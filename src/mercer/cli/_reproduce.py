@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mercer._atomic import replacing
+from mercer._validation import check_integer
+from mercer.cli._catalogue import catalogue_rows, catalogue_table, catalogue_words
 from mercer.cli._console import guarded, note
+from mercer.cli._experiment_view import ExperimentView
 from mercer.display._drawing import (
     PALETTE,
     draw_legend,
@@ -33,6 +37,7 @@ from mercer.reproduce import (
     get_experiment,
 )
 from mercer.reproduce._experiment import figure_file, result_file, verdict
+from mercer.reproduce._paper_numbers import beside_ours
 
 __all__ = ["reproduce"]
 
@@ -45,6 +50,13 @@ def reproduce(
         str | None,
         typer.Argument(help="Name of the experiment, or `all`. Without one: list them."),
     ] = None,
+    show: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="List the papers' tables and figures, and what became of each."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
     quick: Annotated[
         bool,
         typer.Option(
@@ -56,35 +68,85 @@ def reproduce(
     ),
     data: Annotated[
         Path | None,
-        typer.Option(help="Directory of the data files.", envvar="MERCER_DATA", show_default=False),
+        typer.Option(
+            help="Directory of the data files. Without one some data are downloaded.",
+            envvar="MERCER_DATA",
+            show_default=False,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    svg: Annotated[bool, typer.Option(help="Figures as SVG besides PNG.")] = True,
 ) -> None:
     """Run an experiment of the papers and compare it with its targets.
 
-    Prints a table, and writes it as JSON with the figures as PNG images. A target that is missed
-    is said to be missed; the exit code is 0 all the same.
+    Prints a table with the paper's numbers beside it, and writes both as JSON with the figures as
+    images. A target that is missed is said to be missed; the exit code is 0 all the same. With
+    `all`, experiments whose data or packages are missing are left out, and named in the end.
     """
-    if name is None:
-        _list_experiments()
+    if name is None or show:
+        _list(as_json)
         return
+    if as_json:
+        raise ValueError("`--json` is for the list; results are written as JSON in any case.")
+    check_integer("seed", seed, low=0)
     chosen = experiments() if name == "all" else (get_experiment(name),)
-    context = Context(data=data, quick=quick, seed=seed, say=note)
+    view = ExperimentView(len(chosen))
+    context = Context(data=data, quick=quick, seed=seed, say=view.say, download=data is None)
+    left_out = []
     out.mkdir(parents=True, exist_ok=True)
     for experiment in chosen:
         note(f"{experiment.name}: {experiment.title} ({experiment.place})")
-        result = experiment(context)
-        _print(experiment, result, context)
-        for file in _write(experiment, result, context, out):
-            note(f"wrote {file}")
+        try:
+            result = _run(experiment, context, view)
+        except _MissingError as error:
+            if name != "all":
+                raise error.reason from None
+            reason = str(error.reason).partition(". ")[0]  # what to do is in the sentences after it
+            note(f"left out: {reason}")
+            left_out.append(experiment.name)
+        else:
+            _print(experiment, result, context)
+            for file in _write(experiment, result, context, out, svg=svg):
+                note(f"wrote {file}")
+        view.finished()
+    if left_out:
+        note(
+            f"left out, for want of data or packages: {', '.join(left_out)}. "
+            "`mercer reproduce NAME` says what one of them needs."
+        )
 
 
-def _list_experiments() -> None:
-    table = _table(["name", "title", "paper", "data"])
-    for experiment in experiments():
-        files = ", ".join(experiment.needs_data) or "-"
-        table.add_row(experiment.name, experiment.title, experiment.place, files)
-    _console().print(table, markup=False)
+class _MissingError(Exception):
+    """Data or a package are missing: the experiment cannot be run here."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _run(experiment: Experiment, context: Context, view: ExperimentView) -> Result:
+    try:
+        # Downloads are told in lines that stay.
+        experiment.prepare(replace(context, say=note))
+    except (ValueError, OSError) as error:
+        raise _MissingError(error) from error
+    with view.running(experiment.name):
+        try:
+            return experiment(context)
+        except ImportError as error:
+            raise _MissingError(error) from error
+
+
+def _list(as_json: bool) -> None:
+    rows = catalogue_rows(experiments())
+    if as_json:
+        sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
+        return
+    console = _console()
+    console.print(catalogue_table(rows))
+    for words in catalogue_words():
+        console.print(words, markup=False)
+    sys.stdout.flush()
 
 
 def _print(experiment: Experiment, result: Result, context: Context) -> None:
@@ -92,6 +154,12 @@ def _print(experiment: Experiment, result: Result, context: Context) -> None:
     if result.rows:
         table = _table(list(result.rows[0]), title=experiment.title)
         for row in result.rows:
+            table.add_row(*(Text(format_number(value)) for value in row.values()))
+        console.print(table)
+    if numbers := beside_ours(experiment.name, result.rows):
+        quick = " (few rows: not to be compared)" if context.quick else ""
+        table = _table(list(numbers[0]), title=f"The paper's numbers beside ours{quick}")
+        for row in numbers:
             table.add_row(*(Text(format_number(value)) for value in row.values()))
         console.print(table)
     for text in result.notes:
@@ -120,13 +188,16 @@ def _table(heads: Sequence[str], title: str | None = None) -> Table:
     return table
 
 
-def _write(experiment: Experiment, result: Result, context: Context, folder: Path) -> list[str]:
+def _write(
+    experiment: Experiment, result: Result, context: Context, folder: Path, *, svg: bool
+) -> list[str]:
     """Write the result and its figures; return the names of the files."""
     written = []
     for drawing in result.drawings:
-        file = folder / figure_file(experiment, drawing, context)
-        _save(drawing, file)
-        written.append(os.fspath(file))
+        for ending in (".png", ".svg") if svg else (".png",):
+            file = folder / figure_file(experiment, drawing, context, ending)
+            _save(drawing, file)
+            written.append(os.fspath(file))
     file = folder / result_file(experiment, context)
     with replacing(file) as temporary:
         text = json.dumps(experiment.record(result, context), indent=1, default=_plain)
@@ -143,10 +214,14 @@ def _save(drawing: Drawing, file: Path) -> None:
     import matplotlib as mpl
     from cycler import cycler
 
-    with report_style(), mpl.rc_context({"axes.prop_cycle": cycler(color=PALETTE)}):
+    # The salt makes the identifiers, and with them the file, the same in every run.
+    fixed: Any = {"axes.prop_cycle": cycler(color=PALETTE), "svg.hashsalt": "mercer"}
+    kind = file.suffix.removeprefix(".")
+    with report_style(), mpl.rc_context(fixed):
         figure, ax = report_axes()
         drawing.draw(ax)
         tidy(ax)
         draw_legend(ax, width=50)
+        metadata = {"Date": None} if kind == "svg" else None
         with replacing(file) as temporary:
-            figure.savefig(temporary, dpi=120, format="png")
+            figure.savefig(temporary, dpi=120, format=kind, metadata=metadata)

@@ -24,6 +24,9 @@ __all__ = [
 
 # In the order in which they are listed and written up.
 _MODULES = (
+    "polk_multidist",
+    "polk_mnist",
+    "polk_textures",
     "dsg_ridge",
     "dsg_gp",
     "dsg_losses",

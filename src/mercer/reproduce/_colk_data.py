@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.data import load_parquet_dataset
+from mercer.reproduce._data_files import load_arrays
 
 __all__ = [
     "LIDAR_OUTLIERS",
@@ -349,9 +349,8 @@ def lidar_split(
     """
     check_integer("number", number, low=0)
     check_choice("outliers", outliers, tuple(LIDAR_OUTLIERS))
-    table = load_parquet_dataset("lidar", data)
-    x = table.column("range").to_numpy().astype(np.float64)
-    y = table.column("logratio").to_numpy().astype(np.float64)
+    table = load_arrays("lidar.parquet", data)
+    x, y = (table[column].astype(np.float64) for column in ("range", "logratio"))
     sample = Sample(((x - x.min()) / (x.max() - x.min()))[:, None], y)
     rng = np.random.default_rng(_SET_SEED + number)
     order = rng.permutation(y.size)

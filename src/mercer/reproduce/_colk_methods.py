@@ -20,7 +20,7 @@ from mercer.kernels import Gaussian
 from mercer.losses import AbsoluteError, Huber, Loss, Squared
 from mercer.reproduce._colk_data import Pool, Sample, TrainingSet, clean_error
 from mercer.reproduce._colk_runs import Method, ModelRun, Run, SolverRun
-from mercer.reproduce.baselines import NPBSGDLike, RBFNetwork
+from mercer.reproduce.baselines import NPBSGD, RBFNetwork
 from mercer.risks import CentralMoments, Risk, Tracker, as_tracker
 
 __all__ = [
@@ -187,7 +187,7 @@ def npbsgd(name: str, size: int, alpha: float) -> Method:
 
     def start(training: TrainingSet) -> Run:
         X, y = training.first
-        solver = NPBSGDLike(
+        solver = NPBSGD(
             X,
             y,
             KERNEL,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.estimators import KernelRegressor
 from mercer.reproduce._colk_data import TrainingSet
-from mercer.reproduce.baselines import NPBSGDLike, RBFNetwork
+from mercer.reproduce.baselines import NPBSGD, RBFNetwork
 
 __all__ = ["Method", "ModelRun", "Run", "SolverRun"]
 
@@ -115,7 +115,7 @@ class ModelRun(Run):
 class SolverRun(Run):
     """A solver of the baselines."""
 
-    def __init__(self, solver: RBFNetwork | NPBSGDLike) -> None:
+    def __init__(self, solver: RBFNetwork | NPBSGD) -> None:
         self._solver = solver
 
     def advance(self, n_steps: int) -> None:
@@ -132,7 +132,7 @@ class SolverRun(Run):
     def model_order(self) -> int:
         """See :class:`Run`."""
         solver = self._solver
-        return solver.model_order if isinstance(solver, NPBSGDLike) else solver.weights.size
+        return solver.model_order if isinstance(solver, NPBSGD) else solver.weights.size
 
     @property
     def clipped(self) -> float:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.reproduce._data_files import load_arrays
+
 __all__ = ["Molecules", "TanhSteps", "load_qm7", "random_rows", "sorted_rows"]
 
 Rows = NDArray[np.float32]
@@ -38,10 +40,8 @@ class Molecules(NamedTuple):
 
 def load_qm7(directory: Path) -> Molecules:
     """Read ``qm7_7101.npz`` (:data:`mercer.reproduce.DATA_FILES`)."""
-    with np.load(directory / "qm7_7101.npz") as arrays:
-        return Molecules(
-            arrays["X"].astype(np.float32), arrays["T"].astype(np.float64), arrays["fold"]
-        )
+    arrays = load_arrays("qm7_7101.npz", directory)
+    return Molecules(arrays["X"].astype(np.float32), arrays["T"].astype(np.float64), arrays["fold"])
 
 
 def sorted_rows(matrices: Rows) -> Rows:

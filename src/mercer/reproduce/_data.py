@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data import load_parquet_dataset
 from mercer.kernels import Gaussian
+from mercer.reproduce._data_files import load_arrays
 
 __all__ = ["Split", "adult", "covtype", "median_distance", "mnist_8_6", "standardised"]
 
@@ -100,10 +100,10 @@ def median_distance(X: Rows, seed: int = 0) -> float:
 
 
 def _table(data: Path | None, name: str, drop: Sequence[str] = ()) -> tuple[Rows, Array]:
-    table = load_parquet_dataset(name, data)
-    columns = [c for c in table.column_names if c not in ("label", *drop)]
-    X = np.empty((table.num_rows, len(columns)), np.float32)
+    table = load_arrays(f"{name}.parquet", data)
+    labels = table["label"].astype(np.float64)
+    columns = [c for c in table if c not in ("label", *drop)]
+    X = np.empty((labels.size, len(columns)), np.float32)
     for place, column in enumerate(columns):
-        X[:, place] = table.column(column).to_numpy()
-    labels: Any = table.column("label").to_numpy()
-    return X, labels.astype(np.float64)
+        X[:, place] = table[column]
+    return X, labels

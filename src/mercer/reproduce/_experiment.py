@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer
 from mercer.reproduce._data_files import require_files
+from mercer.reproduce._paper_numbers import beside_ours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,12 +102,15 @@ class Result:
         Figures.
     notes : sequence of str
         What a reader of the table has to know.
+    cpu_seconds : float or None
+        What the run took, the reading of data included; filled in by the experiment.
     """
 
     rows: Sequence[Mapping[str, Any]]
     targets: Sequence[Target] = ()
     drawings: Sequence[Drawing] = ()
     notes: Sequence[str] = ()
+    cpu_seconds: float | None = None
 
 
 def _say_nothing(text: str) -> None:
@@ -127,12 +132,15 @@ class Context:
         Seed of everything random.
     say : callable
         Told of progress, in a sentence at a time.
+    download : bool
+        Have scikit-learn download data sets where no directory is given.
     """
 
     data: Path | None = None
     quick: bool = False
     seed: int = 0
     say: Callable[[str], object] = field(default=_say_nothing)
+    download: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,11 +179,25 @@ class Experiment:
             If it needs data and no directory is given, or the seed is below 0.
         FileNotFoundError
             If data files are missing; says how to get them.
+        ConnectionError
+            If data cannot be downloaded.
+        """
+        self.prepare(context)
+        started = time.process_time()
+        with one_blas_thread():
+            result = self.run(context)
+        return replace(result, cpu_seconds=time.process_time() - started)
+
+    def prepare(self, context: Context) -> None:
+        """Check that the experiment can be run, and download what it needs if that is allowed.
+
+        Raises
+        ------
+        ValueError, FileNotFoundError, ConnectionError
+            As when it is run.
         """
         check_integer("seed", context.seed, low=0)
-        require_files(context.data, self.needs_data)
-        with one_blas_thread():
-            return self.run(context)
+        require_files(context.data, self.needs_data, download=context.download, say=context.say)
 
     def record(self, result: Result, context: Context) -> dict[str, Any]:
         """Turn a result into plain data for a JSON file."""
@@ -187,7 +209,9 @@ class Experiment:
             "quick": context.quick,
             "seed": context.seed,
             "environment": environment(),
+            "cpu_seconds": result.cpu_seconds,
             "rows": [dict(row) for row in result.rows],
+            "paper": beside_ours(self.name, result.rows),
             "targets": [
                 {
                     "name": target.name,
@@ -217,9 +241,11 @@ def result_file(experiment: Experiment, context: Context) -> str:
     return f"{experiment.name}{'-quick' if context.quick else ''}.json"
 
 
-def figure_file(experiment: Experiment, drawing: Drawing, context: Context) -> str:
+def figure_file(
+    experiment: Experiment, drawing: Drawing, context: Context, ending: str = ".png"
+) -> str:
     """Name of the file of a figure."""
-    return f"{experiment.name}-{drawing.name}{'-quick' if context.quick else ''}.png"
+    return f"{experiment.name}-{drawing.name}{'-quick' if context.quick else ''}{ending}"
 
 
 def environment() -> dict[str, str]:

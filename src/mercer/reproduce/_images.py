@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.reproduce._data import Split, _table
+from mercer.reproduce._data_files import load_arrays
 
 __all__ = ["Rows", "cifar10", "error_percent", "mnist_10", "uncentred_projection"]
 
@@ -34,11 +35,11 @@ def mnist_10(data: Path | None, n_components: int) -> Split:
 
 def cifar10(directory: Path) -> Split:
     """Read ``cifar10_5k.npz``: images as they are, of shape (n_images, 32, 32, 3), 0 to 1."""
-    with np.load(directory / "cifar10_5k.npz") as arrays:
-        parts: list[Any] = []
-        for part in ("train", "test"):
-            parts.append(arrays[f"{part}_x"].astype(np.float32) / np.float32(255))
-            parts.append(arrays[f"{part}_y"].astype(np.float64))
+    arrays = load_arrays("cifar10_5k.npz", directory)
+    parts: list[Any] = []
+    for part in ("train", "test"):
+        parts.append(arrays[f"{part}_x"].astype(np.float32) / np.float32(255))
+        parts.append(arrays[f"{part}_y"].astype(np.float64))
     return Split(*parts)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from mercer.data import load_parquet_dataset
 from mercer.reproduce import _data
+from mercer.reproduce._data_files import load_arrays
 from mercer.reproduce._images import mnist_10
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def _scaled(sample: Sample, n_scaled: int | None) -> Sample:
 
 def _columns(data: Path | None, name: str, drop: tuple[str, ...]) -> tuple[Array, dict[str, Array]]:
     """Read the inputs of a file, and the columns that are none."""
-    table = load_parquet_dataset(name, data)
-    found = {c: table.column(c).to_numpy().astype(np.float64) for c in table.column_names}
+    table = load_arrays(f"{name}.parquet", data)
+    found = {column: values.astype(np.float64) for column, values in table.items()}
     others = {c: found.pop(c) for c in drop if c in found}
     return np.column_stack(list(found.values())), others
 

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check benchmarks clean
+.PHONY: demo test check docs benchmarks clean
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"
@@ -13,6 +13,10 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	touch $@
 
 demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/
@@ -26,8 +30,11 @@ check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs  ## build the pages, examples and all: docs/_build/html/index.html
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 benchmarks: $(VENV)/.dev  ## measure again and rewrite docs/benchmarks.md (long)
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) demo-output
+	rm -rf $(VENV) demo-output docs/_build docs/api docs/gallery

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import _common
 import numpy as np
-from scipy.special import logsumexp
 
 from mercer import KernelClassifier
 from mercer.data import make_multidist
 from mercer.expansions import KOMP, Budget
 from mercer.kernels import Gaussian
+from mercer.reproduce.polk_multidist import SEEDS, bayes_error_percent
 
-SEEDS = (16, 59, 93, 105, 108, 113, 135, 155)
 BATCH = 32
 # loss, K, windows of the model order after one pass, what the paper reports (error %, risk, M).
 CASES = (
@@ -25,15 +24,6 @@ CASES = (
     ("softmax", 0.03, (14, 20), "4.36, .120, 16"),
     ("softmax", 1e-3, (74, 86), "M 75"),
 )
-
-
-def bayes_error(seed, X, y):
-    """Error of the best rule for the true mixture, on the test rows."""
-    rng = np.random.default_rng(seed)
-    angle = 2 * np.pi * np.arange(5) / 5
-    means = np.c_[np.cos(angle), np.sin(angle)][:, None] + rng.standard_normal((5, 3, 2))
-    squared = ((X[:, None, None, :] - means[None]) ** 2).sum(axis=-1)
-    return float(np.mean(logsumexp(-squared / 0.08, axis=2).argmax(axis=1) != y))
 
 
 def run(loss, parsimony, seed, passes, expansion=None, step_size=6.0, batch=BATCH):
@@ -72,7 +62,7 @@ def run(loss, parsimony, seed, passes, expansion=None, step_size=6.0, batch=BATC
         if into == per_pass - 1:
             report[number // per_pass] = (np.mean(errors), np.mean(risks), np.mean(orders))
             errors, risks, orders = [], [], []
-    return report, bayes_error(seed, X_test, y_test)
+    return report, bayes_error_percent(seed, X_test, y_test) / 100
 
 
 def main():

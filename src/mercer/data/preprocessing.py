@@ -286,7 +286,7 @@ class TablePreprocessor(Component):
 
         Returns
         -------
-        X : ndarray of shape (n_rows, n_features_out_)
+        X : ndarray of shape (n_rows, n_features_out)
             Of the chosen ``dtype``, without missing values.
 
         Raises

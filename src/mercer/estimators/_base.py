@@ -384,7 +384,7 @@ class KernelEstimator(Settable):
 
     @property
     def dictionary_(self) -> NDArray[np.floating]:
-        """Dictionary points, shape (model_order_, n_features_in_)."""
+        """Dictionary points, one a row."""
         function = self._fitted().current_function()
         if isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
@@ -425,7 +425,7 @@ class KernelEstimator(Settable):
 
     @property
     def coefficients_(self) -> Array:
-        """Coefficients of f(x) = sum_i coefficients_[i] k(d_i, x), (model_order_, n_outputs)."""
+        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point."""
         coefficients: Array = self._fitted().current_function().coefficients
         return coefficients[:, : self._n_scores()]
 

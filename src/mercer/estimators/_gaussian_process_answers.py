@@ -186,7 +186,7 @@ class AskedGaussianProcess:
 
     @property
     def dictionary_(self) -> Array:
-        """Inducing points, (model_order_, n_features_in_)."""
+        """Inducing points, one a row."""
         posterior = self._fitted()
         if not isinstance(posterior, DictionaryPosterior):
             raise AttributeError(

@@ -187,7 +187,7 @@ class RankingAnswers(PairEstimator):
 
     @property
     def coefficients_(self) -> Array:
-        """Coefficients, (model_order_, 1), or (model_order_, model_order_) for second order."""
+        """Coefficients: a column; for pair kernels of second order a matrix on the points."""
         coefficients: Array = self._fitted().current_function().coefficients
         return coefficients
 

@@ -107,9 +107,8 @@ def evaluate(
         numbers as length scales.
     X : tensor or array-like of shape (n, n_inputs)
         Rows.
-    coefficients : tensor or array-like of shape (n_blocks * block_size,) or \
-            (n_blocks * block_size, n_outputs)
-        Coefficients, block after block.
+    coefficients : tensor or array-like of shape (n_features,) or (n_features, n_outputs)
+        Coefficients, block after block, ``block_size`` of each.
     block_size : int
         Features of a block.
     seed : int, default=0

@@ -62,9 +62,8 @@ def fused_evaluate(
     X : float32 tensor of shape (n, n_inputs)
         Rows, on a CUDA device; on the CPU only in Triton's interpreter (TRITON_INTERPRET=1), which
         is for tests.
-    coefficients : tensor or array-like of shape (n_blocks * block_size,) or \
-            (n_blocks * block_size, n_outputs)
-        Coefficients, block after block.
+    coefficients : tensor or array-like of shape (n_features,) or (n_features, n_outputs)
+        Coefficients, block after block, ``block_size`` of each.
     block_size : int
         Features of a block; even, if they are paired.
     seed : int, default=0

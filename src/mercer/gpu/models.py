@@ -81,7 +81,7 @@ def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
     model : estimator
         Fitted, with ``expansion=RandomFeatures(...)`` and a kernel that is Gaussian, Laplacian,
         Cauchy, Matern, RationalQuadratic or a product of such kernels.
-    X : tensor or array-like of shape (n, n_features_in_)
+    X : tensor or array-like of shape (n, n_features)
         Rows, dense and finite; where they lie the values are computed.
 
     Returns

@@ -1,0 +1,86 @@
+"""Try an installed wheel in an environment that has nothing else: run by `.ci/release`."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import numpy as np
+
+import mercer
+from mercer import KernelRegressor, ValueFunction, load_model
+from mercer.data import read_tables
+from mercer.display import RaceDisplay
+from mercer.gpu import evaluate_model
+
+NEEDS_CLI = "mercer.cli._"  # modules that the command imports after a check of its own
+OUR_OWN = {"mercer/reproduce/run_times.json"}  # measured by the project itself
+
+
+def check_metadata():
+    """Version, type marker and licence are there, and no data of others."""
+    found = distribution("mercer")
+    files = {str(file) for file in found.files or ()}
+    assert found.version == mercer.__version__
+    assert "mercer/py.typed" in files, "the type marker is missing"
+    assert any(name.endswith("licenses/LICENSE") for name in files), "the licence is missing"
+    kinds = (".py", ".pyc", ".typed")
+    data = {name for name in files if name.startswith("mercer/") and not name.endswith(kinds)}
+    data -= OUR_OWN
+    assert not data, f"a datum without a licence of its own: {sorted(data)}"
+
+
+def check_imports():
+    """Every module but those of the command can be imported."""
+    for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
+        if not module.name.startswith(NEEDS_CLI):
+            importlib.import_module(module.name)
+    for name in mercer.__all__:
+        getattr(mercer, name)
+
+
+def check_learning(folder):
+    """Learn, save and load a model."""
+    X = np.linspace(0.0, 6.0, 200)[:, np.newaxis]
+    model = KernelRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.score(X, np.sin(X[:, 0])) > 0.999
+    model.save(folder / "model.mercer")
+    assert (load_model(folder / "model.mercer").predict(X) == model.predict(X)).all()
+    return model
+
+
+def check_extras(model, folder):
+    """Without extras, what needs them says which."""
+    command = Path(sys.executable).with_name("mercer")
+    done = subprocess.run([command, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    assert 'pip install "mercer[cli]"' in done.stderr, done.stderr
+
+    def learn_from_environment():
+        ValueFunction(discount=0.9).fit_env(None, lambda state: 0, n_steps=10)
+
+    X = np.linspace(0.0, 6.0, 50)[:, np.newaxis]
+    features = KernelRegressor(expansion="random_features", random_state=0).fit(X, X[:, 0])
+    cases = {
+        "mercer[cli]": lambda: RaceDisplay.from_estimator(model),
+        'mercer[cli]"': lambda: next(iter(read_tables(folder / "rows.parquet"))),
+        "mercer[rl]": learn_from_environment,
+        "mercer[gpu]": lambda: evaluate_model(features, X),
+    }
+    for extra, use in cases.items():
+        try:
+            use()
+            words = "nothing"
+        except ImportError as error:
+            words = str(error)
+        assert extra in words, f"{extra} was to be asked for, got: {words}"
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    check_metadata()
+    check_imports()
+    check_extras(check_learning(folder), folder)
+    sys.stdout.write(f"mercer {mercer.__version__} installs and works without extras\n")

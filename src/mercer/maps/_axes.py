@@ -53,7 +53,8 @@ def leading_axes(matrix: Array, n_axes: int) -> tuple[Array, Array]:
 def axes_of_rows(rows: Array, n_axes: int) -> tuple[Array, Array]:
     """Return ``leading_axes(rows.T @ rows, n_axes)`` of fewer rows than columns.
 
-    Axes of eigenvalues that are 0 up to rounding are arbitrary, and not orthogonal.
+    Axes lose orthogonality as their eigenvalues fall, to 1e-6 at 1e-12 of the first; those of
+    eigenvalues that are 0 up to rounding are arbitrary.
 
     Parameters
     ----------

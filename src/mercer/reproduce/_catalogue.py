@@ -75,14 +75,15 @@ def _items(paper: str, *rows: tuple[Any, ...]) -> tuple[Item, ...]:
 
 
 _DRAWN_ANEW = "the paper's draw is lost; drawn anew with its Bayes error"
-_TEXTONS = "pages, filters and textons are not stated, ours are"
+_AHEAD_AT_16 = "drawn anew with the paper's Bayes error; POLK leads at 16 points, not at 129"
+_TEXTONS = "filters and textons are not stated; with ours errors are larger, merging BSGD level"
 
 CATALOGUE: tuple[Item, ...] = (
     *_items(
         "POLK",
         ("Table 1", "convergence by step size and tolerance", _NONE,
          "a table of theorems; that no step exceeds its tolerance is tested"),
-        ("Table 2", "multidist: risk, error, points of five methods", _CHANGED, _DRAWN_ANEW,
+        ("Table 2", "multidist: risk, error, points of five methods", _IN_PART, _AHEAD_AT_16,
          ("polk-multidist",)),
         ("Table 3", "MNIST and Brodatz: risk, error, points", _IN_PART,
          "parsimony a tenth of that printed; merging BSGD is not worse than POLK",
@@ -90,7 +91,7 @@ CATALOGUE: tuple[Item, ...] = (
         ("Fig. 1", "the three data sets", _CHANGED,
          "multidist is drawn anew, the textures are like those of the paper",
          ("polk-multidist", "polk-mnist", "polk-brodatz")),
-        ("Fig. 2", "multidist, SVM: POLK and BSGD by samples", _CHANGED, _DRAWN_ANEW,
+        ("Fig. 2", "multidist, SVM: POLK and BSGD by samples", _IN_PART, _AHEAD_AT_16,
          ("polk-multidist",)),
         ("Fig. 3", "multidist: decisions and dictionary", _CHANGED, _DRAWN_ANEW,
          ("polk-multidist",)),
@@ -98,11 +99,11 @@ CATALOGUE: tuple[Item, ...] = (
          ("polk-multidist",)),
         ("Fig. 5", "MNIST, SVM: POLK and BSGD by samples", _IN_PART,
          "parsimony a tenth of that printed; merging BSGD is not worse than POLK", ("polk-mnist",)),
-        ("Fig. 6", "Brodatz, SVM: POLK and BSGD by samples", _CHANGED, _TEXTONS,
+        ("Fig. 6", "Brodatz, SVM: POLK and BSGD by samples", _IN_PART, _TEXTONS,
          ("polk-brodatz",)),
         ("Fig. 7", "MNIST, logistic: POLK by samples", _CHANGED,
          "parsimony a tenth of that printed", ("polk-mnist",)),
-        ("Fig. 8", "Brodatz, logistic: POLK by samples", _CHANGED, _TEXTONS, ("polk-brodatz",)),
+        ("Fig. 8", "Brodatz, logistic: POLK by samples", _IN_PART, _TEXTONS, ("polk-brodatz",)),
     ),
     *_items(
         "COLK",

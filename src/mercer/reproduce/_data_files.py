@@ -15,7 +15,13 @@ import numpy as np
 
 from mercer.data import load_parquet_dataset
 from mercer.reproduce._downloads import Download, download_of
-from mercer.reproduce._standard_files import Arrays, has_standard, read_standard, standard_names
+from mercer.reproduce._standard_files import (
+    DAMAGED,
+    Arrays,
+    has_standard,
+    read_standard,
+    standard_names,
+)
 
 __all__ = ["DATA_FILES", "load_arrays", "require_files"]
 
@@ -114,8 +120,14 @@ def load_arrays(name: str, directory: Path | None) -> Arrays:
         assert arrays is not None  # required above
         return arrays
     if path.suffix == ".npz":
-        with np.load(path) as archive:
-            return {key: archive[key] for key in archive.files}
+        try:
+            with np.load(path) as archive:
+                return {key: archive[key] for key in archive.files}
+        except DAMAGED as error:
+            raise ValueError(
+                f"{path} cannot be read: it is damaged, cut off, something else of the same "
+                "name, or has pickled objects, which can run code. Get it again."
+            ) from error
     table = load_parquet_dataset(path.stem, directory)
     return {column: table.column(column).to_numpy() for column in table.column_names}
 

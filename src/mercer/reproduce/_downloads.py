@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.reproduce._adult import adult_columns
-from mercer.reproduce._standard_files import Arrays, forest_columns, with_columns
+from mercer.reproduce._standard_files import DAMAGED, Arrays, forest_columns, with_columns
 
 __all__ = ["DOWNLOADS", "Download", "download_of"]
 
@@ -51,8 +52,8 @@ class Download(NamedTuple):
                 # scikit-learn says so of every attempt; the last one is an error in any case.
                 warnings.filterwarnings("ignore", message="A network error occurred")
                 return self.read()
-        except (OSError, ValueError, KeyError, ImportError) as error:
-            raise ConnectionError(f"{self.source} could not be had: {error}") from error
+        except (*DAMAGED, HTTPException, ImportError) as error:
+            raise ConnectionError(f"{self.source} could not be had ({error})") from error
 
 
 def download_of(file: str) -> Download | None:

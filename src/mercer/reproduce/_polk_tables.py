@@ -49,7 +49,10 @@ def claims(own: Run, rivals: Sequence[Run], where: str) -> list[Target]:
             own.end.error_percent - min(run.end.error_percent for run in among),
             0.0,
         )
-        for kind, among in (("removal", removal), ("best of all strategies and steps", rivals))
+        for kind, among in (
+            ("removal", removal),
+            ("best of the strategies and steps shown", rivals),
+        )
     ]
 
 

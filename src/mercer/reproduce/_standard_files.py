@@ -11,6 +11,8 @@ import csv
 import gzip
 import io
 import lzma
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from mercer.reproduce._adult import adult_columns
 
 __all__ = [
+    "DAMAGED",
     "Arrays",
     "forest_columns",
     "has_standard",
@@ -30,6 +33,21 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, NDArray[Any]]
+
+#: What readers raise at files that are damaged, cut off or something else.
+DAMAGED = (
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    csv.Error,
+)
 
 _OPENERS: Mapping[str, Callable[[Path], Any]] = {
     "": lambda path: path.open("rb"),
@@ -94,7 +112,7 @@ def read_standard(name: str, directory: Path) -> Arrays | None:
             continue
         try:
             return standard.read(paths)
-        except (ValueError, KeyError, IndexError, EOFError, OSError) as error:
+        except DAMAGED as error:
             files = " and ".join(path.name for path in paths)
             raise ValueError(
                 f"{files} in {directory} cannot be read as {name.partition('.')[0]}: {error}. It "

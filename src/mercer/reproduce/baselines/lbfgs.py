@@ -36,7 +36,8 @@ class KernelFactor:
         With its numbers resolved.
     tolerance : float or None, default=None
         Rows are left out of the basis once the squared distances of their kernel functions to its
-        span are below this number; None is 1e-10, or 1e-5 in float32. With 0 all rows are in it.
+        span are below this number; None is 1e-10, or 1e-5 in float32. With 0 all are in it that
+        do not depend on others.
 
     Attributes
     ----------

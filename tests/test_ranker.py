@@ -229,7 +229,6 @@ def test_the_ridge_of_random_features_is_judged_on_pairs_of_held_out_rows():
     y, group = F + 3.0 * RNG.normal(size=100)[np.arange(600) % 100], np.arange(600) % 100
     model = KernelRanker(expansion=RandomFeatures(64), random_state=0, n_passes=3)
     model.fit(X, y, group=group)
-    assert np.ptp(model.learner_.race) >= 0.0
     objective = model.learner_.objective
     from mercer.objectives import Batch
 

@@ -76,7 +76,7 @@ def _items(paper: str, *rows: tuple[Any, ...]) -> tuple[Item, ...]:
 
 _DRAWN_ANEW = "the paper's draw is lost; drawn anew with its Bayes error"
 _AHEAD_AT_16 = "drawn anew with the paper's Bayes error; POLK leads at 16 points, not at 129"
-_TEXTONS = "filters and textons are not stated; with ours errors are larger, merging BSGD level"
+_TEXTONS = "filters and textons are not stated; with ours errors are larger, merging is ahead"
 
 CATALOGUE: tuple[Item, ...] = (
     *_items(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,15 +13,14 @@ from numpy.typing import NDArray
 from mercer.exceptions import NothingLearnedWarning
 from mercer.reproduce._data import _table
 from mercer.reproduce._experiment import Context, Drawing, Experiment, Result, Target
-from mercer.reproduce._polk_batch import batch_solution, support_vectors
+from mercer.reproduce._polk_batch import support_vectors
+from mercer.reproduce._polk_rivals import dense_solutions, told, with_budgets
 from mercer.reproduce._polk_runs import (
     LOGISTIC,
     SVM,
     Plan,
     Problem,
     Run,
-    budgeted,
-    npbsgd,
     polk,
 )
 from mercer.reproduce._polk_tables import (
@@ -34,7 +32,6 @@ from mercer.reproduce._polk_tables import (
     shown,
     table_row,
 )
-from mercer.reproduce.baselines import KernelFactor
 
 __all__ = ["EXPERIMENT"]
 
@@ -42,7 +39,6 @@ _LENGTH_SCALE = 4.0
 _STEP = 24.0
 _PASSES = 3
 _N_SVC, _N_DENSE = 20_000, 5_000
-_STRATEGIES = ("remove", "project", "merge")
 # K and the paper's "risk / error % / order"; the paper prints ten times these K.
 _CASES = {
     SVM: ((0.016, "0.0684 / 2.46 / 1086"), (0.024, "- / - / 324")),
@@ -78,40 +74,18 @@ def _as_printed(problem: Problem, task: str, seed: int) -> Run:
 def _streams(problem: Problem, plan: Plan, context: Context) -> list[tuple[Run, str]]:
     runs: list[tuple[Run, str]] = []
 
-    def add(run: Run, paper: str) -> None:
-        runs.append((run, paper))
-        context.say(
-            f"{run.task}, {run.method}, {run.settings}: {run.end.error_percent:.2f} %, "
-            f"{run.end.model_order:,.0f} points, {run.cpu_seconds:.1f} CPU s"
-        )
-
+    first = replace(plan, reported=(1,))
     for task, cases in _CASES.items():
         for K, paper in cases:
-            add(polk(problem, task, K, _STEP, replace(plan, reported=(1,))), paper)
-        add(_as_printed(problem, task, plan.seed), "-")
-    for size, paper in _SIZES.items():
-        budget = size // 8 if context.quick else size
-        for strategy in _STRATEGIES:
-            add(budgeted(problem, budget, strategy, 1.0, plan), paper)
-    largest = max(_SIZES) // (8 if context.quick else 1)
-    for step in (1.0, None):
-        add(npbsgd(problem, SVM, largest, step, plan), "-")
-    return runs
+            runs.append((told(polk(problem, task, K, _STEP, first), context), paper))
+        runs.append((told(_as_printed(problem, task, plan.seed), context), "-"))
+    return [*runs, *with_budgets(problem, _SIZES, plan, context)]
 
 
 def _batch(problem: Problem, context: Context) -> list[tuple[Run, str]]:
-    machine = support_vectors(problem.head(_N_SVC))
-    context.say(f"LIBSVM: {machine.end.error_percent:.2f} %, {machine.cpu_seconds:.1f} CPU s")
+    machine = told(support_vectors(problem.head(_N_SVC)), context)
     few = problem.head(300 if context.quick else _N_DENSE)
-    clock = time.process_time()
-    factor = KernelFactor(few.X, few.kernel)
-    seconds = time.process_time() - clock
-    runs = [(machine, _LIBSVM_IN_PAPER)]
-    for task in (SVM, LOGISTIC):
-        dense = batch_solution(few, task, factor, seconds, 10 if context.quick else 300)
-        context.say(f"L-BFGS, {task}: {dense.end.error_percent:.2f} %")
-        runs.append((dense, "-"))
-    return runs
+    return [(machine, _LIBSVM_IN_PAPER), *((run, "-") for run in dense_solutions(few, context))]
 
 
 def _run(context: Context) -> Result:

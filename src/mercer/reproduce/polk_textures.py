@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 
 from mercer.reproduce._data_files import load_arrays
 from mercer.reproduce._experiment import Context, Drawing, Experiment, Result, Target
-from mercer.reproduce._polk_batch import batch_solution, support_vectors
+from mercer.reproduce._polk_batch import support_vectors
+from mercer.reproduce._polk_rivals import dense_solutions, told, with_budgets
 from mercer.reproduce._polk_runs import (
     LOGISTIC,
     SVM,
@@ -19,7 +19,6 @@ from mercer.reproduce._polk_runs import (
     Problem,
     Run,
     budgeted,
-    npbsgd,
     polk,
 )
 from mercer.reproduce._polk_tables import (
@@ -39,7 +38,6 @@ from mercer.reproduce._textons import (
     histograms,
     texton_images,
 )
-from mercer.reproduce.baselines import KernelFactor
 
 __all__ = ["EXPERIMENT"]
 
@@ -49,7 +47,6 @@ _PASSES = 10
 _N_TEXTONS = 256
 _N_TRAIN, _N_TEST = 10_000, 5_000
 _SIZES = {1171: "0.0560 / 4.72 / 1171", 305: "-"}
-_STRATEGIES = ("remove", "project", "merge")
 # K and the paper's "risk / error % / order".
 _CASES = {
     SVM: ((0.01, "0.0507 / 4.53 / 1171"), (0.02, "- / - / 305")),
@@ -91,31 +88,12 @@ def _problem(images: NDArray[Any], context: Context, apart: bool = False) -> Pro
 def _methods(problem: Problem, plan: Plan, context: Context) -> list[tuple[Run, str]]:
     runs: list[tuple[Run, str]] = []
 
-    def add(run: Run, paper: str) -> None:
-        runs.append((run, paper))
-        context.say(
-            f"{run.task}, {run.method}, {run.settings}: {run.end.error_percent:.2f} %, "
-            f"{run.end.model_order:,.0f} points, {run.cpu_seconds:.1f} CPU s"
-        )
-
     for task, cases in _CASES.items():
         for K, paper in cases:
-            add(polk(problem, task, K, _STEP, plan), paper)
-    for size, paper in _SIZES.items():
-        budget = size // 8 if context.quick else size
-        for strategy in _STRATEGIES:
-            add(budgeted(problem, budget, strategy, 1.0, plan), paper)
-    largest = max(_SIZES) // (8 if context.quick else 1)
-    for step in (1.0, None):
-        add(npbsgd(problem, SVM, largest, step, plan), "-")
-    add(support_vectors(problem), _LIBSVM_IN_PAPER)
-    clock = time.process_time()
-    factor = KernelFactor(problem.X, problem.kernel)
-    seconds = time.process_time() - clock
-    for task in (SVM, LOGISTIC):
-        iterations = 10 if context.quick else 300
-        dense = batch_solution(problem, task, factor, seconds, iterations)
-        add(dense, _DENSE_IN_PAPER[task])
+            runs.append((told(polk(problem, task, K, _STEP, plan), context), paper))
+    runs += with_budgets(problem, _SIZES, plan, context)
+    runs.append((told(support_vectors(problem), context), _LIBSVM_IN_PAPER))
+    runs += [(run, _DENSE_IN_PAPER[run.task]) for run in dense_solutions(problem, context)]
     return runs
 
 

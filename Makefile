@@ -23,7 +23,7 @@ demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/
 	$(BIN)/mercer demo --out demo-output
 
 test: $(VENV)/.dev  ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer import DensityRatio, load_model, model_file
-from mercer.estimators.density_ratio import _alternate
+from mercer.estimators._two_sample import alternate
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.objectives import Batch, KullbackLeibler
@@ -103,7 +103,7 @@ def test_steps_follow_the_gradient_of_batches_with_rows_of_both_samples(n_q):
 
 
 def test_every_batch_has_as_many_rows_of_each_sample():
-    order = _alternate(np.arange(7), np.arange(100, 103))
+    order = alternate(np.arange(7), np.arange(100, 103))
     assert np.array_equal(order[::2], np.arange(7))
     assert np.array_equal(order[1::2], [100, 101, 102, 100, 101, 102, 100])
 

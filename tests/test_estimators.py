@@ -187,9 +187,9 @@ def test_zero_weights_in_a_batch_still_count_in_its_mean():
     assert_allclose(model.coefficients_[:, 0], 0.9 / 8 * TARGETS[:8:2])
 
 
-def test_class_weights_multiply_row_weights():
+def test_class_weights_multiply_row_weights(rng):
     table = {0: 2.0, 2: 0.5}
-    weights = RNG.random(240)
+    weights = rng.random(240)
     by_class = KernelClassifier(class_weight=table, random_state=0, **FULL)
     by_row = KernelClassifier(random_state=0, **FULL)
     products = weights * np.array([2.0, 1.0, 0.5])[LABELS]
@@ -268,8 +268,8 @@ def test_the_same_seed_gives_the_same_model_and_another_another(estimator):
     assert not same(fitted(3), fitted(4))
 
 
-def test_the_seed_chooses_the_sample_that_scales_come_from():
-    rows = RNG.normal(size=(3000, 2))
+def test_the_seed_chooses_the_sample_that_scales_come_from(rng):
+    rows = rng.normal(size=(3000, 2))
     scales = {
         KernelRegressor(expansion="komp", random_state=seed, shuffle=False)
         .fit(rows, rows[:, 0])
@@ -535,8 +535,8 @@ def test_divergence_names_a_step_size_that_is_safe(batch_size):
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 @pytest.mark.parametrize("order", ["ascending", "descending", "alternating"])
-def test_the_automatic_step_does_not_depend_on_the_order_of_the_rows(method, order):
-    rows = RNG.uniform(0.0, 10.0, size=(900, 1))
+def test_the_automatic_step_does_not_depend_on_the_order_of_the_rows(method, order, rng):
+    rows = rng.uniform(0.0, 10.0, size=(900, 1))
     shuffled = KernelRegressor("absolute_error", kernel="linear").fit(rows, rows[:, 0])
     rows.sort(axis=0)
     if order == "descending":
@@ -549,8 +549,8 @@ def test_the_automatic_step_does_not_depend_on_the_order_of_the_rows(method, ord
     assert a.top_eigenvalue == pytest.approx(b.top_eigenvalue, rel=0.15)
 
 
-def test_rows_in_order_do_not_diverge():
-    rows = np.sort(RNG.uniform(0.0, 10.0, size=(1000, 1)), axis=0)
+def test_rows_in_order_do_not_diverge(rng):
+    rows = np.sort(rng.uniform(0.0, 10.0, size=(1000, 1)), axis=0)
     for kernel in ("linear", Polynomial(degree=2)):
         model = KernelRegressor(kernel=kernel, random_state=0).fit(rows, 2.0 * rows[:, 0])
         assert model.score(rows, 2.0 * rows[:, 0]) > 0.7

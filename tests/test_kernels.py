@@ -155,7 +155,8 @@ COMPILED = [
 
 
 def parametrize(pairs):
-    names = [f"{i}-{kernel!r}"[:60] for i, (kernel, _) in enumerate(pairs)]
+    # Without addresses of functions: names are those of other runs, too.
+    names = [f"{i}-{kernel!r}".split(" at 0x")[0][:60] for i, (kernel, _) in enumerate(pairs)]
     return pytest.mark.parametrize(("kernel", "formula"), pairs, ids=names)
 
 

@@ -46,8 +46,8 @@ def exact():
 # -- the objective --------------------------------------------------------------------------------
 
 
-def test_slopes_and_update_are_the_derivatives_of_the_objective():
-    values, weights = RNG.normal(size=(7, 1)), RNG.uniform(0.0, 2.0, 7)
+def test_slopes_and_update_are_the_derivatives_of_the_objective(rng):
+    values, weights = rng.normal(size=(7, 1)), rng.uniform(0.0, 2.0, 7)
     batch, h = Batch(np.zeros((7, 2)), np.zeros((7, 1)), weights), 1e-6
     novelty = Novelty(nu=0.3, unit=0.2)
     slopes, losses = novelty.slopes(values, batch)
@@ -132,9 +132,9 @@ def test_many_passes_approach_the_exact_solution(expansion, nu, exact):
     assert auc > roc_auc_score(inliers, svm.score_samples(everything)) - 0.005
 
 
-def test_one_pass_ranks_outliers_nearly_as_well_as_a_solver():
-    X = RNG.normal(size=(2000, 5))
-    everything = np.concatenate([X, RNG.uniform(-4.0, 4.0, (1000, 5))])
+def test_one_pass_ranks_outliers_nearly_as_well_as_a_solver(rng):
+    X = rng.normal(size=(2000, 5))
+    everything = np.concatenate([X, rng.uniform(-4.0, 4.0, (1000, 5))])
     inliers = np.repeat([1, 0], [2000, 1000])
     model = NoveltyDetector(random_state=0).fit(X)
     svm = OneClassSVM(nu=0.1, gamma=0.5 / model.kernel_.length_scale**2).fit(X)
@@ -156,8 +156,8 @@ def test_after_fit_the_share_nu_of_the_rows_is_novel(nu):
     assert np.array_equal(labels, np.where(decisions < 0.0, -1, 1))
 
 
-def test_on_a_stream_about_the_share_nu_of_the_rows_is_novel():
-    X = RNG.normal(size=(6000, 2))
+def test_on_a_stream_about_the_share_nu_of_the_rows_is_novel(rng):
+    X = rng.normal(size=(6000, 2))
     model = NoveltyDetector(0.1)
     for start in range(0, 6000, 500):
         model.partial_fit(X[start : start + 500])
@@ -246,8 +246,8 @@ def test_rows_as_dicts():
         model.learn_one({"a": 1.0, "b": 1.0}, sample_weight=-1.0)
 
 
-def test_a_constant_step_follows_drift():
-    early, late = RNG.normal(0.0, 0.5, (2000, 2)), RNG.normal(4.0, 0.5, (2000, 2))
+def test_a_constant_step_follows_drift(rng):
+    early, late = rng.normal(0.0, 0.5, (2000, 2)), rng.normal(4.0, 0.5, (2000, 2))
     drifting = NoveltyDetector(kernel=Gaussian(1.0), step_size=0.5, average=None)
     steady = NoveltyDetector(kernel=Gaussian(1.0))
     for model in (drifting, steady):
@@ -310,11 +310,11 @@ def test_sparse_and_float32_rows_score_like_dense_ones():
 # -- rows that are kept ---------------------------------------------------------------------------
 
 
-def test_rows_kept_do_not_depend_on_how_the_stream_is_cut():
+def test_rows_kept_do_not_depend_on_how_the_stream_is_cut(rng):
     X, weights = np.arange(5000.0)[:, None], np.ones(5000)
     whole = KeptRows.none(1).extended(X, weights, 100)
     parts = KeptRows.none(1)
-    for cut in np.split(np.arange(5000), np.sort(RNG.integers(0, 5000, 30))):
+    for cut in np.split(np.arange(5000), np.sort(rng.integers(0, 5000, 30))):
         parts = parts.extended(X[cut], weights[cut], 100)
     assert np.array_equal(whole.rows, parts.rows)
     assert whole.n_seen == parts.n_seen == 5000

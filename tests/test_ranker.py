@@ -190,12 +190,12 @@ def test_units_do_not_matter(expansion):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "least_squares_margin"])
-def test_heavy_rows_and_long_ones_do_not_diverge(loss):
-    noisy = np.where(RNG.random(600) < 0.2, 1 - Y, Y)
+def test_heavy_rows_and_long_ones_do_not_diverge(loss, rng):
+    noisy = np.where(rng.random(600) < 0.2, 1 - Y, Y)
     for weight in (10.0, 100.0):
         model = fitted(loss, data=(X, noisy, np.full(600, weight)))
         assert model.score(X, Y) > 0.75
-    rare = np.where(RNG.random(600) < 0.1, 50.0, 1.0)
+    rare = np.where(rng.random(600) < 0.1, 50.0, 1.0)
     assert fitted(loss, data=(X, Y, rare)).score(X, Y) > 0.8
     long = np.exp(X) - np.exp(0.5)
     assert np.isfinite(fitted(loss, data=(long, Y), kernel=Polynomial(3)).score(long, Y))
@@ -208,8 +208,8 @@ def test_a_bias_needs_a_dictionary():
         ).fit(X, Y)
 
 
-def test_groups_are_paired_within():
-    level = RNG.normal(size=60)[np.arange(600) // 10]
+def test_groups_are_paired_within(rng):
+    level = rng.normal(size=60)[np.arange(600) // 10]
     y = F + 5.0 * level
     group = np.char.add("query ", (np.arange(600) // 10).astype(str))
     model = KernelRanker(random_state=0, n_passes=5).fit(X, y, group=group)
@@ -224,9 +224,9 @@ def test_groups_are_paired_within():
         KernelRanker().fit(X, y, group=[None] * 600)
 
 
-def test_the_ridge_of_random_features_is_judged_on_pairs_of_held_out_rows():
+def test_the_ridge_of_random_features_is_judged_on_pairs_of_held_out_rows(rng):
     # Scattered groups: no two held rows of a group follow each other.
-    y, group = F + 3.0 * RNG.normal(size=100)[np.arange(600) % 100], np.arange(600) % 100
+    y, group = F + 3.0 * rng.normal(size=100)[np.arange(600) % 100], np.arange(600) % 100
     model = KernelRanker(expansion=RandomFeatures(64), random_state=0, n_passes=3)
     model.fit(X, y, group=group)
     objective = model.learner_.objective

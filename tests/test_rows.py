@@ -45,10 +45,10 @@ def same_model(a, b):
 
 @pytest.mark.parametrize("batch_size", [1, 32])
 @pytest.mark.parametrize("parameters", CLASSIFIERS.values(), ids=CLASSIFIERS)
-def test_a_classifier_learns_a_row_as_partial_fit_does(parameters, batch_size):
+def test_a_classifier_learns_a_row_as_partial_fit_does(parameters, batch_size, rng):
     parameters = {"kernel": KERNEL, "expansion": "komp", "batch_size": batch_size, **parameters}
     by_rows, by_calls = KernelClassifier(**parameters), KernelClassifier(**parameters)
-    weights = RNG.uniform(0.5, 2.0, size=60)
+    weights = rng.uniform(0.5, 2.0, size=60)
     for x, y, w in zip(X, LABELS, weights, strict=True):
         by_rows.learn_one(x, y, sample_weight=w)
         by_calls.partial_fit(x[None], [y], sample_weight=[w])

@@ -105,8 +105,8 @@ def test_balanced_weights_do_not_depend_on_how_the_stream_is_cut():
     assert same_function(whole, cut)
 
 
-def test_sparse_rows_are_learned_like_dense_ones():
-    rows = X * (RNG.random(X.shape) < 0.5)
+def test_sparse_rows_are_learned_like_dense_ones(rng):
+    rows = X * (rng.random(X.shape) < 0.5)
     for average in (None, "suffix"):
         parameters = {**PARAMETERS, "average": average}
         dense = KernelClassifier(**parameters).partial_fit(rows, LABELS)
@@ -147,8 +147,8 @@ def test_prediction_changes_nothing(estimator, y, expansion):
 
 @pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
 @pytest.mark.parametrize("expansion", EXPANSIONS, ids=repr)
-def test_inputs_are_neither_kept_nor_changed(estimator, y, expansion):
-    rows, targets, weights = X.copy(), y.copy(), RNG.random(200)
+def test_inputs_are_neither_kept_nor_changed(estimator, y, expansion, rng):
+    rows, targets, weights = X.copy(), y.copy(), rng.random(200)
     kept = weights.copy()
     model = estimator(expansion=expansion, **PARAMETERS)
     for start in range(0, 200, 50):
@@ -352,7 +352,8 @@ def classifier(**parameters):
         (X[:3], ["a", "b", "c"], {}, "text and numbers"),
         (X[:3], [0, 1, 9], {"sample_weight": [1.0, np.nan, 1.0]}, "finite and not neg"),
         (X[:3], [0, 1, 9], {"sample_weight": [1.0, 1.0]}, "sample_weight"),
-        (X[:3], [0.5, 1.25, 2.0], {}, "label type"),
+        (X[:3], [0.5, 1.25, 2.0], {}, "label type: continuous. y holds 0.5, .*KernelRegressor"),
+        (X[:3], [0, 1, 2], {"classes": [0.5, 1.0]}, "label type: continuous. classes holds 0.5"),
         (X[:0], LABELS[:0], {}, "0 sample"),
     ],
 )

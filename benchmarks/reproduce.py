@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproduction"
+ESTIMATES = HERE / "results" / "reproduction_estimates.json"
 PAGE = HERE.parent / "docs" / "reproduction.md"
 TIMES = HERE.parent / "src" / "mercer" / "reproduce" / "run_times.json"
 HEAD = """# Reproduction of the papers
@@ -30,7 +31,8 @@ within a table only. A target is a number that we set out to reach with the full
 is missed says so.
 
 Every table and figure of the papers, and what became of it (`mercer reproduce --list`; times are
-CPU minutes of a full run on one thread; "-": not recorded, or nothing to run):
+CPU minutes of a full run on one thread; "~": about, an estimate whose source is in
+`benchmarks/results/reproduction_estimates.json`; "-": nothing to run):
 """
 
 
@@ -42,16 +44,13 @@ def results():
     return [json.loads(file.read_text()) for file in files if file.exists()]
 
 
-def run_times(records):
-    """CPU minutes of each run; of older records at least those of the methods in its table."""
+def run_times(records, estimates):
+    """CPU minutes of each run, as recorded; of older records without them an estimate."""
     times = {}
     for record in records:
-        seconds, exact = record.get("cpu_seconds"), True
-        if seconds is None:
-            cells = [row.get("CPU s") for row in record["rows"]]
-            seconds, exact = sum(s for s in cells if isinstance(s, int | float)), False
-        if seconds:
-            times[record["name"]] = {"cpu_minutes": round(seconds / 60, 2), "exact": exact}
+        seconds = record.get("cpu_seconds")
+        minutes = estimates[record["name"]]["cpu_minutes"] if seconds is None else seconds / 60
+        times[record["name"]] = {"cpu_minutes": round(minutes, 2), "exact": seconds is not None}
     return times
 
 
@@ -84,8 +83,10 @@ def page():
     records = results()
     if not records:
         return HEAD + "\nNo experiment has been run with its full settings yet.\n"
+    columns = ("name", "measured", "paper", "target", "met")
     targets = [
-        {"experiment": f"[{record['name']}](#{record['name']})", **target}
+        {"experiment": f"[{record['name']}](#{record['name']})"}
+        | {column: target.get(column, "-") for column in columns}
         for record in records
         for target in record["targets"]
     ]
@@ -113,7 +114,8 @@ def main(arguments):
             command = ["from mercer.cli import main; main()", "reproduce", name]
             options = ["--out", str(RESULTS), "--no-svg"]
             subprocess.run([sys.executable, "-c", *command, *options], check=True)
-    TIMES.write_text(json.dumps(run_times(results()), indent=1) + "\n")
+    times = run_times(results(), json.loads(ESTIMATES.read_text()))
+    TIMES.write_text(json.dumps(times, indent=1) + "\n")
     # In a process of its own: the times are read once.
     write = "import reproduce; reproduce.PAGE.write_text(reproduce.page())"
     subprocess.run([sys.executable, "-c", write], check=True, cwd=HERE)

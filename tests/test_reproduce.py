@@ -281,9 +281,8 @@ def test_a_missed_target_is_said_and_no_error(monkeypatch, mercer, tmp_path):
     assert "a [b]" in out
     record = json.loads((tmp_path / "toy.json").read_text())
     assert record["rows"] == [{"method": "a [b]", "error": 5.0}]
-    assert record["targets"] == [
-        {"name": "error", "measured": 2.0, "target": "at most 1", "met": "missed"}
-    ]
+    target = {"name": "error", "measured": 2.0, "target": "at most 1", "met": "missed"}
+    assert record["targets"] == [target | {"paper": "-", "claim": []}]
     assert (tmp_path / "toy-line.png").exists()
 
 

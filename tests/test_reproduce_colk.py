@@ -230,3 +230,9 @@ def test_a_risk_serves_rare_regions_and_hurts_with_outliers_even_in_a_quick_run(
     assert rare["semivariance, weight .5"] < rare["mean"]
     shift = {name: rows["shift", name]["clean MSE"] for name in ("mean", "semivariance, weight .5")}
     assert shift["semivariance, weight .5"] > shift["mean"]
+    # How far CVaR moves with roundings is measured there, and only there.
+    nudged = "CVaR .9, labels moved by a rounding"
+    assert [noise for noise, name in rows if name == nudged] == ["shift"]
+    error, other = (rows["shift", name]["clean MSE"] for name in ("CVaR .9", nudged))
+    assert error != other
+    assert other == pytest.approx(error, rel=0.5)

@@ -11,7 +11,7 @@ from rich.console import Console
 from mercer.cli import _experiment_view as view_module
 from mercer.cli import _reproduce, main
 from mercer.cli._experiment_view import ExperimentView
-from mercer.reproduce import Drawing, Experiment, Result, _data_files
+from mercer.reproduce import Drawing, Experiment, Result, Target, _data_files
 from mercer.reproduce._paper_numbers import PaperNumber
 
 
@@ -80,7 +80,7 @@ def test_numbers_of_the_paper_stand_beside_ours(mercer, offer, monkeypatch, tmp_
     _, out, _ = mercer("reproduce", "toy", "--out", tmp_path)
     assert "The paper's numbers beside ours" in out
     assert "not to be compared" not in out
-    assert re.search(r"Fig\. 1 +│ error of a +│ 2\.5 +│ 3", out)
+    assert re.search(r"Fig\. 1 +error of a +2\.5 +3", out)
     [row] = json.loads((tmp_path / "toy.json").read_text())["paper"]
     assert row == {"place": "Fig. 1", "what": "error of a", "paper": 2.5, "ours": 3.0}
     _, out, _ = mercer("reproduce", "toy", "--quick", "--out", tmp_path)
@@ -123,14 +123,62 @@ def test_packages_that_are_missing_are_named(name, mercer, offer, tmp_path):
     assert (tmp_path / "second.json").exists() == (name == "all")
 
 
-def test_faults_of_an_experiment_end_all(mercer, offer, tmp_path):
+def test_all_goes_on_after_faults_and_damaged_files_and_tells_them_in_the_end(
+    mercer, offer, tmp_path
+):
+    def fault(context):
+        raise RuntimeError("a fault")
+
+    def read(context):
+        return Result([{"rows": len(_data_files.load_arrays("lidar.parquet", context.data))}])
+
+    (tmp_path / "lidar.parquet").write_bytes(b"PAR1 cut off")
+    offer(toy("first", run=fault), toy("damaged", ("lidar.parquet",), read), toy("last"))
+    code, _, err = mercer("reproduce", "all", "--out", tmp_path, "--data", tmp_path)
+    assert code == 1
+    assert (tmp_path / "last.json").exists()
+    told = err[err.index("\nfailed:\n") :]
+    assert "  first: RuntimeError: a fault" in told
+    assert re.search(r"  damaged: \w+: .*lidar\.parquet", told)
+    assert "last" not in told
+    assert "left out" not in err
+
+
+def test_faults_of_one_experiment_are_errors(mercer, offer, tmp_path):
     def run(context):
         raise RuntimeError("a fault")
 
-    offer(toy("first", run=run), toy("second"))
-    code, _, err = mercer("reproduce", "all", "--out", tmp_path)
+    offer(toy(run=run))
+    code, _, err = mercer("reproduce", "toy", "--out", tmp_path)
     assert code == 1
     assert "a fault" in err
+
+
+def test_short_cells_of_tables_are_not_broken():
+    rows = [{"task": "Multi-Logistic", "held-out error %": 3.25, "settings": "word " * 60}] * 2
+    drawn = io.StringIO()
+    Console(file=drawn, width=80).print(_reproduce._table(rows, title="T"))
+    lines = drawn.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("Multi-Logistic" in line for line in lines) == 2
+    assert not any("held-out error" in line for line in lines)  # headings are
+
+
+def test_numbers_of_the_paper_stand_beside_targets(mercer, offer, tmp_path):
+    def run(context):
+        targets = [
+            Target("error", 3.0, 4.0, paper=2.5),
+            Target("order", 9.0, 8.0, claim=("Fig. 1",)),
+        ]
+        return Result([{"method": "a"}], targets=targets)
+
+    offer(toy(run=run))
+    _, out, _ = mercer("reproduce", "toy", "--out", tmp_path)
+    assert re.search(r"error +3 +2\.5 +at most 4 +met", out)
+    assert re.search(r"order +9 +- +at most 8 +missed", out)
+    first, second = json.loads((tmp_path / "toy.json").read_text())["targets"]
+    assert (first["paper"], first["claim"]) == (2.5, [])
+    assert (second["paper"], second["claim"]) == ("-", ["Fig. 1"])
 
 
 def test_wrong_seeds_are_refused_before_anything_is_run(mercer, offer, tmp_path):

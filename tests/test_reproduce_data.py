@@ -4,10 +4,10 @@ import bz2
 import gzip
 import lzma
 import struct
+import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.io import savemat
@@ -309,6 +309,8 @@ def offer(monkeypatch, **found):
     asked = []
 
     def fetch_openml(name, *, version, as_frame, parser):
+        assert not as_frame
+        assert parser == "liac-arff" or name != "adult"
         asked.append((name, version))
         return found[name]
 
@@ -338,17 +340,33 @@ def test_mnist_is_downloaded_once_and_cut_in_two(monkeypatch):
         assert_array_equal(arrays["p3"], labels[first : first + n])
 
 
+def adult_of_openml(rows):
+    """What scikit-learn returns without pandas: numbers of the categories, and their names."""
+    columns, categories = [], {}
+    for name, *words in zip(_FIELDS, *(row[:-1] for row in rows), strict=True):
+        known = sorted({word for word in words if word != "?"})
+        if not known[0].isdigit():
+            categories[name] = known
+            words = [known.index(word) if word != "?" else np.nan for word in words]
+        columns.append(np.array(words, float))
+    return SimpleNamespace(
+        data=np.column_stack(columns),
+        feature_names=[*_FIELDS],
+        categories=categories,
+        target=np.array([row[-1] for row in rows], object),
+    )
+
+
 @pytest.mark.parametrize("test_first", [True, False])
 def test_rows_of_adult_are_told_apart_by_the_first_one(test_first, monkeypatch):
+    # Nothing of it needs pandas.
+    monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setattr("mercer.reproduce._downloads._ADULT_TEST", 2)
     rows = [row.split(", ") for row in [TEST_ROW.rstrip("."), TEST_ROW.rstrip("."), ROW, ROW, ROW]]
     if not test_first:
         rows = rows[2:] + rows[:2]
-    frame = pd.DataFrame(rows, columns=[*_FIELDS, "class"])
-    numbers = [name for name in _FIELDS if frame[name][0].isdigit()]
-    frame[numbers] = frame[numbers].astype(int)
-    frame.loc[0 if test_first else 3, "workclass"] = None
-    offer(monkeypatch, adult=SimpleNamespace(frame=frame))
+    rows[0 if test_first else 3][1] = "?"
+    offer(monkeypatch, adult=adult_of_openml(rows))
     require_files(None, ["adult_train.parquet"], download=True)
     assert load_arrays("adult_train.parquet", None)["f3"].tolist() == [1, 1, 1]
     test = load_arrays("adult_test.parquet", None)
@@ -360,7 +378,7 @@ def test_rows_of_adult_are_told_apart_by_the_first_one(test_first, monkeypatch):
 def test_rows_of_adult_in_another_order_are_refused(monkeypatch):
     monkeypatch.setattr("mercer.reproduce._downloads._ADULT_TEST", 1)
     rows = [TEST_ROW.rstrip(".").split(", ")] * 3
-    offer(monkeypatch, adult=SimpleNamespace(frame=pd.DataFrame(rows, columns=[*_FIELDS, "class"])))
+    offer(monkeypatch, adult=adult_of_openml(rows))
     with pytest.raises(ConnectionError, match="rows are in an unknown order"):
         require_files(None, ["adult_test.parquet"], download=True)
 

@@ -1,6 +1,7 @@
 """Experiments of POLK: streams and their measurements, textons, and quick runs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,10 @@ from scipy.ndimage import correlate
 from mercer.cli import main
 from mercer.data import make_multidist
 from mercer.losses import MulticlassHinge
+from mercer.reproduce import Context
 from mercer.reproduce import _polk_runs as runs
-from mercer.reproduce._polk_batch import support_vectors
+from mercer.reproduce._polk_batch import batch_solution, support_vectors
+from mercer.reproduce._polk_rivals import with_budgets
 from mercer.reproduce._polk_tables import claims, select, shown, table_row
 from mercer.reproduce._textons import (
     PATCH,
@@ -24,9 +27,11 @@ from mercer.reproduce._textons import (
     responses,
     texton_images,
 )
+from mercer.reproduce.baselines import KernelFactor
 from mercer.reproduce.polk_multidist import bayes_error_percent
 from mercer.reproduce.polk_textures import _patches
 
+STEPS = ["1", "0.3", "0.1"]
 NAMES = ["polk-multidist", "polk-mnist", "polk-brodatz"]
 
 
@@ -74,14 +79,65 @@ def test_npbsgd_visits_the_rows_in_the_order_of_the_other_streams(problem):
     assert run.end.risk == pytest.approx(other.end.risk, rel=1e-9)
 
 
-def test_the_mean_of_runs_is_that_of_their_looks(problem):
-    both = [
+def test_means_over_draws_are_those_of_the_same_runs_and_have_a_spread(problem):
+    first, second = (
         runs.polk(problem, runs.LOGISTIC, 0.03, 6.0, runs.Plan(1, 4, 2, seed)) for seed in (0, 1)
-    ]
-    mean = runs.mean_run(both)
+    )
+    alone = replace(first, settings="only in the first draw", validation=3.0)
+    mean, of_one = runs.mean_runs([[replace(first, validation=5.0), alone], [second]])
+    both = [first, second]
     risks = [[look.risk for look in run.looks] for run in both]
     assert_allclose([look.risk for look in mean.looks], np.mean(risks, axis=0))
-    assert mean.end.error_percent == np.mean([run.end.error_percent for run in both])
+    errors = [run.end.error_percent for run in both]
+    assert mean.end.error_percent == np.mean(errors)
+    assert mean.end.spread == pytest.approx(abs(errors[0] - errors[1]) / np.sqrt(2.0))
+    assert (mean.draws, of_one.draws) == (2, 1)
+    # What was measured in one draw only is taken from there.
+    assert (mean.validation, of_one.validation) == (5.0, 3.0)
+    assert table_row(mean)["spread"] == mean.end.spread
+    assert "spread" not in table_row(of_one)
+    assert table_row(of_one, spread=True)["spread"] == "-"
+
+
+def test_held_out_rows_are_training_rows_that_are_not_trained_on(problem):
+    tuning = problem.held_out()
+    assert_array_equal(np.concatenate([tuning.X, tuning.X_test]), problem.X)
+    assert_array_equal(np.concatenate([tuning.y, tuning.y_test]), problem.y)
+    assert len(tuning.X_test) == 640 // 6
+
+
+def test_steps_are_tried_and_measured_on_rows_held_out(problem):
+    plan, sizes = runs.Plan(1, 4, 2, seed=3), {24: "1 / 2 / 3", 12: "-"}
+    found = [*with_budgets(problem, sizes, plan, Context(), plan)]
+    names = [(run.method, run.settings) for run, _ in found]
+    for strategy, steps in (("remove", ["1"]), ("project", STEPS), ("merge", STEPS)):
+        for size in sizes:
+            mine = [s for m, s in names if m == f"BSGD, {strategy}" and f"budget {size}," in s]
+            assert mine == [f"budget {size}, step {step}" for step in steps]
+    assert [s.partition(", step ")[2] for m, s in names if m == "NPBSGD"] == [
+        *STEPS,
+        "n / t, ridge 1 / n",
+    ]
+    # The paper has its numbers with step 1.
+    assert {run.step_size for run, paper in found if paper == "1 / 2 / 3"} == {1.0}
+    [(run, _)] = [one for one in found if one[0].settings == "budget 24, step 0.3"][:1]
+    looks = runs.Plan(1, 2, 2, seed=3)
+    other = runs.budgeted(problem.held_out(), 24, "project", 0.3, looks)
+    assert run.validation == other.end.error_percent
+    assert all(
+        np.isnan(run.validation)
+        for run, _ in with_budgets(problem, {12: "-"}, plan, Context(), None)
+    )
+
+
+def test_rows_say_whether_a_batch_solver_converged(problem):
+    factor = KernelFactor(problem.X[:80], problem.kernel)
+    few = problem.head(80)
+    short, long = (batch_solution(few, runs.LOGISTIC, factor, 0.0, n) for n in (2, 500))
+    assert table_row(short)["settings"] == "80 rows, 2 iterations, not converged"
+    assert table_row(long)["settings"].endswith(" iterations, converged")
+    [mean] = runs.mean_runs([[short], [long]])
+    assert table_row(mean)["settings"].endswith("converged in 1 of 2 draws")
 
 
 def test_rows_have_what_the_paper_says_beside_what_was_measured(problem):
@@ -99,13 +155,23 @@ def test_rows_have_what_the_paper_says_beside_what_was_measured(problem):
 def test_claims_are_about_removal_and_about_the_best(problem):
     plan = runs.Plan(1, 4, 2)
     own = runs.polk(problem, runs.SVM, 0.04, 6.0, plan)
-    rivals = [runs.budgeted(problem, 16, s, 1.0, plan) for s in ("remove", "merge")]
+    rivals = [
+        replace(runs.budgeted(problem, 16, strategy, step, plan), validation=held_out)
+        for strategy, step, held_out in (
+            ("remove", 1.0, 9.0),
+            ("merge", 1.0, 7.0),
+            ("merge", 0.3, 5.0),
+        )
+    ]
     small = runs.budgeted(problem, 8, "merge", 1.0, plan)
-    removal, best = claims(own, rivals, "16 points")
+    removal, best = claims(own, rivals, "16 points", ("Fig. 1",))
     errors = [run.end.error_percent for run in rivals]
     assert removal.measured == own.end.error_percent - errors[0]
-    assert best.measured == own.end.error_percent - min(errors)
-    assert shown([own, *rivals, small]) == [own, *rivals, small]
+    # The rows held out choose, whatever the test rows say.
+    assert best.measured == own.end.error_percent - errors[2]
+    assert best.name.endswith("16 points; chosen: merge, step 0.3")
+    assert best.claim == removal.claim == ("Fig. 1",)
+    assert shown([own, *rivals, small]) == [own, rivals[0], rivals[2], small]
     assert select([own, *rivals, small], "BSGD", settings="budget 16,") == rivals
 
 
@@ -161,12 +227,14 @@ def test_a_histogram_has_the_shares_of_the_textons_of_its_patch():
 def test_textons_depend_on_training_patches_only():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (2, 80, 240)).astype(np.uint8)
-    train, test = _patches(images, 40, 40, 0, apart=True)
+    train, test = _patches(images.shape, 40, 40, 0, apart=True)
     changed = images.copy()
     first = int(test.column.min())
     assert first - int(train.column.max() + PATCH) >= SUPPORT - 1
     changed[:, :, first:] = 0
-    before, after = (texton_images(a, train, 8, seed=0) for a in (images, changed))
+    before, after = (
+        texton_images(responses(a, filter_bank()), train, 8, seed=0) for a in (images, changed)
+    )
     # Where no filter reaches what was changed, names are the same.
     assert_array_equal(before[:, :, : first - SUPPORT // 2], after[:, :, : first - SUPPORT // 2])
     assert np.any(before != after)
@@ -218,6 +286,16 @@ def test_quick_runs_write_tables_and_figures(name, data, tmp_path, capsys):
     assert "NPBSGD" not in with_numbers
     for figure in record["figures"]:
         assert (tmp_path / figure["file"]).read_bytes().startswith(b"\x89PNG")
+
+    # All three ways to scale textures are there, and steps are measured on rows held out.
+    scalings = {
+        row["settings"].partition("; ")[2] for row in rows if row.get("patches") == "held out"
+    }
+    assert len(scalings) == (3 if name == "polk-brodatz" else 0)
+    budgeted = [
+        row for row in rows if row["method"].startswith("BSGD") and row.get("patches") != "apart"
+    ]
+    assert all(0.0 <= row["held-out error %"] <= 100.0 for row in budgeted)
 
     # With the parsimony that the paper prints for digits, nothing is learned.
     printed = [row["model order"] for row in rows if "as printed" in row["settings"]]

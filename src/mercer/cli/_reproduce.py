@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich import box
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from mercer._atomic import replacing
 from mercer._validation import check_integer
-from mercer.cli._catalogue import catalogue_rows, catalogue_table, catalogue_words
+from mercer.cli._catalogue import catalogue_rows, catalogue_view, catalogue_words
 from mercer.cli._console import guarded, note
 from mercer.cli._experiment_view import ExperimentView
 from mercer.display._drawing import (
@@ -42,6 +44,7 @@ from mercer.reproduce._paper_numbers import beside_ours
 __all__ = ["reproduce"]
 
 _HELD_WIDTH = 120  # characters of a table that goes to a file or a pipe
+_SHORT, _SHORT_HEAD = 16, 8  # characters of cells that are not broken, and of their headings
 
 
 @guarded
@@ -81,7 +84,8 @@ def reproduce(
 
     Prints a table with the paper's numbers beside it, and writes both as JSON with the figures as
     images. A target that is missed is said to be missed; the exit code is 0 all the same. With
-    `all`, experiments whose data or packages are missing are left out, and named in the end.
+    `all`, experiments whose data or packages are missing are left out, and named in the end; so
+    are those that fail, for example at a damaged file, and then the exit code is 1.
     """
     if name is None or show:
         _list(as_json)
@@ -93,27 +97,35 @@ def reproduce(
     view = ExperimentView(len(chosen))
     context = Context(data=data, quick=quick, seed=seed, say=view.say, download=data is None)
     left_out = []
+    failed = {}
     out.mkdir(parents=True, exist_ok=True)
     for experiment in chosen:
         note(f"{experiment.name}: {experiment.title} ({experiment.place})")
         try:
             result = _run(experiment, context, view)
+            _print(experiment, result, context)
+            for file in _write(experiment, result, context, out, svg=svg):
+                note(f"wrote {file}")
         except _MissingError as error:
             if name != "all":
                 raise error.reason from None
             reason = str(error.reason).partition(". ")[0]  # what to do is in the sentences after it
             note(f"left out: {reason}")
             left_out.append(experiment.name)
-        else:
-            _print(experiment, result, context)
-            for file in _write(experiment, result, context, out, svg=svg):
-                note(f"wrote {file}")
+        except Exception as error:
+            if name != "all":
+                raise
+            failed[experiment.name] = f"{type(error).__name__}: {error}"
+            note(f"failed: {failed[experiment.name]}")
         view.finished()
     if left_out:
         note(
             f"left out, for want of data or packages: {', '.join(left_out)}. "
             "`mercer reproduce NAME` says what one of them needs."
         )
+    if failed:
+        note("failed:\n" + "\n".join(f"  {one}: {why}" for one, why in failed.items()))
+        raise typer.Exit(1)
 
 
 class _MissingError(Exception):
@@ -143,7 +155,7 @@ def _list(as_json: bool) -> None:
         sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
         return
     console = _console()
-    console.print(catalogue_table(rows))
+    console.print(catalogue_view(rows, experiments()))
     for words in catalogue_words():
         console.print(words, markup=False)
     sys.stdout.flush()
@@ -152,27 +164,27 @@ def _list(as_json: bool) -> None:
 def _print(experiment: Experiment, result: Result, context: Context) -> None:
     console = _console()
     if result.rows:
-        table = _table(list(result.rows[0]), title=experiment.title)
-        for row in result.rows:
-            table.add_row(*(Text(format_number(value)) for value in row.values()))
-        console.print(table)
+        console.print(_table(result.rows, title=experiment.title))
     if numbers := beside_ours(experiment.name, result.rows):
         quick = " (few rows: not to be compared)" if context.quick else ""
-        table = _table(list(numbers[0]), title=f"The paper's numbers beside ours{quick}")
-        for row in numbers:
-            table.add_row(*(Text(format_number(value)) for value in row.values()))
-        console.print(table)
+        console.print(_table(numbers, title=f"The paper's numbers beside ours{quick}"))
     for text in result.notes:
         console.print(text, markup=False)
     if result.targets:
-        table = _table(["measured", "value", "target", "verdict"], title="Targets")
+        rows = []
         for target in result.targets:
-            bound = f"{target.kind} {target.bound:g}"
             words = verdict(target, context.quick)
             style = {"met": "green", "missed": "bold red"}.get(words, "")
-            value = format_number(target.measured)
-            table.add_row(target.name, value, bound, Text(words, style=style))
-        console.print(table)
+            rows.append(
+                {
+                    "measured": target.name,
+                    "value": target.measured,
+                    "paper": "-" if target.paper is None else target.paper,
+                    "target": f"{target.kind} {target.bound:g}",
+                    "verdict": Text(words, style=style),
+                }
+            )
+        console.print(_table(rows, title="Targets"))
     sys.stdout.flush()
 
 
@@ -181,11 +193,20 @@ def _console() -> Console:
     return Console(highlight=False, width=width)
 
 
-def _table(heads: Sequence[str], title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    return table
+def _table(rows: Sequence[Mapping[str, Any]], title: str) -> Group:
+    """Make a table of rows with the same columns; short cells are never broken, long ones are."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    cells = [
+        [cell if isinstance(cell, Text) else Text(format_number(cell)) for cell in row.values()]
+        for row in rows
+    ]
+    for head, column in zip(rows[0], zip(*cells, strict=True), strict=True):
+        longest = max(map(len, column))
+        words = fill(head, max(longest, _SHORT_HEAD), break_long_words=False)
+        table.add_column(words, overflow="fold", no_wrap=longest <= _SHORT)
+    for one in cells:
+        table.add_row(*one)
+    return Group(Text(title, "table.title"), table)
 
 
 def _write(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from mercer._validation import nearest
 from mercer.reproduce._data_files import DATA_FILES
 from mercer.reproduce._experiment import Context, Drawing, Experiment, Result, Target
 
@@ -74,6 +75,7 @@ def get_experiment(name: str) -> Experiment:
     known = {experiment.name: experiment for experiment in experiments()}
     if name not in known:
         raise ValueError(
-            f"There is no experiment {name!r}. Those that exist: {', '.join(known)}; or 'all'."
+            f"There is no experiment {name!r}.{nearest(name, known)} Those that exist: "
+            f"{', '.join(known)}; or 'all'."
         )
     return known[name]

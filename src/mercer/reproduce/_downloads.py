@@ -18,7 +18,7 @@ __all__ = ["DOWNLOADS", "Download", "download_of"]
 _MNIST_TRAINING = 60_000
 _ADULT_TEST = 16_281
 # The first row of adult.data, by which its rows are told from those of adult.test.
-_FIRST_OF_TRAINING = {"age": 39, "workclass": "State-gov", "fnlwgt": 77516}
+_FIRST_OF_TRAINING = ["39", "State-gov", "77516"]
 _MAMMOGRAPHY_POSITIVES = 260
 
 
@@ -61,12 +61,12 @@ def download_of(file: str) -> Download | None:
     return next((download for download in DOWNLOADS if file in download.files), None)
 
 
-def _openml(name: str, version: int, *, as_frame: bool = False) -> Any:
+def _openml(name: str, version: int, parser: str | None = None) -> Any:
     from sklearn.datasets import fetch_openml
 
     # The faster parser needs pandas.
-    parser = "pandas" if find_spec("pandas") else "liac-arff"
-    return fetch_openml(name, version=version, as_frame=as_frame, parser=parser)
+    parser = parser or ("pandas" if find_spec("pandas") else "liac-arff")
+    return fetch_openml(name, version=version, as_frame=False, parser=parser)
 
 
 def _mnist() -> Mapping[str, Arrays]:
@@ -81,16 +81,15 @@ def _mnist() -> Mapping[str, Arrays]:
 
 
 def _adult() -> Mapping[str, Arrays]:
-    if find_spec("pandas") is None:
-        raise ImportError("its texts are read by pandas: `pip install pandas`")
-    frame = _openml("adult", 2, as_frame=True).frame
-    names = [*frame.columns[:-1]]
-    first = [_as_word(frame.iloc[row][name]) for row in (0, _ADULT_TEST) for name in names[:3]]
-    wanted = [_as_word(value) for value in _FIRST_OF_TRAINING.values()]
-    if wanted not in (first[:3], first[3:]):
+    found = _openml("adult", 2, "liac-arff")  # pandas' would return words, not their numbers
+    columns = [
+        [_as_word(number, found.categories.get(name)) for number in column]
+        for name, column in zip(found.feature_names, found.data.T, strict=True)
+    ]
+    people = [*map(list, zip(*columns, map(str, found.target), strict=True))]
+    if _FIRST_OF_TRAINING not in (people[0][:3], people[_ADULT_TEST][:3]):
         raise ValueError("its rows are in an unknown order")
-    people = [[_as_word(word) for word in row] for row in frame.itertuples(index=False)]
-    if wanted == first[:3]:
+    if people[0][:3] == _FIRST_OF_TRAINING:
         test, training = people[-_ADULT_TEST:], people[:-_ADULT_TEST]
     else:
         test, training = people[:_ADULT_TEST], people[_ADULT_TEST:]
@@ -100,11 +99,11 @@ def _adult() -> Mapping[str, Arrays]:
     }
 
 
-def _as_word(value: Any) -> str:
-    """Write a field as in the file: whole numbers without a point, ? if it is not known."""
-    if value is None or value != value:
+def _as_word(number: float, values: Sequence[str] | None) -> str:
+    """Write a field as in the file: a category by its number, ? if it is not known."""
+    if np.isnan(number):
         return "?"
-    return str(int(value)) if isinstance(value, int | float | np.number) else str(value)
+    return str(int(number)) if values is None else str(values[int(number)])
 
 
 def _covtype() -> Mapping[str, Arrays]:

@@ -46,6 +46,10 @@ class Target:
         What it is compared with.
     kind : {"at most", "at least"}, default="at most"
         Which side of the bound is wanted.
+    paper : float or None, default=None
+        What the paper prints for it, if it does; the bound may be another.
+    claim : tuple of str, default=()
+        Tables and figures of the paper whose claim it is: missed, they are not reproduced.
 
     Examples
     --------
@@ -57,6 +61,8 @@ class Target:
     measured: float
     bound: float
     kind: str = "at most"
+    paper: float | None = None
+    claim: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, ("at most", "at least"))
@@ -216,8 +222,10 @@ class Experiment:
                 {
                     "name": target.name,
                     "measured": target.measured,
+                    "paper": "-" if target.paper is None else target.paper,
                     "target": f"{target.kind} {target.bound:g}",
                     "met": verdict(target, context.quick),
+                    "claim": list(target.claim),
                 }
                 for target in result.targets
             ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from sklearn.svm import SVC
@@ -64,8 +65,9 @@ def batch_solution(
     seconds += time.process_time() - clock
     scores = found.decision_function(problem.X_test)
     end = measure(problem, task, scores, len(problem.X), found.model_order)
-    settings = f"{len(problem.X):,} rows, {n_iterations} iterations"
-    return Run(task, "L-BFGS", settings, np.nan, end, seconds, model=found)
+    settings = f"{len(problem.X):,} rows"
+    run = Run(task, "L-BFGS", settings, np.nan, end, seconds, model=found)
+    return replace(run, iterations=n_iterations, converged=float(found.converged))
 
 
 def import_vector_machine(problem: Problem, max_size: int | None) -> Run:

@@ -29,7 +29,7 @@ __all__ = [
     "Problem",
     "Run",
     "budgeted",
-    "mean_run",
+    "mean_runs",
     "measure",
     "npbsgd",
     "polk",
@@ -79,6 +79,12 @@ class Problem:
         """Take the first rows only as a training set."""
         return replace(self, X=self.X[:n_rows], y=self.y[:n_rows])
 
+    def held_out(self) -> Problem:
+        """Take the last sixth of the training rows in the place of the test rows, to choose by."""
+        n = len(self.X) - len(self.X) // 6
+        X, y = self.X, self.y
+        return replace(self, X=X[:n], y=y[:n], X_test=X[n:], y_test=y[n:])
+
 
 @dataclass(frozen=True)
 class Look:
@@ -94,12 +100,15 @@ class Look:
         Wrong classes of the test rows.
     model_order : float
         Points.
+    spread : float
+        Standard deviation of the error over draws of the problem; NaN for a single one.
     """
 
     samples: int
     risk: float
     error_percent: float
     model_order: float
+    spread: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,14 @@ class Run:
         What tells it from others of its method, for figures.
     budget : int
         Largest model order of BSGD; 0 for others.
+    step_size : float
+        Of BSGD.
+    validation : float
+        Error in percent on rows held out of training, of a run without them; NaN: not measured.
+    iterations, converged : float
+        Of batch solvers: iterations, and whether they converged (1 or 0; over draws the share).
+    draws : int
+        Draws of the problem, over which all numbers are means.
     """
 
     task: str
@@ -141,6 +158,11 @@ class Run:
     model: Any = None
     label: str = ""
     budget: int = 0
+    step_size: float = np.nan
+    validation: float = np.nan
+    iterations: float = np.nan
+    converged: float = np.nan
+    draws: int = 1
 
 
 class _Learner(Protocol):
@@ -301,7 +323,7 @@ def budgeted(problem: Problem, size: int, strategy: str, step_size: float, plan:
     settings = f"budget {size:,}, step {step_size:g}"
     name = f"BSGD, {strategy}"
     run = _streamed(problem, SVM, name, settings, 1, plan, step_size=step_size, expansion=expansion)
-    return replace(run, label=f"{size:,}", budget=size)
+    return replace(run, label=f"{size:,}, step {step_size:g}", budget=size, step_size=step_size)
 
 
 class _Npbsgd:
@@ -359,14 +381,45 @@ def npbsgd(problem: Problem, task: str, size: int, step_size: float | None, plan
     return Run(task, "NPBSGD", settings, plan.passes, end, seconds, looks, ends, solver)
 
 
-def mean_run(runs: Sequence[Run]) -> Run:
-    """Mean over runs with the same settings on several problems; the model is the first's."""
-    first = runs[0]
+def mean_runs(by_draw: Sequence[Sequence[Run]]) -> list[Run]:
+    """Mean over draws of the problem of each run, in the order of the first draw.
+
+    Runs are the same if they agree in task, method and settings; later draws need not have all of
+    them. The model is the first draw's.
+    """
+    return [
+        _mean_run([run for runs in by_draw for run in runs if _key(run) == _key(first)])
+        for first in by_draw[0]
+    ]
+
+
+def _key(run: Run) -> tuple[str, str, str]:
+    return run.task, run.method, run.settings
+
+
+def _mean_run(runs: Sequence[Run]) -> Run:
+    def mean(name: str) -> float:
+        known = [value for run in runs if not np.isnan(value := getattr(run, name))]
+        return float(np.mean(known)) if known else np.nan
+
     looks = [
-        replace(_average(found), samples=found[0].samples)
+        replace(_over_draws(found), samples=found[0].samples)
         for found in zip(*(run.looks for run in runs), strict=True)
     ]
-    ends = {n: _average([run.ends[n] for run in runs]) for n in first.ends}
-    seconds = float(np.mean([run.cpu_seconds for run in runs]))
-    end = _average([run.end for run in runs])
-    return replace(first, end=end, cpu_seconds=seconds, looks=looks, ends=ends)
+    return replace(
+        runs[0],
+        end=_over_draws([run.end for run in runs]),
+        looks=looks,
+        ends={n: _over_draws([run.ends[n] for run in runs]) for n in runs[0].ends},
+        draws=len(runs),
+        cpu_seconds=mean("cpu_seconds"),
+        validation=mean("validation"),
+        iterations=mean("iterations"),
+        converged=mean("converged"),
+    )
+
+
+def _over_draws(looks: Sequence[Look]) -> Look:
+    errors = [look.error_percent for look in looks]
+    spread = float(np.std(errors, ddof=1)) if len(looks) > 1 else np.nan
+    return replace(_average(looks), spread=spread)

@@ -159,38 +159,39 @@ def draw_patches(
 
 
 def texton_images(
-    images: NDArray[Any], train: Patches, n_textons: int, seed: int
+    everywhere: Floats, train: Patches, n_textons: int, seed: int, *, unit_filters: bool = True
 ) -> NDArray[np.int16]:
     """Name the nearest texton at each pixel; textons are learned on training patches only.
 
     Parameters
     ----------
-    images : ndarray of shape (n_images, height, width)
-        Images.
+    everywhere : ndarray of shape (n_images, height, width, n_filters)
+        Responses of the filters (:func:`responses`).
     train : Patches
         Training patches: a sample of their pixels is what k-means sees.
     n_textons : int
         Number of textons.
     seed : int
         Of the sample and of k-means.
+    unit_filters : bool, default=True
+        Scale each filter to unit deviation on the sample.
 
     Returns
     -------
-    textons : ndarray of the shape of ``images``
+    textons : ndarray of shape (n_images, height, width)
         Numbers from 0.
     """
     rng = np.random.default_rng(seed)
-    everywhere = responses(images, filter_bank())
     size = _SAMPLE * n_textons
     which = rng.integers(len(train), size=size)
     rows = train.row[which] + rng.integers(PATCH, size=size)
     columns = train.column[which] + rng.integers(PATCH, size=size)
     sample = everywhere[train.image[which], rows, columns]
-    scale = np.maximum(sample.std(axis=0), 1e-12)
+    scale = np.maximum(sample.std(axis=0), 1e-12) if unit_filters else np.float32(1.0)
     means = MiniBatchKMeans(n_textons, n_init=1, batch_size=4096, random_state=seed)
     centres = means.fit(sample / scale).cluster_centers_.astype(np.float32)
     half_norms = 0.5 * np.einsum("ij,ij->i", centres, centres)
-    textons = np.empty(images.shape, np.int16)
+    textons = np.empty(everywhere.shape[:3], np.int16)
     for name, found in zip(textons, everywhere, strict=True):
         pixels = found.reshape(-1, found.shape[-1])
         flat = name.reshape(-1)

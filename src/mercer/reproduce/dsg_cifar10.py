@@ -107,6 +107,7 @@ def _run(context: Context) -> Result:
                 f"DSG newton, ridge raced, width 4 x median: test error %; the bound is {name}",
                 own["DSG newton, ridge raced"][-1],
                 bound,
+                claim=("Fig. 7 (2)",),
             )
             for name, bound in (
                 ("the linear softmax's on the same inputs", linear),

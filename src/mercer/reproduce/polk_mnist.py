@@ -14,7 +14,12 @@ from mercer.exceptions import NothingLearnedWarning
 from mercer.reproduce._data import _table
 from mercer.reproduce._experiment import Context, Drawing, Experiment, Result, Target
 from mercer.reproduce._polk_batch import support_vectors
-from mercer.reproduce._polk_rivals import dense_solutions, told, with_budgets
+from mercer.reproduce._polk_rivals import (
+    CHOICE_OF_STEPS,
+    dense_solutions,
+    told,
+    with_budgets,
+)
 from mercer.reproduce._polk_runs import (
     LOGISTIC,
     SVM,
@@ -59,7 +64,7 @@ def _load(data: Path | None, quick: bool, seed: int) -> Problem:
             X, y = X[chosen], y[chosen]
         return X / np.float32(255), y.astype(np.int64)
 
-    train, test = part("mnist_train", 1500), part("mnist_test", 400)
+    train, test = part("mnist_train", 900), part("mnist_test", 300)
     return Problem(*train, *test, _LENGTH_SCALE, 10)
 
 
@@ -79,7 +84,9 @@ def _streams(problem: Problem, plan: Plan, context: Context) -> list[tuple[Run, 
         for K, paper in cases:
             runs.append((told(polk(problem, task, K, _STEP, first), context), paper))
         runs.append((told(_as_printed(problem, task, plan.seed), context), "-"))
-    return [*runs, *with_budgets(problem, _SIZES, plan, context)]
+    share = 8 if context.quick else 1
+    sizes = {size // share: paper for size, paper in _SIZES.items()}
+    return [*runs, *with_budgets(problem, sizes, plan, context, replace(plan, passes=1))]
 
 
 def _batch(problem: Problem, context: Context) -> list[tuple[Run, str]]:
@@ -118,8 +125,8 @@ def _run(context: Context) -> Result:
             f"takes {4e-6 * _N_DENSE**2:,.0f} MB in float32; that of all 60,000 would take "
             f"{4e-9 * 60_000**2:.1f} GB, and the paper has no number either. IVM: not run, as in "
             "the paper. NPBSGD is not in the paper: removals are certain in the first half of "
-            "the stream, random later, so that it grows beyond its budget; with the step of BSGD "
-            "and with its published ones.",
+            "the stream, random later, so that it grows beyond its budget; with the steps of BSGD "
+            f"and with its published ones. {CHOICE_OF_STEPS} Here those runs have one pass.",
             "The paper says that POLK beats BSGD of the same size. Against plain removal it does. "
             "It does not say which strategy that is: for the best, see the claims among the "
             "targets.",
@@ -128,21 +135,24 @@ def _run(context: Context) -> Result:
 
 
 def _targets(runs: Sequence[Run]) -> list[Target]:
-    bounds = {
-        (SVM, 0.016): (2.55, 950.0, 1220.0),
-        (SVM, 0.024): (3.9, 300.0, 350.0),
-        (LOGISTIC, 0.008): (2.8, 2300.0, 2450.0),
+    # Ours are set about what is measured; beside them stand the paper's numbers.
+    bounds: dict[tuple[str, float], tuple[float, float, float, float | None, float]] = {
+        (SVM, 0.016): (2.55, 950.0, 1220.0, 2.46, 1086.0),
+        (SVM, 0.024): (3.9, 300.0, 350.0, None, 324.0),
+        (LOGISTIC, 0.008): (2.8, 2300.0, 2450.0, 2.68, 2326.0),
     }
     found = []
-    for (task, K), (error, low, high) in bounds.items():
+    for (task, K), (error, low, high, printed_error, printed) in bounds.items():
         [run] = select(runs, "POLK", task, f"K = {K:g},")
-        name = f"{task}, POLK with K = {K:g}"
-        found.append(Target(f"{name}: test error %", run.end.error_percent, error))
-        found.append(Target(f"{name}: model order", run.end.model_order, low, "at least"))
-        found.append(Target(f"{name}: model order", run.end.model_order, high))
+        name, end = f"{task}, POLK with K = {K:g}", run.end
+        found.append(Target(f"{name}: test error %", end.error_percent, error, paper=printed_error))
+        found.append(
+            Target(f"{name}: model order", end.model_order, low, "at least", paper=printed)
+        )
+        found.append(Target(f"{name}: model order", end.model_order, high, paper=printed))
     [own] = select(runs, "POLK", SVM, "K = 0.016,")
     size, rivals = of_largest_budget(runs)
-    return [*found, *claims(own, rivals, f"{size:,} points")]
+    return [*found, *claims(own, rivals, f"{size:,} points", ("Table 3", "Fig. 5"))]
 
 
 def _drawings(runs: Sequence[Run], problem: Problem) -> list[Drawing]:

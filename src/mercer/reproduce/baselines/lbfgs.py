@@ -92,6 +92,8 @@ class BatchFunction:
         Their weights.
     n_iterations : int
         Of the solver.
+    converged : bool
+        Whether the gradient became small enough, before the iterations or the line search ended.
     coordinates : ndarray of shape (rank, n_outputs) or None
         Those of the factor, if it was found in them.
     """
@@ -100,6 +102,7 @@ class BatchFunction:
     dictionary: Floats
     coefficients: Array
     n_iterations: int = 0
+    converged: bool = False
     coordinates: Array | None = None
 
     @property
@@ -238,4 +241,4 @@ def minimize_risk(
     }
     found = minimize(objective, b, jac=True, method="L-BFGS-B", options=options)
     function = factor.function(found.x.reshape(factor.rank, n_outputs))
-    return replace(function, n_iterations=int(found.nit))
+    return replace(function, n_iterations=int(found.nit), converged=bool(found.status == 0))

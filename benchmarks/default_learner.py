@@ -44,8 +44,8 @@ SMALL_SEEDS = range(10)
 CPU_LIMIT_S = 600
 #: Methods that are also run on the smaller training sets, and with all seeds there.
 ON_SMALL_SETS = (_peers.JUDGED, _peers.SMALL_PEER)
-#: Folders of the package that decide what a run of mercer finds.
-LEARNING_FOLDERS = (
+#: Folders and modules of the package that decide what a run of mercer finds.
+LEARNING = (
     "parts",
     "second_order",
     "maps",
@@ -55,6 +55,10 @@ LEARNING_FOLDERS = (
     "losses",
     "learner",
     "expansions",
+    "objectives",
+    "estimators",
+    "planning",
+    "schedules.py",
 )
 
 
@@ -69,8 +73,9 @@ def code_state(package: Path | None = None) -> str:
     """
     package = package or Path(mercer.__file__).parent
     found = hashlib.sha256()
-    for folder in LEARNING_FOLDERS:
-        for file in sorted((package / folder).rglob("*.py")):
+    for name in LEARNING:
+        place = package / name
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
             code = ast.dump(_without_docstrings(ast.parse(file.read_text())))
             found.update(f"{file.relative_to(package).as_posix()} {len(code)} {code}".encode())
     return found.hexdigest()[:12]

@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
     ("py:attr", r".*"),  # attributes are listed in their class, without pages of their own
     ("py:.*", r"(sklearn|numpy|scipy)\..*"),
     # Bases and helpers in private modules, which docstrings of the same package speak of.
-    ("py:class", r"Function|Progress|BilinearState|InducingFeatures"),
+    ("py:class", r"BilinearState|InducingFeatures"),
     ("py:meth", r"own|Objective\.batch_rate"),
     ("py:func", r"transition_targets|mercer\.second_order\.metric\..*"),
     ("py:mod", r"mercer\._container"),

@@ -86,7 +86,8 @@ def test_exported_names_exist_and_are_sorted_out() -> None:
 
 def test_public_names_of_the_design() -> None:
     from mercer import KernelClassifier, KernelRegressor, load_model  # noqa: F401
-    from mercer.expansions import KOMP, Budget, Full  # noqa: F401
+    from mercer.estimators import Progress, TwoSampleTest  # noqa: F401
+    from mercer.expansions import KOMP, Budget, Full, Function  # noqa: F401
     from mercer.kernels import (  # noqa: F401
         ArcCosine,
         Cauchy,

@@ -310,23 +310,30 @@ def test_older_runs_of_mercer_are_counted(scripts, monkeypatch, codes, words):
 
 @pytest.fixture
 def package(scripts, tmp_path):
-    """A package with one file in each folder that learns, and one in a folder that does not."""
-    for folder in (*scripts.default_learner.LEARNING_FOLDERS, "cli"):
-        (tmp_path / folder / "deeper").mkdir(parents=True)
-        (tmp_path / folder / "deeper" / "a.py").write_text("x = 1")
+    """A package with one file for each folder or module that learns, and one that does not."""
+    for file in (*learning_files(scripts), Path("cli", "deeper", "a.py")):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("x = 1")
     return tmp_path
+
+
+def learning_files(scripts):
+    """A file in each place that learns."""
+    places = map(Path, scripts.default_learner.LEARNING)
+    return [place if place.suffix else place / "deeper" / "a.py" for place in places]
 
 
 def test_the_state_of_the_code_is_that_of_all_files_that_learn(scripts, package):
     state, seen = scripts.default_learner.code_state.__wrapped__, set()
-    for folder in scripts.default_learner.LEARNING_FOLDERS:
+    for file in learning_files(scripts):
         seen.add(state(package))
-        file = package / folder / "deeper" / "a.py"
-        file.write_text("x = 2")
+        (package / file).write_text("x = 2")
         seen.add(state(package))
-        file.rename(file.with_name("b.py"))
-    seen.add(state(package))
-    assert len(seen) == 1 + 2 * len(scripts.default_learner.LEARNING_FOLDERS)
+        if file.name == "a.py":
+            (package / file).rename((package / file).with_name("b.py"))
+            seen.add(state(package))
+    n_folders = sum(file.name == "a.py" for file in learning_files(scripts))
+    assert len(seen) == 1 + len(learning_files(scripts)) + n_folders
 
 
 def test_the_state_of_the_code_knows_nothing_of_words_and_other_files(scripts, package):
@@ -338,10 +345,12 @@ def test_the_state_of_the_code_knows_nothing_of_words_and_other_files(scripts, p
     assert state(package) == before
 
 
-def test_the_folders_that_learn_are_those_of_the_package(scripts):
+def test_what_learns_is_there_from_the_estimators_down(scripts):
     package = Path(mercer.__file__).parent
-    for folder in scripts.default_learner.LEARNING_FOLDERS:
-        assert list((package / folder).glob("*.py")), folder
+    learning = scripts.default_learner.LEARNING
+    for name in learning:
+        assert (package / name).is_file() or list((package / name).glob("*.py")), name
+    assert {"estimators", "objectives", "planning", "schedules.py"} < set(learning)
     assert scripts.default_learner.code_state() == scripts.default_learner.code_state(package)
 
 

@@ -446,7 +446,6 @@ MISTAKES = {
     "evaluate train.parquet train.parquet": "not a model file of mercer",
     "evaluate arrays.mercer train.parquet": "of arrays without named columns",
     "evaluate classes.mercer nothing.csv": "no file or folder nothing.csv",
-    "evaluate classes.mercer more.parquet": "not seen in training: 'more'",
     "evaluate classes.mercer fewer.parquet": "has no column 'b'",
     "evaluate classes.mercer numbers.parquet": "one is text, the other numbers",
     "evaluate classes.mercer train.parquet --target z": "no column 'z'",
@@ -474,11 +473,110 @@ def test_mistakes_are_answered_by_one_message_and_exit_code_2(words, work, merce
     assert after == before, "a mistake must neither leave nor change files"
 
 
-def test_extra_columns_may_be_ignored(work, mercer, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("evaluate classes.mercer more.parquet", True),
+        ("predict classes.mercer more.parquet --out p.csv", True),
+        ("predict classes.mercer more.parquet --out p.csv --keep more", False),
+        ("predict classes.mercer train.parquet --out p.csv", False),
+        (f"{FIT} --expansion komp --exclude id --test more.parquet", True),
+        (f"{FIT} --expansion komp --exclude id --test more.parquet --quiet", False),
+    ],
+)
+def test_columns_that_training_did_not_have_are_named_and_not_looked_at(
+    words, named, work, mercer, monkeypatch, tmp_path
+):
     monkeypatch.chdir(work)
-    _, _, err = mercer("evaluate", "classes.mercer", "more.parquet")
-    assert "--ignore-extra" in err
-    assert mercer("evaluate", "classes.mercer", "more.parquet", "--ignore-extra")[0] == 0
+    words = words.replace("p.csv", str(tmp_path / "p.csv")).replace("out m", f"out {tmp_path}/m")
+    code, _, err = mercer(*words.split())
+    assert code == 0, err
+    assert err.count("no such column: 'more'\n") == named
+
+
+def test_all_columns_that_are_missing_are_named(work, mercer, tmp_path):
+    pq.write_table(classes().select(["id", "y"]), tmp_path / "few.parquet")
+    _, _, err = mercer("evaluate", work / "classes.mercer", tmp_path / "few.parquet")
+    assert "has no columns 'a', 'b', 'town'." in err
+
+
+def test_gaps_that_training_did_not_have_are_said_once(work, mercer, tmp_path):
+    table = classes(20_000)
+    gaps = np.arange(20_000) % 4000 == 0
+    a, town = (table.column(name).to_numpy(zero_copy_only=False) for name in ("a", "town"))
+    table = table.set_column(1, "a", pa.array(np.where(gaps, np.nan, a)))
+    table = table.set_column(3, "town", pa.array(np.where(gaps, None, town)))
+    pq.write_table(table, tmp_path / "gaps.parquet")
+    mean = np.mean(classes().column("a").to_numpy())
+    for words in (["evaluate"], ["predict", "--out", tmp_path / "p.parquet"]):
+        _, _, err = mercer(*words, work / "classes.mercer", tmp_path / "gaps.parquet")
+        assert err.count("warning: ") == 1
+        assert f"'a' (5 rows; taken as the mean, {mean:.4g})" in err
+        assert "'town' (5 rows; taken as an unseen category)" in err
+    _, _, err = mercer("evaluate", work / "classes.mercer", work / "test.parquet")
+    assert "gaps" not in err
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("--expansion kopm", "'komp'"),
+        ("--task regresion", "'regression'"),
+        ("--scaling standardise", "'standardize'"),
+        ("--mode newtn", "'newton'"),
+        ("--strategy merg", "'merge'"),
+        ("--pair-label sgin", "'sign'"),
+        ("--kernel gausian", "'gaussian'"),
+        ("--loss hnge", "'hinge'"),
+        ("--target yy", "'y'"),
+    ],
+)
+def test_mistyped_choices_are_answered_by_the_nearest(option, meant, work, mercer, monkeypatch):
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("COLUMNS", "200")
+    target = [] if option.startswith("--target") else ["--target", "y"]
+    code, _, err = mercer("fit", "train.parquet", "--out", "m", *target, *option.split())
+    assert code == 2
+    assert f"Did you mean {meant}?" in err
+    assert "kernel object" not in err
+
+
+def csv_with(tmp_path, cell, n=60, column="y"):
+    """A CSV file of quantities, with one cell in line 42 changed."""
+    rng = np.random.default_rng(0)
+    numbers = {"x": rng.standard_normal(n).round(3), "y": rng.standard_normal(n).round(3)}
+    lines = ["x,y", *(f"{x},{y}" for x, y in zip(*numbers.values(), strict=True))]
+    x, y = lines[41].split(",")
+    lines[41] = f"{cell},{y}" if column == "x" else f"{x},{cell}"
+    file = tmp_path / "typo.csv"
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.mark.parametrize("task", ["auto", "regression", "gp"])
+@pytest.mark.parametrize(
+    ("cell", "said"), [("n/a?", "'n/a?'"), ('"12,5"', "(decimals have a point)")]
+)
+def test_a_slip_in_a_numeric_target_is_named_with_its_line(cell, said, task, mercer, tmp_path):
+    file = csv_with(tmp_path, cell)
+    code, _, err = mercer("fit", file, "--target", "y", "--out", tmp_path / "m", "--task", task)
+    assert code == 2
+    assert said in err
+    assert "in line 42 of typo.csv is no number" in err
+    assert "`--task classification`" in err
+
+
+def test_a_slip_in_a_numeric_column_is_named_with_its_line(mercer, tmp_path):
+    file = csv_with(tmp_path, "n/a?", column="x")
+    _, _, err = mercer("fit", file, "--target", "y", "--out", tmp_path / "m")
+    assert "warning: The column 'x' is taken for categories, because 'n/a?' in line 42" in err
+    _, _, err = mercer("fit", file, "--target", "y", "--out", tmp_path / "m", "--exclude", "x")
+    assert "categories" not in err
+
+
+def test_fit_names_the_classes(files, mercer, tmp_path):
+    words = ("--target", "y", "--out", tmp_path / "m", "--expansion", "komp")
+    assert "; 2 classes: no, yes; " in mercer("fit", files / "train.parquet", *words)[2]
 
 
 def test_folders_that_cannot_be_written_are_found_before_training(
@@ -608,12 +706,11 @@ def on_a_terminal(words, width):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 
-@pytest.mark.parametrize("width", [40, 120])
-def test_a_terminal_shows_a_bar_and_a_table_that_fit(width, files, many, tmp_path):
-    shown = on_a_terminal([*many, "--out", tmp_path / "m", "--test", files / "test.parquet"], width)
+def test_a_narrow_terminal_shows_a_bar_and_a_table_that_fit(files, many, tmp_path):
+    shown = on_a_terminal([*many, "--out", tmp_path / "m", "--test", files / "test.parquet"], 40)
     assert "100%" in shown
     assert "model order" in shown
     assert "error %" in shown
     bars = [line for line in re.split(r"[\r\n]+", shown) if "%" in line and "loss" in line]
     assert bars
-    assert max(map(len, bars)) <= width
+    assert max(map(len, bars)) <= 40

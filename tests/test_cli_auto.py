@@ -52,6 +52,7 @@ def model(files):
         ("--expansion auto --seed 3", Auto(expected_rows=120, seed=3)),
         ("--max-memory 512M", Auto(max_memory=2**29, expected_rows=120)),
         ("--budget-seconds 9 --seed 3", Auto(budget_seconds=9.0, expected_rows=120, seed=3)),
+        ("--resumable", Auto(resumable=True, expected_rows=120)),
         ("--forgetting 0.999", Auto(forgetting=0.999, expected_rows=120)),
         ("--expansion dictionary --max-size 40", Dictionary(size=40)),
         ("--tolerance 0.1", KOMP(max_size=1000, tolerance=0.1)),
@@ -121,11 +122,49 @@ def test_inspect_shows_parts_and_the_race(files, model, mercer):
     assert plain == model.estimator.race_
     chosen = {(e["form"], e["metric"], e["length"]) for e in answer["race"] if e["chosen"]}
     assert chosen == {(p["form"], p["metric"], p["length"]) for p in answer["parts"]}
-    assert answer["can_go_on_learning"] is True
-    assert answer["bytes_of_sums"] > 0
+    assert answer["can_go_on_learning"] is (answer["bytes_of_sums"] > 0)
     assert not {"kernel", "step_size", "regularization"} & set(answer)
     lines = mercer("inspect", files / "m")[1].splitlines()
     assert sum(line.startswith("race form=") for line in lines) == len(answer["race"])
+
+
+def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
+    # The metric of the winner is made again of all rows, so that its length is no pilot's.
+    pq.write_table(table(600), tmp_path / "d.parquet")
+    words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
+    assert mercer(*words)[0] == 0
+    answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
+    (part,), (won,) = answer["parts"], [entry for entry in answer["race"] if entry["chosen"]]
+    assert won["error"] == min(entry["error"] for entry in answer["race"])
+    assert (won["form"], won["metric"]) == (part["form"], part["metric"])
+    assert won["length"] != part["length"]
+    assert answer["kernel"].endswith(f" of {part['n_inputs']} inputs made by the map")
+
+
+@pytest.mark.parametrize("options", [[], ["--resumable"]])
+def test_the_report_says_whether_the_file_can_go_on_learning(options, mercer, tmp_path):
+    pq.write_table(table(1500), tmp_path / "d.parquet")  # sums of 9 MB are left out
+    words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
+    assert mercer(*words, "--report", tmp_path / "r.html", *options)[0] == 0
+    answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
+    page = re.sub("<wbr>", "", (tmp_path / "r.html").read_text(encoding="utf-8"))
+    said = re.search("can go on learning</th><td>(.*?)</td>", page)[1]
+    assert (said, answer["can_go_on_learning"]) == (("yes", True) if options else ("no", False))
+    for told in (page, answer.get("to_go_on", "")):
+        assert ("`mercer fit --resumable`" in told) == (not options)
+
+
+def test_the_latest_loss_is_in_the_units_of_the_target(mercer, tmp_path):
+    numbers = table(300)
+    scaled = pa.array(1000.0 * numbers.column("a").to_numpy())
+    pq.write_table(numbers.set_column(3, "y", scaled), tmp_path / "d.parquet")
+    words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
+    assert mercer(*words, "--report", tmp_path / "r.html")[0] == 0
+    answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
+    history = load_model(tmp_path / "m").history_
+    assert answer["loss_unit"] == "y²"
+    assert answer["latest_loss"] == pytest.approx(answer["target_scale"] ** 2 * history.loss[-1])
+    assert "The loss, in y², is the mean over rows" in (tmp_path / "r.html").read_text("utf-8")
 
 
 def test_tables_are_drawn_on_a_terminal(monkeypatch, capsys):
@@ -163,7 +202,7 @@ def test_the_report_has_a_section_on_the_race(files, model, mercer, tmp_path):
     # A run of one solution has no course, and no steps.
     assert "Learning curve" not in page
     assert "step size" not in page
-    assert "the loss is of rows kept back" in page
+    assert "The loss is the mean over rows kept back" in page
 
 
 def test_a_race_is_drawn_with_what_it_chose(model):

@@ -99,8 +99,8 @@ def test_covariances_are_the_closed_form():
     assert_allclose(two, np.repeat(covariance[:, :, np.newaxis], 2, axis=2), atol=1e-12)
 
 
-def test_weights_divide_the_noise_of_their_rows():
-    weights = RNG.uniform(0.1, 4.0, size=60)
+def test_weights_divide_the_noise_of_their_rows(rng):
+    weights = rng.uniform(0.1, 4.0, size=60)
     mean, covariance = posterior(Plane()(X), Plane()(NEW, X), Plane()(NEW), Y, NOISE / weights)
     for parameters, tolerance in [p.values for p in METHODS]:
         model = plane_model(**parameters).fit(X, Y, sample_weight=weights)
@@ -268,13 +268,13 @@ def test_far_from_the_data_the_prior_comes_back():
 
 
 @pytest.mark.parametrize("normalize_y", [False, True])
-def test_partial_fit_in_any_pieces_is_fit(normalize_y):
+def test_partial_fit_in_any_pieces_is_fit(normalize_y, rng):
     parameters = {"noise": NOISE, "n_features": 128, "random_state": 7, "normalize_y": normalize_y}
-    y, weights = 30.0 + Y, RNG.uniform(0.5, 2.0, size=60)
+    y, weights = 30.0 + Y, rng.uniform(0.5, 2.0, size=60)
     whole = GaussianProcessRegressor(KERNEL, **parameters).fit(X, y, weights)
     for cuts in ([20], [1, 2, 3, 50], range(1, 60)):
         model = GaussianProcessRegressor(KERNEL, batch_size=7, **parameters)
-        for rows in np.split(RNG.permutation(60), list(cuts)):
+        for rows in np.split(rng.permutation(60), list(cuts)):
             model.partial_fit(X[rows], y[rows], weights[rows])
         assert model.n_samples_seen_ == 60
         for a, b in zip(
@@ -417,8 +417,8 @@ def test_operator_of_exact_features_converges_to_the_exact_operator():
     assert_allclose(std**2, np.diag(covariance), atol=1e-3)
 
 
-def test_cyclic_descent_converges_to_ridge_regression_on_all_its_blocks():
-    blocks, weights = blocks_of(KERNEL, 24), RNG.uniform(0.5, 2.0, size=60)
+def test_cyclic_descent_converges_to_ridge_regression_on_all_its_blocks(rng):
+    blocks, weights = blocks_of(KERNEL, 24), rng.uniform(0.5, 2.0, size=60)
     beta = descent.cyclic_descent(
         blocks, X, Y[:, np.newaxis], weights, regularization=NOISE / 60, n_blocks=3, n_sweeps=2000
     )

@@ -18,6 +18,7 @@ from mercer import GaussianProcessRegressor, load_model
 from mercer.gaussian_process import InducingPoints, as_method
 from mercer.kernels import Gaussian, Kernel, Laplacian, Mapped, Matern, Polynomial
 from mercer.maps import Affine
+from mercer.model_file import write_state
 from mercer.second_order import CENTERS
 from oracles_gp import log_marginal_likelihood, posterior, projected, variational_bound
 
@@ -104,8 +105,8 @@ def test_the_mean_is_a_kernel_expansion_on_the_dictionary():
     assert_allclose(rebuilt, model.predict(NEW), rtol=1e-10)
 
 
-def test_weights_divide_the_noise_of_their_rows():
-    weights = RNG.uniform(0.1, 4.0, size=120)
+def test_weights_divide_the_noise_of_their_rows(rng):
+    weights = rng.uniform(0.1, 4.0, size=120)
     model = sparse().fit(X, Y, sample_weight=weights)
     mean, covariance, bound = dense(model, noise=NOISE / weights)
     predicted, std = model.predict(NEW, return_std=True)
@@ -248,8 +249,8 @@ class Brownian(Kernel):
         return A[:, 0].copy()
 
 
-def test_kernels_without_random_features_are_learned_and_say_why_samples_are_not():
-    rows = np.sort(RNG.uniform(0.1, 3.0, size=(60, 1)), axis=0)
+def test_kernels_without_random_features_are_learned_and_say_why_samples_are_not(rng):
+    rows = np.sort(rng.uniform(0.1, 3.0, size=(60, 1)), axis=0)
     model = sparse(Brownian(), InducingPoints(60)).fit(rows, rows[:, 0])
     mean, covariance = posterior(
         Brownian()(rows), Brownian()(rows[::7], rows), Brownian()(rows[::7]), rows[:, 0], NOISE
@@ -379,6 +380,19 @@ def test_a_file_gives_the_same_model_back_bit_for_bit(tmp_path, n_rows, columns)
         assert twin.log_marginal_likelihood() == model.log_marginal_likelihood()
         for m in (model, twin):
             m.partial_fit(X[n_rows:], y[n_rows:])
+
+
+def test_first_rows_of_a_file_that_calls_their_inputs_rows_are_read(tmp_path):
+    """The layout before rows, targets and weights were one object."""
+    model, path = sparse().partial_fit(X[:30], Y[:30]), tmp_path / "m"
+    state = model.to_state()
+    first = state["posterior"]
+    state["posterior"] = {"rows": first["X"], **{k: first[k] for k in ("targets", "weights")}}
+    write_state(path, {"kind": "GaussianProcessRegressor", "model": state})
+    again = load_model(path)
+    for learner in (model, again):
+        learner.partial_fit(X[30:], Y[30:])
+    assert np.array_equal(again.predict(NEW), model.predict(NEW))
 
 
 def broken_states():

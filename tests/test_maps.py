@@ -36,7 +36,7 @@ from mercer.maps import (
     ard_metric,
     full_metric,
 )
-from mercer.maps._axes import leading_axes
+from mercer.maps._axes import axes_of_rows, leading_axes
 from mercer.second_order.metric import average_gradient_outer_product
 
 
@@ -374,6 +374,28 @@ class TestLearnedMaps:
         values, axes = leading_axes(matrix, k)
         assert_allclose(values, [10.0, 8.0, 6.0, 4.0, 3.0], rtol=1e-10)
         assert_allclose(np.abs(axes.T @ basis), np.eye(k), atol=1e-8)
+
+    @pytest.mark.parametrize("digits", [0, 4, 8, 12])
+    def test_axes_of_rows_are_orthogonal_however_far_their_lengths_are_apart(self, digits):
+        left, right = (np.linalg.qr(points(n, 20))[0] for n in (20, 60))
+        lengths = np.logspace(0, -digits, 20)
+        values, axes = axes_of_rows(left * lengths @ right.T, 20)
+        assert_allclose(axes.T @ axes, np.eye(20), atol=1e-10)
+        assert_allclose(values, lengths**2, rtol=0.0, atol=1e-13)
+        found = lengths > 1e-6  # squares of others are rounding errors
+        if digits:
+            assert_allclose(np.abs((axes * right).sum(axis=0))[found], 1.0, atol=1e-9)
+        assert (axes[np.abs(axes).argmax(axis=0), np.arange(20)] > 0).all()
+
+    @pytest.mark.parametrize("n", [3, 300])
+    def test_components_of_squares_whose_sum_overflows_are_refused(self, n):
+        """Each sum is finite, but not that of all columns, which bounds the eigenvalues."""
+        X = np.zeros((n, 200))
+        X[1] = 3e153
+        for learned in (PrincipalComponents(2), PrincipalComponents(0.5)):
+            with pytest.raises(ValueError, match="their squares overflow"):
+                learned.fit(X)
+            assert Standardize().fit(X).n_outputs == 200
 
     @pytest.mark.parametrize("rows", [np.ones((1, 3)), np.full((5, 3), 0.1), np.full((2, 3), 0.1)])
     def test_equal_rows_have_no_components(self, rows):

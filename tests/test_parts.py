@@ -1,5 +1,8 @@
 """Parts of the default learner against dense algebra, and the weights they get."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,7 @@ from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
 from mercer.parts import CellsPart, FittedPart, GlobalPart
 from mercer.parts import _global as global_module
+from mercer.parts import _line_up as line_up_module
 from mercer.parts import _newton as newton_module
 from mercer.parts._boundary import boundary_rows, labels_of_codes
 from mercer.parts._cell import RIDGES as CELL_RIDGES
@@ -18,7 +22,7 @@ from mercer.parts._global import RIDGES, descend
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
-from mercer.second_order import Rows
+from mercer.second_order import Rows, choose_centers
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,
@@ -72,6 +76,24 @@ def test_boundary_rows_are_those_between_the_classes(n_classes):
     assert away[found[:20]].max() < np.median(away)
 
 
+def test_a_dictionary_without_boundary_rows_is_made_of_the_rows_as_they_are(monkeypatch):
+    """They were copied, and their means mapped once more, whether or not any were left out."""
+    rows, seen = made_rows(200, n_outputs=1), []
+
+    def centers(X, *arguments, **options):
+        seen.append(X)
+        return choose_centers(X, *arguments, **options)
+
+    monkeypatch.setattr(line_up_module, "choose_centers", centers)
+    monkeypatch.setattr(line_up_module, "distinct_rows", None)
+    means = SimpleNamespace(seed=0)
+    for classes in (False, True):
+        codes = replace(rows, targets=np.sign(rows.targets)) if classes else rows
+        points = line_up_module._points(KERNEL, codes, 30, means, classes=classes)
+        assert len(points) == 30
+    assert all(X is rows.X for X in seen)
+
+
 # -- one dictionary -------------------------------------------------------------------------------
 
 
@@ -121,6 +143,20 @@ def test_asking_for_a_solution_changes_nothing_of_the_next_one():
     assert often.ridge == once.ridge
     assert_allclose(often.coefficients, once.coefficients, rtol=1e-6, atol=1e-9)
     assert often.statistics.jitter == once.statistics.jitter
+
+
+@pytest.mark.parametrize("start", range(6))
+@pytest.mark.parametrize("lowest", range(6))
+def test_going_downhill_tries_each_number_once_and_finds_the_bottom(start, lowest):
+    tried = []
+
+    def attempt(number):
+        tried.append(number)
+        return abs(number - lowest), str(number)
+
+    assert descend(attempt, start, 6) == (lowest, str(lowest))
+    assert tried[0] == start
+    assert len(tried) == len(set(tried)) <= abs(start - lowest) + 3
 
 
 def test_what_rounding_asked_for_once_is_not_asked_for_ever(monkeypatch):
@@ -272,7 +308,7 @@ def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
     if refine(part, weight, Logistic(), lambda i: rows[i], len(rows), held):
-        assert mean_loss(part, Logistic(), held) < ridge
+        assert mean_loss(Logistic(), part.evaluate(held.X), held) < ridge
     else:
         assert_array_equal(part.coefficients, weight * before)
 
@@ -288,7 +324,7 @@ def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
     scales = (2.0, 4.0, 8.0, 16.0)
     ridge = [Logistic().value(test.targets, s * part.evaluate(test.X)).mean() for s in scales]
     assert refine(part, 4.0, Logistic(), lambda i: rows[i], len(rows), held)
-    assert mean_loss(part, Logistic(), test) < 0.9 * min(ridge)
+    assert mean_loss(Logistic(), part.evaluate(test.X), test) < 0.9 * min(ridge)
 
 
 def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):

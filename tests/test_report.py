@@ -130,6 +130,15 @@ def test_page_asks_the_network_for_nothing_and_runs_nothing(tmp_path):
     assert any("default-src 'none'" in str(value) for value in page.values("content"))
 
 
+def test_numbers_of_the_summary_do_not_break(tmp_path):
+    write_report(tmp_path / "r.html", title="t", summary={"MSE": -123456789012.0})
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<dd>-123,456,789,012</dd>" in page
+    # A tile is as wide as its number: it is in a flexible row, and text does not break anywhere.
+    assert ".summary { display: flex; flex-wrap: wrap;" in page
+    assert ".summary dd { overflow-wrap: normal; }" in page
+
+
 def test_references_inside_figures_lead_somewhere(tmp_path):
     text = report_text(tmp_path / "r.html", figures=standard_figures())
     page = Page(text)

@@ -158,7 +158,7 @@ def test_the_page_holds_the_measure_the_curve_and_the_pairs(files, tmp_path, cap
     page = fit_with_report(files, tmp_path, *words.split())
     auc = float(re.search(r"^auc (\S+)$", capsys.readouterr().out, re.MULTILINE)[1])
     # The measure comes first.
-    assert page.index(f"<dt>auc</dt><dd>{auc:.4g}</dd>") < page.index("<dt>pairs</dt>")
+    assert page.index(f"<dt>AUC</dt><dd>{auc:.4g}</dd>") < page.index("<dt>pairs</dt>")
     assert "ROC curve for class good" in page
     assert "Scores of each class" in page
     assert "Mean progressive logistic loss of pairs" in page
@@ -172,7 +172,7 @@ def test_the_page_holds_the_measure_the_curve_and_the_pairs(files, tmp_path, cap
 def test_the_page_of_a_ranking_within_groups_says_how_each_does(files, tmp_path):
     words = "--target grades --group query --exclude classes --exclude numbers"
     page = fit_with_report(files, tmp_path, *words.split())
-    for text in ("<dt>concordance</dt>", "<dt>ndcg at 10</dt>", "<dt>groups</dt><dd>20</dd>"):
+    for text in ("<dt>concordance</dt>", "<dt>NDCG at 10</dt>", "<dt>groups</dt><dd>20</dd>"):
         assert text in page
     assert "How well the rows of each group are ordered" in page
     assert "Score minus the mean of its group" in page

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pyarrow_csv
+from sklearn.metrics import log_loss
 
 from mercer import KernelClassifier, load_model
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.parts import _blend
-from mercer.training import FileTraining, _row_stream, checkpoint_path
+from mercer.training import FileTraining, _revisit, _row_stream, checkpoint_path
 
 SMALL = KOMP(max_size=40)
 
@@ -467,6 +469,43 @@ def test_another_seed_gives_another_race_and_another_model(early, tmp_path):
         FileTraining(early, "y", options=options, seed=seed).start().run(tmp_path / name)
         assert load_model(tmp_path / name).estimator.expansion.seed == seed
     assert (tmp_path / "a").read_bytes() != (tmp_path / "b").read_bytes()
+
+
+def test_steps_on_the_loss_follow_on_the_rows_of_the_file(early, tmp_path, monkeypatch):
+    from pyarrow import csv
+
+    def parabola(n, seed):  # classes without noise, which least squares is too cautious for
+        x = np.random.default_rng(seed).standard_normal((n, 3))
+        y = np.where(x[:, 0] + x[:, 1] ** 2 > 1, "out", "in")
+        return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y})
+
+    pq.write_table(parabola(6000, 0), early)
+    csv.write_csv(parabola(6000, 0), tmp_path / "early.csv")
+    options, test = {"kernel": Gaussian(1.0)}, parabola(3000, 1)
+    losses, orders = {}, {}
+
+    def learned(data, name, **more):
+        FileTraining(data, "y", options={**options, **more}).start().run(tmp_path / name)
+        model = load_model(tmp_path / name)
+        losses[name] = log_loss(model.targets(test), model.predict_proba(test))
+        orders[name] = model.model_order_
+        return (tmp_path / name).read_bytes()
+
+    files = set(os.listdir(tmp_path))
+    stepped = learned(early, "stepped")
+    assert set(os.listdir(tmp_path)) == files | {"stepped"}, "rows that were laid down are gone"
+    assert learned(tmp_path / "early.csv", "csv") == stepped
+    # What cannot be repeated or laid down is not visited again.
+    learned(early, "balanced", class_weight="balanced")
+    monkeypatch.setattr(_revisit, "_MOST_BYTES", 1)
+    assert learned(early, "sums") != stepped
+    monkeypatch.setattr(_revisit, "_MOST_BYTES", 2**33)
+    monkeypatch.setattr(_revisit.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    assert learned(early, "full disk") != stepped
+    assert (
+        losses["stepped"] < 0.04 < min(losses[name] for name in ("balanced", "sums", "full disk"))
+    )
+    assert len(set(orders.values())) == 1
 
 
 def test_cells_are_laid_out_for_the_rows_of_the_file(data):

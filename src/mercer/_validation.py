@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["check_choice", "check_integer", "check_real"]
+__all__ = ["check_choice", "check_integer", "check_real", "nearest"]
 
 
 def check_real(
@@ -55,5 +57,23 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     """Return ``value`` if it is one of ``choices``, else raise ``ValueError`` listing them."""
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
         listed = ", ".join(repr(c) for c in choices)
-        raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.")
+        hint = nearest(value, filter(_is_text, choices)) if _is_text(value) else ""
+        raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.{hint}")
     return value
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the sentence " Did you mean 'x'?" for the nearest of ``names``, or nothing.
+
+    Examples
+    --------
+    >>> nearest("Gausian", ["gaussian", "linear"])
+    " Did you mean 'gaussian'?"
+    """
+    known = {str(one).lower(): str(one) for one in names}
+    close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    return f" Did you mean {known[close[0]]!r}?" if close else ""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

@@ -57,7 +57,6 @@ _SHARED = (
 )
 _WORDING = (
     (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
-    (re.compile(r'pass `extra="drop"`'), "pass `--ignore-extra`"),
     (re.compile(r"\(say them with `classes=` in `partial_fit`\)"), "of any type"),
     (re.compile(r", or say `classes=` in the first `partial_fit`"), ""),
     (re.compile(r"`?\bbuffer=FIFO\((\d+)\)`?( of mercer\.buffers)?"), r"`--buffer fifo:\1`"),
@@ -66,6 +65,8 @@ _WORDING = (
         lambda found: f"`--{found[1].replace('_', '-')} {found[2]}`",
     ),
     (re.compile(r"`expansion=Auto\(.*?\)`"), "`--expansion auto`, with its options,"),
+    (re.compile(r"a kernel object, a function of two arrays, or (?=one of)"), ""),
+    (re.compile(r"a loss of mercer\.losses or (?=one of)"), ""),
     (re.compile(r"another expansion, such as '?komp'?"), "another one, such as `--expansion komp`"),
     (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
     (

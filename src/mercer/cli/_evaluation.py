@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.cli._console import note
 from mercer.cli._measures import scores_for
 from mercer.cli._sample import RowSample
 from mercer.data import read_tables, schema
-from mercer.data._columns import check_names
+from mercer.data._columns import check_names, listed
 from mercer.data._formats import Csv, format_of
 from mercer.data.tables import find_files
 from mercer.estimators import TableModel
 from mercer.training._row_stream import in_place
 
-__all__ = ["Evaluation", "check_test_data", "encoded_tables", "evaluate"]
+__all__ = ["Evaluation", "check_test_data", "encoded_tables", "evaluate", "note_extra"]
 
 Array = NDArray[np.float64]
 
@@ -55,10 +58,9 @@ def check_test_data(
     data: str | os.PathLike[str],
     *,
     target: str | None,
-    ignore_extra: bool,
     outlier: str | None = None,
 ) -> str | None:
-    """Raise ``ValueError`` unless the files have exactly the columns of the model and the target.
+    """Raise ``ValueError`` unless the files have the columns of the model and the target.
 
     Parameters
     ----------
@@ -68,8 +70,6 @@ def check_test_data(
         As for :func:`mercer.data.read_tables`.
     target : str or None
         Column of the targets; None: where they were in training.
-    ignore_extra : bool
-        Allow columns that were not seen in training.
     outlier : str, default=None
         Label of novel rows, for novelty detection.
 
@@ -89,11 +89,18 @@ def check_test_data(
             + ("Leave it out." if model.has_target else "Name their column with `target`.")
         )
     more = [column for column in (name, model.group) if column is not None]
-    used = [*model.preprocessor.feature_names_in_, *more]
-    ignored = set(model.preprocessor.exclude) - set(more)
-    found = [column for column in names if column not in ignored]
-    check_names(used, found, f"{data}", allow_extra=ignore_extra)
+    check_names([*model.preprocessor.feature_names_in_, *more], names, f"{data}")
     return name
+
+
+def note_extra(
+    model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
+) -> None:
+    """Say once which columns of the files neither training knew nor this command uses."""
+    known = {*model.preprocessor.feature_names_in_, *model.preprocessor.exclude, *used}
+    extra = [name for name in schema(data).names if name not in known]
+    if extra:
+        note(f"{data}: not looked at, as training had no such column: {listed(extra)}", quiet=quiet)
 
 
 def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
@@ -114,11 +121,18 @@ def encoded_tables(
     target: str | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[tuple[Any, NDArray[np.floating], Any]]:
-    """Read files for a model; yield tables with encoded inputs and, with ``target``, targets."""
+    """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
+
+    Warns
+    -----
+    UserWarning
+        At the end, if there were gaps in columns that had none in training.
+    """
     more = [*more] if target is None else [*more, target]
     columns = list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
     tables = read_tables(data, columns=columns, column_types=column_types(model, data))
-    return in_place(
+    gaps: Counter[str] = Counter()
+    for table, X, y in in_place(
         data,
         tables,
         lambda table: (
@@ -126,7 +140,19 @@ def encoded_tables(
             model.inputs(table, extra="drop"),
             None if target is None else model.targets(table, column=target),
         ),
-    )
+    ):
+        gaps.update(model.preprocessor.new_gaps(table))
+        yield table, X, y
+    if gaps:
+        filled = model.preprocessor.fillings()
+        said = [
+            f"{name!r} ({n:,} rows; taken as {filled[name]})" for name, n in gaps.most_common(10)
+        ]
+        warnings.warn(
+            f"{data} has gaps in columns that had none in training, so that nothing was learned of "
+            f"them: {', '.join(said)}{' and others' * (len(gaps) > 10)}.",
+            stacklevel=2,
+        )
 
 
 def evaluate(
@@ -134,7 +160,6 @@ def evaluate(
     data: str | os.PathLike[str],
     *,
     target: str | None = None,
-    ignore_extra: bool = False,
     outlier: str | None = None,
     n_keep: int = 0,
 ) -> Evaluation:
@@ -144,7 +169,7 @@ def evaluate(
     ----------
     model : TableModel
         A fitted model.
-    data, target, ignore_extra, outlier
+    data, target, outlier
         As for :func:`check_test_data`.
     n_keep : int, default=0
         Rows to keep for pictures.
@@ -177,7 +202,7 @@ def evaluate(
     FileNotFoundError, ValueError
         For files, columns and targets that do not fit the model.
     """
-    name = check_test_data(model, data, target=target, ignore_extra=ignore_extra, outlier=outlier)
+    name = check_test_data(model, data, target=target, outlier=outlier)
     scores = scores_for(model, outlier)
     kept = RowSample(n_keep)
     more = () if model.group is None else (model.group,)

@@ -13,8 +13,9 @@ import typer
 
 from mercer._validation import check_integer
 from mercer.cli._console import COMPILING, ProgressView, Stopped, guarded, note, print_result
-from mercer.cli._evaluation import Evaluation, check_test_data, evaluate
+from mercer.cli._evaluation import Evaluation, check_test_data, evaluate, note_extra
 from mercer.cli._files import check_writable
+from mercer.cli._models import load_table_model
 from mercer.cli._pairs import (
     Normalize,
     PairKernelName,
@@ -29,6 +30,7 @@ from mercer.cli._parts import (
     Scaling,
     Strategy,
     Task,
+    choice,
     make_expansion,
     make_kernel,
     make_loss,
@@ -39,9 +41,9 @@ from mercer.cli._parts import (
 from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.display._race import parts_table
-from mercer.estimators import KernelRanker
+from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
 from mercer.estimators._table_tasks import TASKS
-from mercer.expansions import Auto
+from mercer.expansions import Auto, Dictionary
 from mercer.gaussian_process import InducingPoints
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
@@ -49,6 +51,7 @@ __all__ = ["fit", "train"]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS = "Pairs of a ranking"
+_CLASSES_SHOWN = 10
 _CHOOSING = "choosing scales, lengths and forms on the first rows (some seconds)"
 
 
@@ -68,9 +71,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
     group: Annotated[
         str | None, _option("Column of the query of each row: only these are ranked.", _DATA)
     ] = None,
-    task: Annotated[Task, _option("Guessed from loss and target by default.", _LEARNING)] = (
-        Task.auto
-    ),
+    task: Annotated[
+        Task, choice(Task, "Guessed from loss and target by default.", _LEARNING)
+    ] = Task.auto,
     loss: Annotated[
         str | None,
         _option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
@@ -83,10 +86,12 @@ def fit(  # noqa: PLR0913  # one parameter per option
         str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
     ] = None,
     pair_kernel: Annotated[
-        PairKernelName | None, _option("Functions of pairs: difference (scores).", _PAIRS)
+        PairKernelName | None,
+        choice(PairKernelName, "Functions of pairs: difference (scores).", _PAIRS),
     ] = None,
     pair_label: Annotated[
-        PairLabel | None, _option("Which is above (sign), by how much, or same.", _PAIRS)
+        PairLabel | None,
+        choice(PairLabel, "Which is above (sign), by how much, or same.", _PAIRS),
     ] = None,
     buffer: Annotated[
         str | None,
@@ -95,7 +100,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         ),
     ] = None,
     normalize: Annotated[
-        Normalize, _option("Partners that the mean of a row is over.", _PAIRS)
+        Normalize, choice(Normalize, "Partners that the mean of a row is over.", _PAIRS)
     ] = Normalize.auto,
     kernel: Annotated[
         str | None, _option("Such as gaussian, laplacian, polynomial; by default raced.", _LEARNING)
@@ -105,7 +110,11 @@ def fit(  # noqa: PLR0913  # one parameter per option
     ] = None,
     expansion: Annotated[
         ExpansionName,
-        _option("How the model stays small; by default parts that a race chooses.", _LEARNING),
+        choice(
+            ExpansionName,
+            "How the model stays small; by default parts that a race chooses.",
+            _LEARNING,
+        ),
     ] = ExpansionName.auto,
     max_size: Annotated[
         int | None,
@@ -120,15 +129,18 @@ def fit(  # noqa: PLR0913  # one parameter per option
     forgetting: Annotated[
         float | None, _option("Factor of the sums for each row, as 0.9999 for drift.", _LEARNING)
     ] = None,
+    resumable: Annotated[
+        bool, _option("Keep the sums of auto in the file: it can go on.", _LEARNING, "--resumable")
+    ] = False,
     tolerance: Annotated[
         float | None, _option("Error that compression may make in a step.", _LEARNING)
     ] = None,
     parsimony: Annotated[
         float | None, _option("Tolerance relative to step size to the 1.5.", _LEARNING)
     ] = None,
-    strategy: Annotated[Strategy | None, _option("Of a budget.", _LEARNING)] = None,
+    strategy: Annotated[Strategy | None, choice(Strategy, "Of a budget.", _LEARNING)] = None,
     mode: Annotated[
-        Mode | None, _option("Of random features: newton (default) to predict.", _LEARNING)
+        Mode | None, choice(Mode, "Of random features: newton (default) to predict.", _LEARNING)
     ] = None,
     block_size: Annotated[
         int | None, _option("Random features per step; chosen from the rows.", _LEARNING)
@@ -160,13 +172,13 @@ def fit(  # noqa: PLR0913  # one parameter per option
         _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING),
     ] = None,
     class_weight: Annotated[
-        ClassWeight | None, _option("Weigh rare classes up.", _LEARNING)
+        ClassWeight | None, choice(ClassWeight, "Weigh rare classes up.", _LEARNING)
     ] = None,
     passes: Annotated[int, _option("Passes over the data (1).", _RUN)] = 1,
     exclude: Annotated[
         list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
     ] = None,
-    scaling: Annotated[Scaling, _option("Of numbers.", _DATA)] = Scaling.auto,
+    scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto,
     shuffle_buffer: Annotated[
         int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
     ] = 65_536,
@@ -233,6 +245,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "budget_seconds": budget_seconds,
         "max_memory": make_memory(max_memory),
         "forgetting": forgetting,
+        "resumable": resumable or None,
     }
     paired = make_buffer(buffer)
     ranker = KernelRanker(buffer=paired or "auto") if task is Task.rank else None
@@ -283,12 +296,18 @@ def fit(  # noqa: PLR0913  # one parameter per option
         training.start()
     model = training.model_
     if test is not None:
-        check_test_data(model, test, target=None, ignore_extra=False, outlier=outlier)
+        check_test_data(model, test, target=None, outlier=outlier)
+        note_extra(model, test, quiet=quiet)
     guessed = not (resumed or loss or quantiles or task is not Task.auto)
     hint = " (guessed; --task overrides)" if guessed else ""
     of_what = "" if target is None or not model.has_target else f" of {target!r}"
+    classes = training.first_classes_
+    shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
+        len(classes) > _CLASSES_SHOWN
+    )
+    found = f"; {len(classes):,} classes: {shown}" if classes else ""
     note(
-        f"{TASKS[training.task].title}{of_what}{hint}; "
+        f"{TASKS[training.task].title}{of_what}{hint}{found}; "
         f"columns: {len(model.preprocessor.feature_names_in_):,}, "
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
@@ -312,6 +331,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
         quiet=quiet,
     )
+    model = load_table_model(out)  # what is said from here on is of the file
     parts = parts_table(model.estimator)
     if parts:
         said = [f"{part['form']} of {part['points']:,} points" for part in parts]
@@ -354,7 +374,10 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
     at_risk = getattr(training.model_.estimator, "risk", None) is not None
     ranks = training.task == "rank"
     measure = "objective" if at_risk else "loss of pairs" if ranks else "loss"
-    races = isinstance(getattr(training.model_.estimator, "expansion", None), Auto)
+    estimator = training.model_.estimator
+    races = isinstance(estimator, KernelClassifier | KernelRegressor) and isinstance(
+        estimator._chosen_expansion(), Auto | Dictionary
+    )
     began, rows_before = time.perf_counter(), training.n_rows_
     with (
         _interruptible() as pressed,

@@ -10,7 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from mercer.cli._console import guarded, note, print_result
-from mercer.cli._evaluation import encoded_tables, evaluate
+from mercer.cli._evaluation import check_test_data, encoded_tables, evaluate, note_extra
 from mercer.cli._files import check_writable, table_writer
 from mercer.cli._ranking import describe_pairs
 from mercer.cli._report import ROWS_FOR_PICTURES, describe, report, title_of
@@ -59,9 +59,6 @@ def evaluate_command(
         str | None,
         typer.Option(help="Value of the target that marks novel rows; else the rarer of two."),
     ] = None,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Allow columns that training did not have.")
-    ] = False,
     report_file: Annotated[
         Path | None, typer.Option("--report", help="HTML report to write.")
     ] = None,
@@ -77,15 +74,15 @@ def evaluate_command(
     Novelty: share of the rows found novel and, where labels are known, share of the novel rows
     found, false alarms and AUC. Ranking: AUC for two classes, with its standard error; else the
     share of pairs in the right order; within groups, if it has any, with the mean NDCG of their
-    first 10 rows.
+    first 10 rows. Columns that training did not have are named and not looked at.
     """
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
     loaded = load_table_model(model)
     n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
-    evaluation = evaluate(
-        loaded, data, target=target, ignore_extra=ignore_extra, outlier=outlier, n_keep=n_keep
-    )
+    name = check_test_data(loaded, data, target=target, outlier=outlier)
+    note_extra(loaded, data, name)
+    evaluation = evaluate(loaded, data, target=target, outlier=outlier, n_keep=n_keep)
     print_result(evaluation.measures, title=f"{model} on {data}", as_json=as_json)
     if report_file is not None:
         report(
@@ -114,8 +111,8 @@ def predict_command(
     where the loss has no probabilities, `score` (more than two classes: `score_<class>`). For
     novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
     Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
-    A ranking writes `score` only: rows with higher ones rank above. Further columns of DATA, the
-    target among them, are not looked at.
+    A ranking writes `score` only: rows with higher ones rank above. The target is not looked at,
+    and neither are columns that training did not have, which are named.
     """
     check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
     loaded = load_table_model(model)
@@ -129,6 +126,7 @@ def predict_command(
         )
     kept = list(dict.fromkeys(keep or []))
     check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
+    note_extra(loaded, data, *kept)
     n_rows = 0
     with table_writer(out) as writer:
         for table, X, _ in encoded_tables(loaded, data, more=kept):

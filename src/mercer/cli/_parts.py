@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
+import typer
+
+from mercer._validation import nearest
 from mercer.estimators import KernelRanker
 from mercer.expansions import (
     KOMP,
@@ -28,6 +32,7 @@ __all__ = [
     "Scaling",
     "Strategy",
     "Task",
+    "choice",
     "make_expansion",
     "make_kernel",
     "make_loss",
@@ -90,13 +95,35 @@ class Scaling(StrEnum):
     none = "none"
 
 
+def choice(kind: type[StrEnum], text: str, panel: str) -> Any:
+    """Option with the values of an enumeration; a mistyped one is answered by the nearest.
+
+    Parameters
+    ----------
+    kind : type of StrEnum
+        The values.
+    text, panel : str
+        Help, and the panel of the help that it is in.
+    """
+    return typer.Option(
+        help=text,
+        rich_help_panel=panel,
+        show_default=False,
+        parser=partial(_one_of, kind),
+        metavar=f"[{'|'.join(kind)}]",
+    )
+
+
+def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
+    if text in list(kind):
+        return kind(text)
+    listed = ", ".join(map(repr, map(str, kind)))
+    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
+
+
 # Options that each expansion takes, and what it calls them.
 _TAKES: dict[str, dict[str, str]] = {
-    "auto": {
-        "budget_seconds": "budget_seconds",
-        "max_memory": "max_memory",
-        "forgetting": "forgetting",
-    },
+    "auto": {name: name for name in ("budget_seconds", "max_memory", "forgetting", "resumable")},
     "dictionary": {"max_size": "size", "ridge": "ridge", "forgetting": "forgetting"},
     "komp": {"max_size": "max_size", "tolerance": "tolerance", "parsimony": "parsimony"},
     "budget": {"max_size": "size", "strategy": "strategy"},
@@ -259,10 +286,10 @@ def make_expansion(
     if refused:
         raise ValueError(
             f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it out. auto takes "
-            "--budget-seconds, --max-memory and --forgetting, dictionary takes --max-size, --ridge "
-            "and --forgetting, komp takes --max-size, --tolerance and --parsimony, budget takes "
-            "--max-size and --strategy, random_features takes --mode, --block-size, --max-blocks "
-            "and --ridge, full takes none."
+            "--budget-seconds, --max-memory, --forgetting and --resumable, dictionary takes "
+            "--max-size, --ridge and --forgetting, komp takes --max-size, --tolerance and "
+            "--parsimony, budget takes --max-size and --strategy, random_features takes --mode, "
+            "--block-size, --max-blocks and --ridge, full takes none."
         )
     parameters = {taken[key]: value for key, value in given.items()}
     if chosen == "random_features":

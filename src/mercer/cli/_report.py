@@ -17,6 +17,9 @@ from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.display._race import parts_table, race_table
 from mercer.estimators import TableModel
 from mercer.expansions import FeatureExpansion
+from mercer.kernels import Mapped
+from mercer.losses import Squared
+from mercer.maps import Affine
 from mercer.parts import Blend
 from mercer.report import figures_for, race_section, risk_section, write_report
 
@@ -26,6 +29,21 @@ Array = NDArray[np.float64]
 
 ROWS_FOR_PICTURES = 20_000
 _MOST_NAMED = 30
+_TO_GO_ON = (
+    "the file leaves out large sums: `mercer fit --resumable`, in Python "
+    "expansion=Auto(resumable=True), keeps them"
+)
+# What measures are called in reports, where it is not their names.
+_CALLED = {
+    "mse": "MSE",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "auc": "AUC",
+    "auc_standard_error": "standard error of the AUC",
+    "auc_of_pairs": "AUC of pairs",
+    "ndcg_at_10": "NDCG at 10",
+}
 _TAIL = {"value_at_risk": "begin at (value at risk)", "cvar": "mean (CVaR)"}
 
 
@@ -57,23 +75,23 @@ def describe(model: Any) -> dict[str, Any]:
         values["n_classes"] = len(estimator.classes_)
         values["classes"] = _cut(map(str, estimator.classes_.tolist()))
     # Parts have a kernel each.
-    values["kernel"] = repr(estimator.kernel_) if hasattr(estimator, "kernel_") else None
+    values["kernel"] = _kernel_words(estimator.kernel_) if hasattr(estimator, "kernel_") else None
     values |= describe_pairs(model)
     learned_in_steps = hasattr(estimator, "learner_")
-    values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(model)
+    values |= _of_steps(estimator, model) if learned_in_steps else _of_a_gaussian_process(model)
     at_risk = describe_risk(model)
     if at_risk:
-        del values["latest_loss"]  # the history holds the objective instead
+        values.pop("latest_loss", None)  # the history holds the objective instead
     values |= at_risk
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _of_steps(estimator: Any) -> dict[str, Any]:
+def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
     """Describe an estimator that was learned step by step."""
     history, learner = estimator.history_, estimator.learner_
     loss, function = getattr(estimator, "loss_", None), learner.current_function()
     if isinstance(function, Blend):
-        return _of_parts(estimator, function)
+        return _of_parts(estimator, function, model)
     offset = getattr(estimator, "offset_", None)
     return {
         "discount": getattr(estimator, "discount", None),
@@ -84,20 +102,35 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
-        "regularization": float(estimator._ridge()),
+        "regularization": float(getattr(learner, "ridge", estimator._ridge())),
         "batch_size": int(estimator._batch_size()),
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
         "precision": str(np.dtype(function.dtype)),
         "model_order": estimator.model_order_,
         "n_rows_learned": estimator.n_samples_seen_,
-        "latest_loss": float(history.loss[-1]) if len(history) else None,
+        **_latest_loss(model),
+        "race": race_table(estimator) or None,
     }
 
 
-def _of_parts(estimator: Any, function: Blend) -> dict[str, Any]:
+def _latest_loss(model: Any) -> dict[str, Any]:
+    """Loss of the last record, in units of the target."""
+    losses = history_in_units(model).loss
+    if not len(losses):
+        return {}
+    return {"loss_unit": loss_units(model).name or None, "latest_loss": float(losses[-1])}
+
+
+def _kernel_words(kernel: Any) -> str:
+    """Text of a kernel, without the numbers of the map behind which it is."""
+    if not isinstance(kernel, Mapped) or not isinstance(kernel.map, Affine):
+        return repr(kernel)
+    return f"{kernel.kernel!r} of {kernel.map.n_outputs} inputs made by the map"
+
+
+def _of_parts(estimator: Any, function: Blend, model: Any) -> dict[str, Any]:
     """Describe a sum of parts that learned by sums."""
-    history = estimator.history_
     sums = function.waiting.n_bytes + sum(part.sum_bytes for part in function.parts)
     return {
         "loss": repr(estimator.loss_),
@@ -105,9 +138,10 @@ def _of_parts(estimator: Any, function: Blend) -> dict[str, Any]:
         "precision": str(function.dtype),
         "model_order": function.size,
         "can_go_on_learning": not function.is_compact,
+        "to_go_on": _TO_GO_ON if function.is_compact else None,
         "bytes_of_sums": 0 if function.is_compact else sums,
         "n_rows_learned": estimator.n_samples_seen_,
-        "latest_loss": float(history.loss[-1]) if len(history) else None,
+        **_latest_loss(model),
         "parts": parts_table(estimator),
         "race": race_table(estimator) or None,
     }
@@ -185,6 +219,8 @@ def report(
         summary, notes = {seen.name: seen.value} | summary, [*notes, seen.note]
     if evaluation is not None:
         measures, worst = _split(evaluation.measures)
+        if isinstance(getattr(model.estimator, "loss_", None), Squared) and "mean loss" in measures:
+            measures["mean loss, half the squared error"] = measures.pop("mean loss")
         shown = [name for name in measures if name != "rows"]
         summary = (
             {name: measures[name] for name in shown[:4]}
@@ -259,7 +295,7 @@ def _at_risk(model: TableModel, worst: dict[str, dict[str, Any]]) -> dict[str, A
 
 
 def _words(name: str) -> str:
-    return (
+    return _CALLED.get(name) or (
         name.replace("_percent", " %")
         .replace("n_", "number of ", name.startswith("n_"))
         .replace("_", " ")

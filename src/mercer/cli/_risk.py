@@ -151,6 +151,7 @@ class _History(NamedTuple):
     model_order: NDArray[np.int64]
     compression_error: Array
     step_size: Array
+    loss_unit: str
     monitors: dict[str, Array]
 
 
@@ -162,7 +163,7 @@ def history_in_units(model: Any) -> _History:
     model : TableModel or kernel estimator
         A fitted model that has a history.
     """
-    history, factor = model.history_, loss_units(model).factor
+    history, (factor, unit) = model.history_, loss_units(model)
     estimator = model.estimator if isinstance(model, TableModel) else model
     of_losses = _tracks_losses(getattr(estimator, "risk_", None))
     monitors = {
@@ -175,6 +176,7 @@ def history_in_units(model: Any) -> _History:
         model_order=history.model_order,
         compression_error=history.compression_error,
         step_size=history.step_size,
+        loss_unit=unit,
         monitors=monitors,
     )
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import nearest
 from mercer.data._views import Levels, TableView
 
-__all__ = ["LARGEST", "check_names", "level_column", "nearest", "number_block", "row_blocks"]
+__all__ = [
+    "LARGEST",
+    "check_names",
+    "is_number",
+    "level_column",
+    "listed",
+    "number_block",
+    "row_blocks",
+]
 
 LARGEST = 1e150  # the square of a larger number overflows float64
 _BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the sentence " Did you mean 'x'?" for the nearest of ``names``, or nothing."""
-    close = get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def check_names(
@@ -27,16 +29,16 @@ def check_names(
 ) -> None:
     """Raise ``ValueError`` for wanted columns that are missing and, if asked, for extra ones."""
     present = set(found)
-    for name in wanted:
-        if name not in present:
-            raise ValueError(
-                f"{where} has no column {name!r}.{nearest(name, found)} "
-                f"Its columns are {_listed(found)}."
-            )
+    missing = [name for name in wanted if name not in present]
+    if missing:
+        raise ValueError(
+            f"{where} has no column{'s' * (len(missing) > 1)} {listed(missing)}."
+            f"{nearest(missing[0], found)} Its columns are {listed(found)}."
+        )
     if not allow_extra and len(present) > len(wanted):
         extra = sorted(present - set(wanted))
         raise ValueError(
-            f"{where} has columns that were not seen in training: {_listed(extra)}. Their values "
+            f"{where} has columns that were not seen in training: {listed(extra)}. Their values "
             'would be lost silently. Drop them, or pass `extra="drop"` to ignore them.'
         )
 
@@ -112,14 +114,15 @@ def _check_no_text(name: str, column: Levels) -> None:
     used = [column.levels[code] for code in column.codes if code >= 0]
     if not used:
         return
-    bad = next((value for value in used if not _is_number(value)), used[0])
+    bad = next((value for value in used if not is_number(value)), used[0])
     raise ValueError(
         f"Column {name!r} held numbers in training but now holds text or booleans, first bad value "
         f"{bad!r}. Convert it to numbers, with a missing value in place of such entries."
     )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether text is a number."""
     try:
         float(text)
     except ValueError:
@@ -127,7 +130,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Quote names, the first ten if there are many."""
     names = list(names)
     tail = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(repr(name) for name in names[:10]) + tail

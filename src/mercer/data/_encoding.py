@@ -182,6 +182,17 @@ class TableEncoding:
                 out[rows, slot[rows]] = 1.0
         return X
 
+    def fillings(self) -> dict[str, str]:
+        """Say what takes the place of missing values, for columns that had none."""
+        filled = {}
+        for row, name in enumerate(self.number_names):
+            if self._value_slot[row] >= 0 and self._missing_slot[row] < 0:
+                filled[name] = f"the mean, {self._fill[row]:.4g}"
+        for name, slots in self._levels.items():
+            if slots.lookup and slots.missing == slots.other:
+                filled[name] = "no category" if slots.other < 0 else "an unseen category"
+        return filled
+
     def _encode_numbers(self, block: TableView, out: NDArray[np.floating]) -> None:
         values = number_block(block, self.number_names)
         absent = np.isnan(values)

@@ -5,8 +5,11 @@ Errors are pyarrow's own; ``tables.py`` says which file and column they concern.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -91,6 +94,10 @@ class _Ipc:
 
 class Csv:
     @staticmethod
+    def _delimiter(file: Path) -> str:
+        return "\t" if (ending_of(file) or "").startswith(".tsv") else ","
+
+    @staticmethod
     def _inferred(file: Path, types: Any) -> Any:
         import pyarrow as pa
 
@@ -105,16 +112,15 @@ class Csv:
     def _open(
         file: Path, source: Any, types: Any, block_bytes: int, columns: Sequence[str] = ()
     ) -> Any:
-        from pyarrow import csv
+        from pyarrow import csv as arrow
 
-        return csv.open_csv(
+        return arrow.open_csv(
             source,
-            read_options=csv.ReadOptions(use_threads=False, block_size=block_bytes),
-            parse_options=csv.ParseOptions(
-                delimiter="\t" if (ending_of(file) or "").startswith(".tsv") else ",",
-                newlines_in_values=True,
+            read_options=arrow.ReadOptions(use_threads=False, block_size=block_bytes),
+            parse_options=arrow.ParseOptions(
+                delimiter=Csv._delimiter(file), newlines_in_values=True
             ),
-            convert_options=csv.ConvertOptions(
+            convert_options=arrow.ConvertOptions(
                 column_types=types, include_columns=list(columns), strings_can_be_null=True
             ),
         )
@@ -137,6 +143,16 @@ class Csv:
     @staticmethod
     def count(file: Path) -> int | None:
         return None
+
+    @staticmethod
+    def line_of(file: Path, row: int) -> int:
+        """Return the number of the line in which a row ends, the first being 1."""
+        import pyarrow as pa
+
+        with pa.input_stream(os.fspath(file), compression="detect") as source:
+            lines = csv.reader(io.TextIOWrapper(source, newline=""), delimiter=Csv._delimiter(file))
+            next(islice((line for line in lines if line), row + 1, None))
+            return lines.line_num
 
     @staticmethod
     def column_name(file: Path, index: int) -> str:

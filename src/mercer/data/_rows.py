@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from mercer.data._columns import nearest
+from mercer._validation import nearest
 
 __all__ = ["Block", "blocks_of", "concatenate", "feature_array", "target_array"]
 

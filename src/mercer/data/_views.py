@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Levels", "Numbers", "TableView", "is_table", "view_table"]
+__all__ = ["Levels", "Numbers", "TableView", "is_table", "missing_cells", "view_table"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,13 @@ class TableView:
     n_rows: int
     column: Callable[[str], Numbers | Levels]
     slice: Callable[[int, int], TableView]
+
+
+def missing_cells(column: Numbers | Levels) -> int:
+    """Count the cells of a column without a value."""
+    if isinstance(column, Levels):
+        return int(np.count_nonzero(column.codes < 0))
+    return int(np.count_nonzero(np.isnan(column.values)))
 
 
 def is_table(source: Any) -> bool:

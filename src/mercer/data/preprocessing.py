@@ -14,7 +14,7 @@ from mercer._validation import check_choice, check_integer
 from mercer.data._columns import check_names
 from mercer.data._encoding import TableEncoding
 from mercer.data._statistics import TableStatistics
-from mercer.data._views import is_table, view_table
+from mercer.data._views import is_table, missing_cells, view_table
 
 __all__ = ["TablePreprocessor"]
 
@@ -303,6 +303,33 @@ class TablePreprocessor(Component):
         found = [name for name in view.names if name not in set(self.exclude)]
         check_names(self._statistics.names, found, "The table", allow_extra=extra == "drop")
         return encoding.transform(view, self.dtype)
+
+    def new_gaps(self, table: Any) -> dict[str, int]:
+        """Count missing values in columns that had none in the warm-up.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        gaps : dict of str to int
+            Only columns with such gaps.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor().fit({"age": [20.0, 40.0]})
+        >>> seen.new_gaps({"age": [30.0, None]}), seen.fillings()
+        ({'age': 1}, {'age': 'the mean, 30'})
+        """
+        view = view_table(table)
+        counts = {name: missing_cells(view.column(name)) for name in self.fillings()}
+        return {name: n for name, n in counts.items() if n}
+
+    def fillings(self) -> dict[str, str]:
+        """Say what takes the place of missing values, for columns that had none in the warm-up."""
+        return self._frozen().fillings()
 
     def to_state(self) -> dict[str, Any]:
         """Return everything learned as plain data that JSON can hold, with parameters.

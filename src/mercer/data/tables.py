@@ -185,6 +185,14 @@ def find_files(path: FilePath) -> list[Path]:
     return files
 
 
+def place_of(path: FilePath, row: int) -> str:
+    """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
+    files = find_files(path)
+    if len(files) == 1 and issubclass(format_of(files[0]), Csv):
+        return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
+    return f"row {row:,} of {Path(path).name} (the first is row 0)"
+
+
 def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:
     """Read the schema of the first file, after checking that all have the same columns."""
     import pyarrow as pa

@@ -1,5 +1,7 @@
 """Estimators: they check, keep the books and delegate."""
 
+from mercer.estimators._progress import Progress
+from mercer.estimators._two_sample import TwoSampleTest
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.density_ratio import DensityRatio
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
@@ -16,6 +18,8 @@ __all__ = [
     "KernelRanker",
     "KernelRegressor",
     "NoveltyDetector",
+    "Progress",
     "TableModel",
+    "TwoSampleTest",
     "ValueFunction",
 ]

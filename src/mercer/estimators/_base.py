@@ -8,27 +8,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators._fitted_function import FittedFunction
 from mercer.estimators._inputs import check_not_tiny, check_weights, resolve_kernel, sample_of
 from mercer.estimators._progress import Progress, Reporter
 from mercer.estimators._settable import Settable
-from mercer.expansions import (
-    BilinearFeatures,
-    Expansion,
-    FeatureExpansion,
-    RandomFeatures,
-    as_expansion,
-)
-from mercer.history import History
+from mercer.estimators._undo import all_or_nothing
+from mercer.expansions import Expansion, RandomFeatures, as_expansion
 from mercer.kernels import Kernel, as_kernel
 from mercer.learner import Learner, make_learner
 from mercer.losses import Loss
 from mercer.objectives import Objective, Pointwise
-from mercer.parts import Blend
 from mercer.planning import AutomaticStep, automatic_step, warn_if_off_centre
 from mercer.schedules import Relative, Schedule, as_schedule
 
@@ -44,10 +37,9 @@ _RIDGE = 1e-6
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
 
-class KernelEstimator(Settable):
+class KernelEstimator(FittedFunction, Settable):
     """Base of the classifier and the regressor; not for direct use."""
 
-    learner_: Learner
     loss_: Loss
     #: What `step_size` may be besides a number or a schedule.
     _step_names: ClassVar[tuple[str, ...]] = ("auto",)
@@ -62,9 +54,6 @@ class KernelEstimator(Settable):
 
     def _meet_targets(self, y: Any, *, reset: bool) -> None:
         """Learn what must be known of the targets (classes, number of outputs)."""
-        raise NotImplementedError
-
-    def _n_scores(self) -> int:
         raise NotImplementedError
 
     def _n_columns(self) -> int:
@@ -106,7 +95,8 @@ class KernelEstimator(Settable):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; they multiply the loss.
         callback : callable, default=None
-            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
+            result stops the fit.
 
         Returns
         -------
@@ -119,12 +109,8 @@ class KernelEstimator(Settable):
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
         """
-        before = dict(self.__dict__)
-        try:
+        with all_or_nothing(self):
             self._fit(X, y, sample_weight, callback)
-        except BaseException:
-            self._go_back(before)
-            raise
         return self
 
     def _fit(
@@ -173,28 +159,27 @@ class KernelEstimator(Settable):
         first = "learner_" not in self.__dict__
         self._check_parameters()
         self._check_settings(anew=first)
-        before = dict(self.__dict__)
         tuned = None if first else _settings(self.learner_)
         undo = None
         try:
-            X, y = self._check_targets(X, y, reset=first)
-            sample_weight = check_weights(sample_weight, X.shape[0])
-            undo = None if first else self._before_targets(y)
-            self._meet_targets(y, reset=first)
-            if first:
-                generator = check_random_state(self.random_state)
-                self._start(X[sample_of(X.shape[0], generator)], generator)
-            else:
-                step = self._steps(self.learner_.automatic, self.learner_.function.expansion)
-                self.learner_.tune(step, self._ridge(), self._rows_per_step())
-                self._tuned = self.step_size, self.regularization, self.batch_size
-            targets = self._encode(y, self.loss_)
-            weights = self._row_weights(y, sample_weight, all_rows=False)
-            X, targets, weights = self._joined(X, targets, weights)
-            with one_blas_thread():
-                self.learner_.learn(X, targets, weights)
+            with all_or_nothing(self):
+                X, y = self._check_targets(X, y, reset=first)
+                sample_weight = check_weights(sample_weight, X.shape[0])
+                undo = None if first else self._before_targets(y)
+                self._meet_targets(y, reset=first)
+                if first:
+                    generator = check_random_state(self.random_state)
+                    self._start(X[sample_of(X.shape[0], generator)], generator)
+                else:
+                    step = self._steps(self.learner_.automatic, self.learner_.function.expansion)
+                    self.learner_.tune(step, self._ridge(), self._rows_per_step())
+                    self._tuned = self.step_size, self.regularization, self.batch_size
+                targets = self._encode(y, self.loss_)
+                weights = self._row_weights(y, sample_weight, all_rows=False)
+                X, targets, weights = self._joined(X, targets, weights)
+                with one_blas_thread():
+                    self.learner_.learn(X, targets, weights)
         except BaseException:
-            self._go_back(before)
             if tuned is not None:
                 self.learner_.tune(*tuned)
             self._undo_targets(undo)
@@ -204,11 +189,6 @@ class KernelEstimator(Settable):
     def _joined(self, X: Any, targets: Array, weights: Array) -> tuple[Any, Array, Array]:
         """Rows as the learner gets them."""
         return X, targets, weights
-
-    def _go_back(self, before: dict[str, Any]) -> None:
-        """Undo a call that failed: all attributes as they were."""
-        self.__dict__.clear()
-        self.__dict__.update(before)
 
     def _is_tuned(self) -> bool:
         """Whether the learner's settings are the parameters; quick, for single rows."""
@@ -352,10 +332,16 @@ class KernelEstimator(Settable):
         """Return f = 0."""
         return expansion.start(kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
 
+    @staticmethod
+    def _solves(expansion: Expansion) -> bool:
+        """Whether equations are solved, or Newton steps made, on a fixed set of features."""
+        return getattr(expansion, "mode", "") == "solve"
+
     def _steps(self, automatic: AutomaticStep, expansion: Expansion) -> Any:
         """Step sizes; those of equations that are solved need no choice of the estimator's."""
-        solves = getattr(expansion, "mode", "") == "solve"
-        return automatic if solves and self.step_size == "auto" else self._step(automatic)
+        if self._solves(expansion) and self.step_size == "auto":
+            return automatic
+        return self._step(automatic)
 
     def _step(self, automatic: AutomaticStep) -> Any:
         if isinstance(self.step_size, str):
@@ -372,90 +358,6 @@ class KernelEstimator(Settable):
 
     def _risk_from_state(self, state: dict[str, Any]) -> None:
         """Take over what :meth:`_risk_to_state` gave."""
-
-    # -- fitted attributes ----------------------------------------------------------------------
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel with its numbers resolved; of the only part, if the model has parts."""
-        function = self._fitted().current_function()
-        kernel: Kernel = function.kernel if isinstance(function, Blend) else self._kernel
-        return kernel
-
-    @property
-    def dictionary_(self) -> NDArray[np.floating]:
-        """Dictionary points, one a row."""
-        function = self._fitted().current_function()
-        if isinstance(function, FeatureExpansion | BilinearFeatures):
-            raise AttributeError(
-                "A model of random features has no dictionary. Its features are "
-                "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_."
-            )
-        dictionary: NDArray[np.floating] = function.dictionary
-        return dictionary
-
-    def random_features(self, X: Any) -> NDArray[np.floating]:
-        """Features of a model with ``expansion=RandomFeatures(...)``.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, model_order_)
-            f(X) = Z @ ``coefficients_``.
-
-        Raises
-        ------
-        AttributeError
-            If the model has a dictionary instead.
-        """
-        check_is_fitted(self, "learner_")
-        function = self.learner_.current_function()
-        if not isinstance(function, FeatureExpansion | BilinearFeatures):
-            raise AttributeError(
-                f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
-                "kernel_(X, dictionary_) @ coefficients_."
-            )
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        with one_blas_thread():
-            return function.random_features(X)
-
-    @property
-    def coefficients_(self) -> Array:
-        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point."""
-        coefficients: Array = self._fitted().current_function().coefficients
-        return coefficients[:, : self._n_scores()]
-
-    @property
-    def model_order_(self) -> int:
-        """Number of dictionary points, or of random features."""
-        return int(self._fitted().current_function().size)
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows learned so far, counting every pass."""
-        return self._fitted().n_samples // self._rows_per_sample()
-
-    @property
-    def history_(self) -> History:
-        """Progressive loss, model order and compression error over the stream."""
-        return self._fitted().history
-
-    def _fitted(self) -> Learner:
-        learner: Learner | None = self.__dict__.get("learner_")
-        if learner is None:
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
-        return learner
-
-    def _scores(self, X: Any) -> Array:
-        """Values of f at checked inputs, shape (n, n_outputs)."""
-        check_is_fitted(self, "learner_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        with one_blas_thread():
-            return self.learner_.evaluate(X)[:, : self._n_scores()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

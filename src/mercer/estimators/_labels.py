@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.losses import Loss
 
-__all__ = ["check_class_weight", "check_same_type", "class_mixing", "count_so_far"]
+__all__ = ["check_class_weight", "check_labels", "check_same_type", "class_mixing", "count_so_far"]
 
 Array = NDArray[np.float64]
 
@@ -55,6 +56,29 @@ def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_cla
     if n_old == 2:
         mixing[0, places[1]] = half
     return mixing
+
+
+def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
+    """Return labels as an array, or say that they are quantities.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are not whole, and for what is neither number, text nor boolean.
+    """
+    array = np.asarray(labels)
+    try:
+        check_classification_targets(array)
+    except ValueError as error:
+        what, _, _ = str(error).partition(". Maybe")
+        if not what.startswith("Unknown label type") or not array.size:
+            raise
+        raise ValueError(
+            f"{what}. {name} holds {array.ravel()[:1].tolist()[0]!r}, for example: a classifier "
+            "needs classes, which are whole numbers, text or booleans. For quantities use "
+            "KernelRegressor; else turn them into classes."
+        ) from None
+    return array
 
 
 def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str, *, of: str = "y") -> None:

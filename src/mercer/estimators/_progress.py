@@ -13,13 +13,29 @@ __all__ = ["Progress", "Reporter"]
 
 
 class Progress(NamedTuple):
-    """What a callback of ``fit`` is given after every few thousand rows."""
+    """What a callback of ``fit`` is given after every few thousand rows.
 
-    n_samples: int  # rows learned so far
-    n_total: int  # rows that this fit will learn, over all passes
-    loss: float  # mean progressive loss of the latest window
+    Attributes
+    ----------
+    n_samples : int
+        Rows learned so far.
+    n_total : int
+        Rows that this fit will learn, over all passes.
+    loss : float
+        Mean progressive loss of the latest window; NaN while there is none.
+    model_order : int
+        Points, or random features.
+    seconds : float
+        Wall time since the start of the fit.
+    rows_per_second : float
+        Rows learned in each of them.
+    """
+
+    n_samples: int
+    n_total: int
+    loss: float
     model_order: int
-    seconds: float  # since the start of the fit
+    seconds: float
     rows_per_second: float
 
 

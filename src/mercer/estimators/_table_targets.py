@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._columns import check_names
+from mercer.data._columns import check_names, is_number
 from mercer.data._views import Levels, view_table
 from mercer.estimators._pair_targets import group_numbers
 
@@ -53,9 +53,15 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
     if isinstance(values, Levels):
         if not view.n_rows:
             return np.empty(0)
+        bad = [level for level in values.levels if values.boolean or not is_number(level)]
+        if not bad:
+            raise ValueError(
+                f"The target {name!r} holds numbers as text, first {values.first()!r}. Convert the "
+                "column to numbers; in a CSV file some cell further down is none."
+            )
         raise ValueError(
-            f"The target {name!r} holds text or truth values, first {values.first()!r}, but a "
-            "regression predicts numbers. Choose classification, or another target."
+            f"The target {name!r} holds text or truth values, first {bad[0]!r}, but numbers are to "
+            "be predicted. Correct such cells, or choose classification, or another target."
         )
     y = values.values.astype(np.float64)
     if not np.isfinite(y).all():

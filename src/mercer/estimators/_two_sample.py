@@ -1,4 +1,4 @@
-"""Two-sample test by permutations of the rows."""
+"""Two samples: their checks, the order in which they are learned, and a test by permutations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
-__all__ = ["TwoSampleTest", "permutation_test", "stacked"]
+__all__ = [
+    "TwoSampleTest",
+    "alternate",
+    "check_samples",
+    "permutation_test",
+    "places_of",
+    "stacked",
+]
+
+Array = NDArray[np.float64]
 
 
 class TwoSampleTest(NamedTuple):
@@ -35,6 +45,45 @@ def stacked(X_p: Any, X_q: Any) -> Any:
     if isinstance(X_p, np.ndarray):
         return np.concatenate([X_p, X_q])
     return sparse.vstack([X_p, X_q], format="csr")
+
+
+def check_samples(model: Any, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, Any]:
+    """Both samples as arrays of one type, or as sparse matrices of one type."""
+    checked = []
+    for name, X, first in (("X_p", X_p, reset), ("X_q", X_q, False)):
+        if X is None:
+            raise ValueError(
+                f"`{name}` is None. A ratio of densities is learned from two samples: pass "
+                "the rows of p and the rows of q."
+            )
+        try:
+            X = validate_data(
+                model,
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                reset=first,
+            )
+        except ValueError as error:
+            raise ValueError(f"`{name}`: {error}") from error
+        checked.append(X)
+    dtype = np.result_type(*(X.dtype for X in checked))
+    if len({isinstance(X, np.ndarray) for X in checked}) == 2:
+        checked = [sparse.csr_array(X) for X in checked]
+    X_p, X_q = (X.astype(dtype, copy=False) for X in checked)
+    return X_p, X_q
+
+
+def places_of(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the rows of p and of the rows of q."""
+    from_p = y[:, 0] > 0.5
+    return np.flatnonzero(from_p), np.flatnonzero(~from_p)
+
+
+def alternate(p: NDArray[np.int64], q: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of p and q in turns, so that every batch has as many of each; the fewer come again."""
+    n = max(p.size, q.size)
+    return np.column_stack([np.resize(p, n), np.resize(q, n)]).ravel()
 
 
 def permutation_test(model: Any, X_p: Any, X_q: Any, n_permutations: int) -> TwoSampleTest:

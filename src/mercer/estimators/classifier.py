@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from mercer._component import own_copy
@@ -17,6 +16,7 @@ from mercer._validation import check_real
 from mercer.estimators._base import Array
 from mercer.estimators._labels import (
     check_class_weight,
+    check_labels,
     check_same_type,
     class_mixing,
     count_so_far,
@@ -64,7 +64,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With a ``risk``, a ``step_size`` of your own it is ``KOMP(max_size=1000)``, which learns by
+        With a ``risk`` it is a :class:`~mercer.expansions.Dictionary`, for which the race
+        finds the kernel; with a ``step_size`` of your own ``KOMP(max_size=1000)``, which learns by
         steps.
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it
@@ -206,7 +207,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
-        self._announced = None if classes is None else np.unique(np.asarray(classes))
+        self._announced = None if classes is None else np.unique(check_labels(classes, "classes"))
         self._streams = True
         try:
             return self._partial_fit(X, y, sample_weight)
@@ -268,7 +269,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
             ensure_min_samples=1,
         )
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        check_labels(y)
         announced = self.__dict__.get("_announced")
         if not reset:
             check_same_type(y, self.classes_, "the classes learned so far")

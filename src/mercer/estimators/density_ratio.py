@@ -7,10 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_integer, check_real
@@ -18,7 +16,15 @@ from mercer.estimators._base import Array
 from mercer.estimators._held_out import MOST_HELD_OUT, HeldOut, rows_of_a_stream
 from mercer.estimators._progress import Progress
 from mercer.estimators._tasks import TaskEstimator
-from mercer.estimators._two_sample import TwoSampleTest, permutation_test, stacked
+from mercer.estimators._two_sample import (
+    TwoSampleTest,
+    alternate,
+    check_samples,
+    permutation_test,
+    places_of,
+    stacked,
+)
+from mercer.estimators._undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
@@ -26,7 +32,7 @@ from mercer.objectives import KullbackLeibler, Objective
 from mercer.objectives.density_ratio import kl_lower_bound, ratio_of
 from mercer.planning import AutomaticStep, automatic_step
 
-__all__ = ["DensityRatio", "TwoSampleTest"]
+__all__ = ["DensityRatio"]
 
 
 @storable
@@ -145,7 +151,8 @@ class DensityRatio(TaskEstimator):
         X_q : array-like or CSR matrix of shape (n_q, n_features)
             Sample of q.
         callback : callable, default=None
-            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
+            result stops the fit.
 
         Returns
         -------
@@ -186,26 +193,22 @@ class DensityRatio(TaskEstimator):
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
         """
-        before = dict(self.__dict__)
-        try:
+        with all_or_nothing(self):
             self._check_parameters()
-            X_p, X_q = self._check_samples(X_p, X_q, reset="learner_" not in before)
+            X_p, X_q = check_samples(self, X_p, X_q, reset="learner_" not in self.__dict__)
             none = HeldOut.none(X_p.shape[1], X_p.dtype)
-            held = before.get("_held", (none, none))
+            held = self.__dict__.get("_held", (none, none))
             X, y, new = self._split([X_p, X_q], held, rows_of_a_stream)
-            order = _alternate(*_places(y))
+            order = alternate(*places_of(y))
             self._partial_fit(X[order], y[order], None)
             self._held = new
-        except BaseException:
-            self._go_back(before)
-            raise
         return self
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, callback: Callable[[Progress], object] | None
     ) -> None:
         self._check_parameters()
-        X_p, X_q = self._check_samples(X, y, reset=True)
+        X_p, X_q = check_samples(self, X, y, reset=True)
         generator = check_random_state(self.random_state)
         none = HeldOut.none(X_p.shape[1], X_p.dtype)
 
@@ -230,32 +233,6 @@ class DensityRatio(TaskEstimator):
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
         return stacked(*learned), y, (new[0], new[1])
 
-    def _check_samples(self, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, Any]:
-        """Both samples as arrays of one type, or as sparse matrices of one type."""
-        checked = []
-        for name, X, first in (("X_p", X_p, reset), ("X_q", X_q, False)):
-            if X is None:
-                raise ValueError(
-                    f"`{name}` is None. A ratio of densities is learned from two samples: pass "
-                    "the rows of p and the rows of q."
-                )
-            try:
-                X = validate_data(
-                    self,
-                    X,
-                    accept_sparse="csr",
-                    dtype=[np.float64, np.float32],
-                    reset=first,
-                )
-            except ValueError as error:
-                raise ValueError(f"`{name}`: {error}") from error
-            checked.append(X)
-        dtype = np.result_type(*(X.dtype for X in checked))
-        if len({isinstance(X, np.ndarray) for X in checked}) == 2:
-            checked = [sparse.csr_array(X) for X in checked]
-        X_p, X_q = (X.astype(dtype, copy=False) for X in checked)
-        return X_p, X_q
-
     # -- what the base asks ---------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -274,9 +251,9 @@ class DensityRatio(TaskEstimator):
     def _orders(
         self, y: Any, n_passes: int, generator: np.random.RandomState
     ) -> Iterator[NDArray[np.int64]]:
-        places = _places(y)
+        places = places_of(y)
         for _ in range(n_passes):
-            yield _alternate(*(generator.permutation(p) if self.shuffle else p for p in places))
+            yield alternate(*(generator.permutation(p) if self.shuffle else p for p in places))
 
     def _rows_per_step(self) -> int:
         return 2 * int(self.batch_size)
@@ -399,7 +376,7 @@ class DensityRatio(TaskEstimator):
                 "`validation_fraction` must be above 0 for a test, got 0: on rows that were "
                 "learned, any two samples differ."
             )
-        X_p, X_q = model._check_samples(X_p, X_q, reset=True)
+        X_p, X_q = check_samples(model, X_p, X_q, reset=True)
         if min(X_p.shape[0], X_q.shape[0]) < 2:
             raise ValueError(
                 "Each sample needs 2 rows at least, one to learn from and one to test on; got "
@@ -415,15 +392,3 @@ class DensityRatio(TaskEstimator):
     def _targets_from_state(self, state: dict[str, Any]) -> None:
         held_p, held_q = (HeldOut.from_state(state[name], self.n_features_in_) for name in "pq")
         self._held = held_p, held_q
-
-
-def _places(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of the rows of p and of the rows of q."""
-    from_p = y[:, 0] > 0.5
-    return np.flatnonzero(from_p), np.flatnonzero(~from_p)
-
-
-def _alternate(p: NDArray[np.int64], q: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of p and q in turns, so that every batch has as many of each; the fewer come again."""
-    n = max(p.size, q.size)
-    return np.column_stack([np.resize(p, n), np.resize(q, n)]).ravel()

@@ -18,6 +18,7 @@ from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators._gaussian_process_answers import NOISE_WHY, AskedGaussianProcess
 from mercer.estimators._gaussian_process_state import StoredGaussianProcess
 from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
+from mercer.estimators._undo import all_or_nothing
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (
     DescentPosterior,
@@ -186,13 +187,9 @@ class GaussianProcessRegressor(
         mercer.exceptions.DivergenceError
             If doubly stochastic steps are too large; the model stays as it was.
         """
-        before = dict(self.__dict__)
-        try:
+        with all_or_nothing(self):
             self._check_parameters()
             self._learn_first(X, y, sample_weight)
-        except BaseException:
-            self._go_back(before)
-            raise
         return self
 
     @available_if(_takes_rows_later)
@@ -220,8 +217,7 @@ class GaussianProcessRegressor(
             For a method of descent.
         """
         self._check_parameters()
-        before = dict(self.__dict__)
-        try:
+        with all_or_nothing(self):
             if "posterior_" in self.__dict__:
                 if isinstance(self.posterior_, DescentPosterior):
                     raise ValueError(
@@ -234,9 +230,6 @@ class GaussianProcessRegressor(
                 self.posterior_.set_noise(float(self.noise))
             else:
                 self._learn_first(X, y, sample_weight)
-        except BaseException:
-            self._go_back(before)
-            raise
         return self
 
     def _learn_first(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -318,10 +311,6 @@ class GaussianProcessRegressor(
                 f"y has {n_targets} targets, but the model was started with {self._n_targets}."
             )
         return X, y.reshape(-1, n_targets), check_weights(sample_weight, X.shape[0])
-
-    def _go_back(self, before: dict[str, Any]) -> None:
-        self.__dict__.clear()
-        self.__dict__.update(before)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

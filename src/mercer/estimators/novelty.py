@@ -163,7 +163,8 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; they multiply the loss and count in the quantile.
         callback : callable, default=None
-            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
+            result stops the fit.
 
         Returns
         -------

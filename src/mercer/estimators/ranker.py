@@ -177,7 +177,8 @@ class KernelRanker(RankingRows, RankingAnswers):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as one of a pair and as the other.
         callback : callable, default=None
-            Called with a :class:`Progress` every few thousand rows; a true result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
+            result stops the fit.
         group : array-like of shape (n_samples,), default=None
             Group of each row, for example the query it answers: only rows of one group are paired.
             Groups are visited one after the other if ``shuffle`` is true.

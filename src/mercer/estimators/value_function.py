@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import r2_score
 
 from mercer._validation import check_choice
 from mercer.estimators._base import Array
@@ -24,11 +23,13 @@ from mercer.estimators._transitions import (
     passes,
     spread_out,
 )
+from mercer.estimators._undo import all_or_nothing
+from mercer.estimators._value_answers import ValueAnswers
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
 from mercer.objectives import Objective
-from mercer.objectives.bellman import AUXILIARY, Bellman
+from mercer.objectives.bellman import Bellman
 from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["ValueFunction"]
@@ -41,7 +42,7 @@ _N_SPREAD = 300
 
 
 @storable
-class ValueFunction(EpisodeSources, TaskEstimator):
+class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
     r"""Learn how much reward a policy will collect from each state, on a stream of transitions.
 
     The value of a state is :math:`V(x) = E[\sum_t \gamma^t r_t \mid x_0 = x]`. It is learned from
@@ -135,7 +136,6 @@ class ValueFunction(EpisodeSources, TaskEstimator):
     array([0.25, 0.5 , 1.  ])
     """
 
-    _problem: Bellman
     _trail: Trail
     _few: tuple[NDArray[np.floating], Array]
 
@@ -202,7 +202,8 @@ class ValueFunction(EpisodeSources, TaskEstimator):
             A second outcome of each transition, drawn independently from the same state; for
             ``method="double_sampling"``.
         callback : callable, default=None
-            Called with a :class:`Progress` every few thousand states; a true result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand states; a true
+            result stops the fit.
 
         Returns
         -------
@@ -270,9 +271,8 @@ class ValueFunction(EpisodeSources, TaskEstimator):
         self._trail = trail
 
     def _partial_fit_transitions(self, raw: Transitions, sample_weight: Any = None) -> Self:
-        before = dict(self.__dict__)
-        first = "learner_" not in before
-        try:
+        first = "learner_" not in self.__dict__
+        with all_or_nothing(self):
             self._check_parameters()
             if first:
                 self._problem = self._new_problem()
@@ -280,9 +280,6 @@ class ValueFunction(EpisodeSources, TaskEstimator):
             rows, targets, weights, trail = self._prepare(raw, sample_weight, trail, reset=first)
             self._partial_fit(rows, targets, weights)
             self._trail = trail
-        except BaseException:
-            self._go_back(before)
-            raise
         return self
 
     def _prepare(
@@ -364,88 +361,6 @@ class ValueFunction(EpisodeSources, TaskEstimator):
     def _objective(self) -> Objective:
         problem = self._problem
         return Bellman(problem.discount, problem.method, problem.auxiliary)
-
-    # -- answers --------------------------------------------------------------------------------
-
-    def predict(self, states: Any) -> Array:
-        """Estimate the value of states.
-
-        Parameters
-        ----------
-        states : array-like of shape (n, n_features)
-            States.
-
-        Returns
-        -------
-        values : ndarray of shape (n,)
-        """
-        return self._scores(states)[:, 0]
-
-    def predict_auxiliary(self, states: Any) -> Array:
-        """Estimate the expected temporal difference, E[delta | x]; 0 where V is consistent.
-
-        Parameters
-        ----------
-        states : array-like of shape (n, n_features)
-            States.
-
-        Returns
-        -------
-        h : ndarray of shape (n,)
-
-        Raises
-        ------
-        AttributeError
-            For methods other than "gtd2" and "tdc", which have no such function.
-        """
-        self._fitted()
-        if self._problem.method not in AUXILIARY:
-            raise AttributeError(
-                "The expected temporal difference is learned by the methods 'gtd2' and 'tdc'; this "
-                f"model has method={self._problem.method!r}."
-            )
-        return self._scores(states)[:, 1]
-
-    def temporal_difference_errors(
-        self, states: Any, rewards: Any, next_states: Any, terminals: Any = None
-    ) -> Array:
-        """Temporal differences r + discount · V(next state) - V(state) of transitions.
-
-        Parameters
-        ----------
-        states, rewards, next_states, terminals
-            As in :meth:`fit`.
-
-        Returns
-        -------
-        errors : ndarray of shape (n,)
-            Their mean over transitions from one state is 0 if V is right.
-        """
-        self._fitted()
-        given = Transitions(states, rewards, next_states, terminals)
-        x, r, following, over, *_ = check_transitions(self, given, reset=False)
-        continuation = np.where(over, 0.0, self._problem.discount)
-        return r + continuation * self.predict(following) - self.predict(x)
-
-    def score(self, states: Any, returns: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R² of the values, against returns.
-
-        Parameters
-        ----------
-        states : array-like of shape (n, n_features)
-            States.
-        returns : array-like of shape (n,)
-            Discounted sums of rewards from there on, or exact values. Returns of random
-            trajectories have a spread of their own, so R² stays below 1. Not rewards: searches of
-            scikit-learn pass these and choose wrongly, so compare settings by hand.
-        sample_weight : array-like of shape (n,), default=None
-            Weights.
-
-        Returns
-        -------
-        score : float
-        """
-        return float(r2_score(returns, self.predict(states), sample_weight=sample_weight))
 
     # -- files ----------------------------------------------------------------------------------
 

@@ -331,7 +331,8 @@ class DictionaryPosterior:
         """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
         self._first = self._fixed = self._provisional = None
         if "points" not in state:
-            first = Rows.from_state(state)
+            # Of the first files with "rows" for their inputs.
+            first = Rows.from_state({"X" if key == "rows" else key: state[key] for key in state})
             if not 0 < len(first) < self.method.n_first_rows:
                 raise ValueError("the number of first rows is out of its range")
             sizes = first.X.shape[1], first.targets.shape[1]

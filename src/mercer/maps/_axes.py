@@ -53,8 +53,7 @@ def leading_axes(matrix: Array, n_axes: int) -> tuple[Array, Array]:
 def axes_of_rows(rows: Array, n_axes: int) -> tuple[Array, Array]:
     """Return ``leading_axes(rows.T @ rows, n_axes)`` of fewer rows than columns.
 
-    Axes lose orthogonality as their eigenvalues fall, to 1e-6 at 1e-12 of the first; those of
-    eigenvalues that are 0 up to rounding are arbitrary.
+    Axes of eigenvalues that are 0 up to rounding are arbitrary.
 
     Parameters
     ----------
@@ -72,7 +71,9 @@ def axes_of_rows(rows: Array, n_axes: int) -> tuple[Array, Array]:
     values, combinations = leading_axes(rows @ rows.T, n_axes)
     axes = rows.T @ combinations
     lengths = np.linalg.norm(axes, axis=0)
-    return values, _with_signs(axes / np.where(lengths > 0.0, lengths, 1.0))
+    # Of small eigenvalues products of rows know the directions up to parts of larger ones.
+    axes = linalg.qr(axes / np.where(lengths > 0.0, lengths, 1.0), mode="economic")[0]
+    return values, _with_signs(axes)
 
 
 def _by_lanczos(matrix: Array, n_axes: int) -> tuple[Array, Array] | None:

@@ -323,7 +323,6 @@ class PrincipalComponents(LearnedMap):
             deviations -= shift
             variances = np.einsum("ij,ij->j", deviations, deviations)
             mean = rows[0] + shift
-        self._require_finite_sums(mean, variances)
         return self._from_axes(
             n_rows, mean, variances, lambda n_axes: axes_of_rows(deviations, n_axes)
         )
@@ -335,6 +334,9 @@ class PrincipalComponents(LearnedMap):
         variances: Array,
         axes_of: Callable[[int], tuple[Array, Array]],
     ) -> Affine:
+        with np.errstate(over="ignore"):
+            total = variances.sum()  # bounds all products
+        self._require_finite_sums(mean, total)
         spread = np.sqrt(variances / n_rows)
         if not (spread > 8 * _EPS * np.abs(mean)).any():
             raise ValueError(
@@ -349,7 +351,7 @@ class PrincipalComponents(LearnedMap):
         values, axes = axes_of(n_axes)
         if self._is_fraction:
             explained = np.cumsum(values)
-            enough = float(self.n_components) * variances.sum() * (1 - 1e-12)
+            enough = float(self.n_components) * total * (1 - 1e-12)
             n_axes = int(np.searchsorted(explained, enough)) + 1
             values, axes = values[:n_axes], axes[:, :n_axes]
         real = values > len(mean) * _EPS * values[0]

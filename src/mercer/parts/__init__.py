@@ -5,6 +5,15 @@ from mercer.parts._cells import CellsPart
 from mercer.parts._fitted import FittedPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means
-from mercer.parts._race import race
+from mercer.parts._race import Contest, race, race_point
 
-__all__ = ["Blend", "CellsPart", "FittedPart", "GlobalPart", "Means", "race"]
+__all__ = [
+    "Blend",
+    "CellsPart",
+    "Contest",
+    "FittedPart",
+    "GlobalPart",
+    "Means",
+    "race",
+    "race_point",
+]

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
-from mercer.losses import Loss, loss_and_slopes
+from mercer.losses import Loss
 from mercer.parts._cells import CellsPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means, Part, line_up, only_part
-from mercer.parts._newton import refine
+from mercer.parts._newton import mean_loss, refine
 from mercer.parts._race import SMALL, Contest, race, race_point
-from mercer.parts._stack import encode_codes, stack
+from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state, rows_from_state
 from mercer.second_order import Rows, check_sizes
 
@@ -35,6 +35,9 @@ _HASTE, _HASTY_ROWS = 5.0, 2500
 _MOST_PIECES = 256
 # Rows that wait beyond those before they are added to the sums.
 _WAITING = 8192
+# Attributes that files have.
+_COUNTS = ("n_rows", "solved_at", "raced_at")
+_FLAGS = ("is_decided", "is_finished", "is_compact", "is_stale", "races")
 
 
 class Blend:
@@ -231,11 +234,9 @@ class Blend:
         now : bool, default=False
             Solve if any row came, and while rows are kept race on all of them.
         """
-        new, forgetting = self.n_rows - self.solved_at, self.expansion.forgetting
-        counted = float(self.solved_at)
-        if forgetting < 1.0:  # as many as still count
-            counted = (1.0 - forgetting**counted) / (1.0 - forgetting)
-        enough = new > 0 and (now or new > self.expansion.refresh * counted)
+        new = self.n_rows - self.solved_at
+        fraction = self.expansion.refresh * self._counting(self.solved_at)
+        enough = new > 0 and (now or new > fraction)
         # Whether somebody asked before must not count: the last race is on all rows.
         enough |= now and not self.is_decided and self.raced_at < self._n_learned()
         if not enough and not (self.is_stale and self.n_rows):
@@ -250,9 +251,7 @@ class Blend:
         unit = self.unit
         scaled = [values / unit for values in predictions]
         self.v = stack(scaled, held.targets / unit, recent.weights, self.loss)
-        values = np.tensordot(self.v, np.stack(predictions), 1)
-        losses = loss_and_slopes(self.loss, values, encode_codes(self.loss, held.targets))[0]
-        self.held_loss = float(held.weights @ losses) / float(held.weights.sum())
+        self.held_loss = mean_loss(self.loss, np.tensordot(self.v, np.stack(predictions), 1), held)
         self.solved_at, self.is_stale = self.n_rows, False
         return True
 
@@ -275,10 +274,12 @@ class Blend:
 
     def _n_held(self) -> int:
         """Rows to keep back: a part of those that count, where old ones are forgotten."""
-        n, forgetting = float(self.n_rows), self.expansion.forgetting
-        if forgetting < 1.0:
-            n = (1.0 - forgetting**n) / (1.0 - forgetting)
-        return max(1, min(int(_HELD_PART * n), _MOST_HELD))
+        return max(1, min(int(_HELD_PART * self._counting(self.n_rows)), _MOST_HELD))
+
+    def _counting(self, n: int) -> float:
+        """As many of ``n`` rows as still count where old ones are forgotten."""
+        forgetting = self.expansion.forgetting
+        return float(n) if forgetting == 1.0 else (1.0 - forgetting**n) / (1.0 - forgetting)
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -387,15 +388,8 @@ class Blend:
         contest = self.contest
         return {
             "numbers": {
-                "n_rows": self.n_rows,
-                "solved_at": self.solved_at,
-                "raced_at": self.raced_at,
-                "is_decided": self.is_decided,
-                "is_finished": self.is_finished,
+                **{name: getattr(self, name) for name in (*_COUNTS, *_FLAGS, "ridge")},
                 "is_compact": not sums,
-                "is_stale": self.is_stale,
-                "races": self.races,
-                "ridge": self.ridge,
                 "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
             },
             "arrays": {"v": self.v.copy(), "unit": self.unit.copy()},
@@ -426,9 +420,9 @@ class Blend:
         if v.shape not in {(n,), (0,)} or v.dtype != np.float64 or not (v >= 0.0).all():
             raise ValueError("the weights of the parts do not fit them")
         self.v = v.copy()
-        for name in ("n_rows", "solved_at", "raced_at"):
+        for name in _COUNTS:
             setattr(self, name, check_integer(name, numbers[name], low=0))
-        for name in ("is_decided", "is_finished", "is_compact", "is_stale", "races"):
+        for name in _FLAGS:
             setattr(self, name, bool(numbers[name]))
         ridge = numbers["ridge"]
         self.ridge = None if ridge is None else check_real("ridge", ridge, low=0.0)

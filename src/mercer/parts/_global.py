@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel
 from mercer.second_order import KernelBasis, RidgeFactor, Rows, Statistics
 
-__all__ = ["GlobalPart", "squared_error"]
+__all__ = ["GlobalPart", "descend", "squared_error"]
 
 Array = NDArray[np.float64]
+_T = TypeVar("_T")
 
 _CHUNK = 4096
 #: Ridges that are tried, from the strongest to the weakest.
@@ -108,7 +109,11 @@ class GlobalPart:
             rows = rows[: max(0, self.max_rows - self.statistics.n_rows)]
         if self.forgetting < 1.0:
             self.statistics.forget(self.forgetting ** len(rows))
-        _add(self.statistics, self.basis, rows.aged(self.forgetting))
+        rows = rows.aged(self.forgetting)
+        for start in range(0, len(rows), _CHUNK):
+            some = rows[start : start + _CHUNK]
+            Z: Any = self.basis.features(some.X)
+            self.statistics.add(Z, some.targets, some.weights)
 
     def solve(self, held: Rows) -> Array:
         """Choose the ridge on rows that were not learned, then learn them for the moment, too.
@@ -126,28 +131,23 @@ class GlobalPart:
         Z: Any = self.basis.features(held.X)
         right = self.statistics.products / self.statistics.weight
         recent, jitter = held.aged(self.forgetting), self.statistics.jitter
-        tried: dict[int, tuple[float, Any, Array]] = {}
 
-        def error(number: int) -> float:
-            if number not in tried:
-                w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
-                predictions = Z @ w.astype(Z.dtype)
-                tried[number] = squared_error(predictions, recent, self.unit), predictions, w
-            return tried[number][0]
+        def attempt(number: int) -> tuple[float, tuple[Any, Array]]:
+            w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
+            predictions = Z @ w.astype(Z.dtype)
+            return squared_error(predictions, recent, self.unit), (predictions, w)
 
         # From the same ridge each time: what is found must not depend on what was asked before.
-        best = descend(error, self._first, self.ridges.size)
-        self.ridge = best
+        self.ridge, (predictions, w) = descend(attempt, self._first, self.ridges.size)
         everything = self.statistics.copy()
         self.statistics.jitter = jitter
         everything.forget(self.forgetting ** len(held))
         everything.add(Z, recent.targets, recent.weights)
-        solution = everything.solve(self.ridges[best], self._penalty)
+        solution = everything.solve(self.ridges[self.ridge], self._penalty)
         # In the order of a file, so that predictions are the same to the last bit.
         self.coefficients = np.ascontiguousarray(solution)
-        self.without_held = tried[best][2]
-        predictions: Array = tried[best][1].astype(np.float64)
-        return predictions
+        self.without_held = w
+        return np.asarray(predictions, dtype=np.float64)
 
     def solve_without(self, rows: Rows) -> Array:
         """Learn all rows there are, and choose the ridge by fits that leave one of them out.
@@ -168,23 +168,17 @@ class GlobalPart:
         self.statistics.add(Z.copy(), rows.targets, rows.weights)
         right = self.statistics.products / self.statistics.weight
         share = rows.weights / self.statistics.weight
-        tried: dict[int, tuple[float, Array, Array]] = {}
 
-        def error(number: int) -> float:
-            if number not in tried:
-                factor = self.statistics.factor(self.ridges[number], self._penalty)
-                w = factor.solve(right)
-                leverages = share * np.sum(factor.whiten(Z.T) ** 2, axis=0)
-                residuals = (rows.targets - Z @ w) / (1.0 - np.minimum(leverages, 1.0 - 1e-8))[
-                    :, None
-                ]
-                predictions = rows.targets - residuals
-                tried[number] = squared_error(predictions, rows, self.unit), predictions, w
-            return tried[number][0]
+        def attempt(number: int) -> tuple[float, tuple[Array, Array]]:
+            factor = self.statistics.factor(self.ridges[number], self._penalty)
+            w = factor.solve(right)
+            leverages = share * np.sum(factor.whiten(Z.T) ** 2, axis=0)
+            others = 1.0 - np.minimum(leverages, 1.0 - 1e-8)
+            predictions = rows.targets - (rows.targets - Z @ w) / others[:, np.newaxis]
+            return squared_error(predictions, rows, self.unit), (predictions, w)
 
-        self.ridge = descend(error, self._first, self.ridges.size)
-        _, predictions, solution = tried[self.ridge]
-        self.coefficients = np.ascontiguousarray(solution)
+        self.ridge, (predictions, w) = descend(attempt, self._first, self.ridges.size)
+        self.coefficients = np.ascontiguousarray(w)
         return predictions
 
     def step(
@@ -231,33 +225,42 @@ class GlobalPart:
         return values
 
 
-def _add(statistics: Statistics, basis: KernelBasis, rows: Rows) -> None:
-    for start in range(0, len(rows), _CHUNK):
-        some = rows[start : start + _CHUNK]
-        Z: Any = basis.features(some.X)
-        statistics.add(Z, some.targets, some.weights)
-
-
 def _first_of(n_points: int) -> int:
     # Many points of many rows want a weak ridge, and each one that is tried is dear.
     return _FIRST if n_points <= _MANY else _FIRST + 2
 
 
-def descend(error: Callable[[int], float], start: int, n: int) -> int:
-    """Return the number of the smallest error downhill of ``start``, among 0, ..., n - 1.
+def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> tuple[int, _T]:
+    """Go downhill among 0, ..., n - 1, each of which is tried once at most.
 
-    It has been asked for that error, also where there is nothing to choose.
+    Parameters
+    ----------
+    attempt : callable
+        Number to its error and whatever comes with it.
+    start : int
+        Where to begin; this one is tried also if there is nothing to choose.
+    n : int
+        How many there are.
+
+    Returns
+    -------
+    best : int
+        Number of the smallest error that was found.
+    found : object
+        What came with it.
 
     Examples
     --------
-    >>> descend(lambda i: (i - 1) ** 2, 3, 8)
-    1
+    >>> descend(lambda i: ((i - 1) ** 2, "abcdefgh"[i]), 3, 8)
+    (1, 'b')
     """
-    best, lowest = start, error(start)
+    best, (lowest, found) = start, attempt(start)
     for step in (1, -1):
-        moved = False
-        while 0 <= best + step < n and error(best + step) < lowest:
-            best, lowest, moved = best + step, error(best + step), True
-        if moved:
+        while 0 <= best + step < n:
+            error, other = attempt(best + step)
+            if not error < lowest:
+                break
+            best, lowest, found = best + step, error, other
+        if best != start:
             break
-    return best
+    return best, found

@@ -19,7 +19,6 @@ from mercer.parts._race import (
     SMALL,
     Candidate,
     Contest,
-    global_kernel,
 )
 from mercer.second_order import Rows, choose_centers, distinct_rows
 
@@ -157,8 +156,7 @@ def _global(
     classes: bool,
     steps: bool,
 ) -> GlobalPart:
-    best = contest.best_global
-    kernel = global_kernel(best.map, best.length, contest.constant)
+    kernel = contest.kernel
     n_outputs = rows.targets.shape[1]
     most = _most_points(means.max_memory // 2, n_outputs, matrices=2)
     if n <= min(SMALL, most):
@@ -188,14 +186,18 @@ def _points(
     kernel: Kernel, rows: Rows, size: int, means: Means, *, classes: bool, n_near: int = 0
 ) -> Any:
     """Return a dictionary: so many rows near the boundary of classes, and means of others."""
-    if not classes:
-        return choose_centers(rows.X, size, "kmeans", kernel=kernel, seed=means.seed)
     near = boundary_rows(kernel, rows, n_near) if n_near else np.zeros(0, dtype=np.int64)
-    others = rows[np.setdiff1d(np.arange(len(rows)), near)]
-    labels = labels_of_codes(others.targets)
+    others = rows[np.setdiff1d(np.arange(len(rows)), near)] if near.size else rows
     centers = choose_centers(
-        others.X, size - near.size, "kmeans", labels=labels, kernel=kernel, seed=means.seed
+        others.X,
+        size - near.size,
+        "kmeans",
+        labels=labels_of_codes(others.targets) if classes else None,
+        kernel=kernel,
+        seed=means.seed,
     )
+    if not near.size:
+        return centers
     points = np.concatenate([rows.X[near], centers])
     images = kernel.unwrapped()[0](points) if isinstance(kernel, Mapped) else points
     return points[distinct_rows(images)]

@@ -67,7 +67,7 @@ def refine(
     assert loss.curvature is not None
     before = part.coefficients
     part.coefficients = weight * part.without_held
-    start = mean_loss(part, loss, held)
+    start = mean_loss(loss, part.evaluate(held.X), held)
     part.coefficients = min(weight, _MOST_SURE) * part.without_held
     error = float(np.mean(loss.decide(part.evaluate(held.X)) != labels_of_codes(held.targets)))
     share, first_rate = _CLEAN if error < _CLEAN_ERROR else _NOISY
@@ -85,8 +85,9 @@ def refine(
     # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
     passes(n_rows - len(held), 1, first_rate)
     # One pass finds the directions, not yet how sure to be, which one factor tells on both sides.
-    sure = stack([part.evaluate(held.X)], held.targets, held.weights, loss)[0]
-    if not mean_loss(part, loss, held, sure) < start:
+    values = part.evaluate(held.X)
+    sure = stack([values], held.targets, held.weights, loss)[0]
+    if not mean_loss(loss, sure * values, held) < start:
         part.coefficients = weight * before
         return False
     part.coefficients = max(sure, 1.0) * part.coefficients
@@ -99,8 +100,7 @@ def _slopes(part: GlobalPart, loss: Loss, rows: Rows) -> Callable[[Array], Array
     return lambda values: loss_and_slopes(loss, values, targets)[1] * share[:, np.newaxis]
 
 
-def mean_loss(part: GlobalPart, loss: Loss, rows: Rows, factor: float = 1.0) -> float:
-    """Weighted mean of the loss at rows, of the part times a factor."""
-    values = factor * part.evaluate(rows.X)
+def mean_loss(loss: Loss, values: Array, rows: Rows) -> float:
+    """Weighted mean of the loss of values at rows, whose targets are codes or numbers."""
     losses = loss_and_slopes(loss, values, encode_codes(loss, rows.targets))[0]
     return float(rows.weights @ losses / rows.weights.sum())

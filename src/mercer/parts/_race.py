@@ -111,6 +111,11 @@ class Contest(NamedTuple):
     constant: float
     table: list[dict[str, Any]]
 
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the best with one dictionary."""
+        return global_kernel(self.best_global.map, self.best_global.length, self.constant)
+
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
         return {
@@ -131,7 +136,7 @@ class Contest(NamedTuple):
         )
 
 
-def race(rows: Rows, n_rows: int | None, seed: int) -> Contest:
+def race(rows: Rows, n_rows: int | None, seed: int, *, cells: bool = True) -> Contest:
     """Find out what suits the first rows.
 
     Parameters
@@ -142,6 +147,8 @@ def race(rows: Rows, n_rows: int | None, seed: int) -> Contest:
         Rows to come in all, if known.
     seed : int
         Of the pilots' points and the anchors.
+    cells : bool, default=True
+        Whether cells race, too.
     """
     contest = _Race(rows, seed)
     plain = [contest.best_length(name, map) for name, map in _input_maps(rows.X)]
@@ -153,15 +160,15 @@ def race(rows: Rows, n_rows: int | None, seed: int) -> Contest:
     found.sort(key=lambda candidate: candidate.error)
     if contest.is_small and found[0].metric not in {one.metric for one, _ in plain}:
         found[0] = contest.of_all_rows(found[0], best)
-    cells: list[Candidate] = []
+    local: list[Candidate] = []
     expected = len(rows) if n_rows is None else n_rows
-    if expected >= 2 * CELL_ROWS and len(rows) > SMALL:
+    if cells and expected >= 2 * CELL_ROWS and len(rows) > SMALL:
         # All metrics run, and so do the plain inputs: what helps a pilot may mislead cells.
         others = [c for c in found if c.metric not in {one.metric for one, _ in plain}]
         finalists = [best, *others] if straight else []
-        local = [c for c in finalists if c.map.n_outputs <= _WIDE]
-        cells = sorted((contest.best_multiple(c) for c in local), key=lambda c: c.error)
-    return Contest(found[0], tuple(cells), contest.constant, contest.table)
+        narrow = [c for c in finalists if c.map.n_outputs <= _WIDE]
+        local = sorted((contest.best_multiple(c) for c in narrow), key=lambda c: c.error)
+    return Contest(found[0], tuple(local), contest.constant, contest.table)
 
 
 def race_point(n_rows: int) -> int:
@@ -200,19 +207,17 @@ class _Race:
         """Best length scale behind a map, and the pilot with it."""
         images = np.asarray(map(self.fitted.X), dtype=np.float64)
         median = median_distance(images, self.seed)
-        tried: dict[int, tuple[Candidate, GlobalPart]] = {}
 
-        def error(number: int) -> float:
-            if number not in tried:
-                length = LENGTHS[number] * median
-                pilot, predictions = self._pilot(global_kernel(map, length, self.constant))
-                judged = self.judged
-                if self.is_small:
-                    judged, predictions = self.fitted[self.half :], predictions[self.half :]
-                tried[number] = self._note("global", name, map, length, predictions, judged), pilot
-            return tried[number][0].error
+        def attempt(number: int) -> tuple[float, tuple[Candidate, GlobalPart]]:
+            length = LENGTHS[number] * median
+            pilot, predictions = self._pilot(global_kernel(map, length, self.constant))
+            judged = self.judged
+            if self.is_small:
+                judged, predictions = self.fitted[self.half :], predictions[self.half :]
+            found = self._note("global", name, map, length, predictions, judged)
+            return found.error, (found, pilot)
 
-        return tried[descend(error, _FIRST_LENGTH, len(LENGTHS))]
+        return descend(attempt, _FIRST_LENGTH, len(LENGTHS))[1]
 
     def metrics(self, best: Candidate, pilot: GlobalPart) -> list[tuple[str, Affine]]:
         """Metrics of the space behind the best plain map, from rows that do not judge them."""
@@ -251,23 +256,18 @@ class _Race:
         fitted, judged = self.local
         images = np.asarray(like.map(fitted.X))
         n_cells = max(2, len(fitted) // CELL_ROWS)
-        tried: dict[int, Candidate] = {}
 
-        def error(number: int) -> float:
-            if number not in tried:
-                multiple = MULTIPLES[number]
-                partition = Partitioned.fitted(
-                    images, n_cells, multiple=multiple, constant=self.constant, seed=self.seed
-                )
-                part = CellsPart(partition, like.map, CELL_SIZE, self.n_outputs)
-                part.learn(fitted)
-                predictions = part.solve(judged)
-                tried[number] = self._note(
-                    "cells", like.metric, like.map, multiple, predictions, judged
-                )
-            return tried[number].error
+        def attempt(number: int) -> tuple[float, Candidate]:
+            multiple = MULTIPLES[number]
+            partition = Partitioned.fitted(
+                images, n_cells, multiple=multiple, constant=self.constant, seed=self.seed
+            )
+            part = CellsPart(partition, like.map, CELL_SIZE, self.n_outputs)
+            part.learn(fitted)
+            found = self._note("cells", like.metric, like.map, multiple, part.solve(judged), judged)
+            return found.error, found
 
-        return tried[descend(error, _FIRST_MULTIPLE, len(MULTIPLES))]
+        return descend(attempt, _FIRST_MULTIPLE, len(MULTIPLES))[1]
 
     def _note(
         self, form: str, name: str, map: Affine, length: float, predictions: Array, rows: Rows
@@ -276,7 +276,6 @@ class _Race:
         share = rows.weights / rows.weights.sum()
         mean = float(share @ errors)
         deviation = float(np.sqrt(share**2 @ (errors - mean) ** 2))
-        candidate = Candidate(form, name, map, length, mean, deviation)
         self.table.append(
             {
                 "form": form,
@@ -287,7 +286,7 @@ class _Race:
                 "standard_error": deviation,
             }
         )
-        return candidate
+        return Candidate(form, name, map, length, mean, deviation)
 
 
 def global_kernel(map: Affine, length: float, constant: float) -> Kernel:

@@ -231,12 +231,13 @@ def _history(history: HistoryLike) -> str:
         del columns["compression error"]  # nothing is compressed, as with random features
     if not np.any(history.step_size):
         del columns["step size"]  # what learns by sums makes no steps
-        judged = "is of rows kept back until then, each predicted before learned."
+        judged = "rows kept back until then, each predicted by a fit that did not have it."
     else:
-        judged = "is the mean since the record before, each row predicted before learned."
+        judged = "the rows since the record before, each predicted before its step."
     rows = [[format_number(column[i]) for column in columns.values()] for i in chosen]
-    caption = f"{len(chosen)} of {n_records} records" if len(chosen) < n_records else "All records"
-    caption += f"; the {recorded} {judged}"
+    caption = f"{len(chosen)} of {n_records} records. " if len(chosen) < n_records else ""
+    unit = getattr(history, "loss_unit", "")
+    caption += f"The {recorded}{f', in {unit},' * bool(unit)} is the mean over {judged}"
     return _grid(list(columns), rows, caption=caption, kind="grid numbers")
 
 

@@ -216,7 +216,7 @@ def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) 
     figure.set_label(
         f"Confusion matrix of {n} classes: {right} of {total} rows are on its diagonal."
     )
-    return "Confusion matrix: rows of each class, and what they were taken for", figure
+    return "Confusion matrix of held-out rows", figure
 
 
 def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
@@ -316,7 +316,7 @@ def _residuals(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
     figure.set_label(
         f"Histogram of the residuals: the median is {middle}, the middle half spans {spread}."
     )
-    return "Residuals: errors on held-out rows, extremes in the end bars", figure
+    return "Residuals of held-out rows (extremes in the end bars)", figure
 
 
 def _intervals(estimator: Any, X: Any, truth: Array) -> Captioned:

@@ -14,11 +14,12 @@ __all__ = ["race_section"]
 _LINE = 0.4  # inches of a line of the picture
 _MEDIANS = " × median"  # noqa: RUF001  # of the length of cells
 _TEXT = (
-    "Pilots on the first rows decided how inputs are scaled, projected or weighted, which length "
-    "scales suit, and whether the space is cut into cells: by squared errors on rows that they "
-    "were not fitted to. Lengths are in units of the mapped inputs, for cells in median distances "
-    "of their rows. The weights of the parts come from rows that were predicted before they were "
-    "learned."
+    "Pilots, small fits to the first rows, decided how inputs are scaled, projected or weighted, "
+    "which length scales suit, and whether the space is cut into cells: by squared errors on rows "
+    "that they were not fitted to. Lengths are in units of the mapped inputs, for cells in median "
+    "distances of their rows. Parts are weighted by how they predict rows that they were not "
+    "fitted to. Of few rows (up to 2,000) the winning metric is made again from all of them, which "
+    "changes its length a little."
 )
 
 

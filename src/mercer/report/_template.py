@@ -34,13 +34,12 @@ h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
 p, ul { margin: .5rem 0; }
 ul { padding-left: 1.2rem; }
-.summary {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr));
-  gap: .75rem; margin: 0;
-}
-.summary div { padding: .7rem .9rem; background: var(--card); border-radius: .4rem; }
+.summary { display: flex; flex-wrap: wrap; gap: .75rem; margin: 0; }
+.summary div { flex: 1 1 8.5rem; max-width: 100%; padding: .7rem .9rem; }
+.summary div { background: var(--card); border-radius: .4rem; }
 .summary dt { color: var(--quiet); font-size: .85rem; }
 .summary dd { margin: 0; font-size: 1.2rem; font-weight: 600; line-height: 1.3; }
+.summary dd { overflow-wrap: normal; }
 .notes { padding: .4rem 1rem; border-left: 3px solid var(--accent); background: var(--card); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 caption { text-align: left; color: var(--quiet); padding-bottom: .35rem; }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,16 +19,20 @@ from mercer._component import to_config
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data._columns import check_names
+from mercer.data._stray import stray_text
+from mercer.data._views import view_table
+from mercer.data.tables import place_of
 from mercer.estimators import TableModel
 from mercer.estimators._table_ranking import check_group, warn_if_no_pairs
 from mercer.estimators._table_tasks import TASKS
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
-from mercer.training._estimator import count_classes, make_estimator
+from mercer.training._estimator import first_classes, make_estimator
 from mercer.training._group_shuffle import shuffled_groups
 from mercer.training._plan import RunPlan, plan_run
 from mercer.training._progress import TrainingProgress, Watch
-from mercer.training._row_stream import RowStream
+from mercer.training._revisit import finish, offer
+from mercer.training._row_stream import RowStream, in_place
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
 
@@ -84,6 +89,8 @@ class FileTraining:
         The model, after :meth:`start` or :meth:`resume`.
     task : str
         Once started, no longer "auto".
+    first_classes_ : list
+        Labels among the first rows; none but of a classification that was started.
     n_passes_ : int
         Passes over the data that are made, at least ``n_passes``.
     n_rows_ : int
@@ -165,11 +172,13 @@ class FileTraining:
             "scaling": scaling,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
         }
+        self._warmup_rows = self._columns["warmup_rows"]
         TablePreprocessor(**self._columns)  # checks them
         self._settings = self._describe()
         self.n_passes_ = self.n_passes
         self._rows_per_pass: int | None = None
         self._every: int | None = None
+        self.first_classes_: list[Any] = []
         self.n_rows_ = 0
 
     def _describe(self) -> dict[str, Any]:
@@ -227,12 +236,14 @@ class FileTraining:
         numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]
         self._columns["exclude"] = (*self._columns["exclude"], *numbers)
         names = [name for name in names if name not in numbers]
-        warmup_rows = self._columns["warmup_rows"]
+        warmup_rows = self._warmup_rows
         looked_at = names[0] if self.target is None else self.target
         beginning = read_tables(self.data, columns=[looked_at], rows_per_table=warmup_rows)
         table = next(beginning, None)
         if table is None:
             raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
+        if self.task not in ("classification", "novelty"):
+            self._refuse_stray_text(table)
         if self.task == "auto":
             try:
                 self.task = infer_task(table.column(looked_at))
@@ -242,9 +253,12 @@ class FileTraining:
             self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
         )
         n_outputs = 1
+        if model.has_target:
+            (targets,) = in_place(self.data, iter([table]), model.targets)
         if self.task == "classification":
-            n_classes = count_classes(model.targets(table), self.target)
-            n_outputs = n_classes if n_classes > 2 else 1
+            self.first_classes_ = first_classes(targets, self.target)
+            n_outputs = len(self.first_classes_) if len(self.first_classes_) > 2 else 1
+        self._warn_of_stray_text()
         self.model_ = model.warm_up(read_tables(self.data))
         self._rows_per_pass = count_rows(self.data)
         n_rows = self._rows_per_pass
@@ -253,6 +267,36 @@ class FileTraining:
         self._follow(plan_run(model.estimator, self.n_passes, n_rows, n_outputs))
         self.n_rows_ = 0
         return self
+
+    def _refuse_stray_text(self, table: Any) -> None:
+        stray = stray_text(view_table(table).column(str(self.target)))
+        if stray is not None:
+            raise ValueError(
+                f"The target {self.target!r} is text, because "
+                f"{stray.says(place_of(self.data, stray.row))}. Correct such cells, or leave out "
+                "rows whose target is not known. If the column holds classes, say "
+                "`task='classification'`."
+            )
+
+    def _warn_of_stray_text(self) -> None:
+        """Warn of columns that one slip of the pen made categories of."""
+        text = [
+            field.name
+            for field in schema(self.data)
+            if "string" in str(field.type) and field.name not in self._columns["exclude"]
+        ]
+        if not text:
+            return
+        table = next(read_tables(self.data, columns=text, rows_per_table=self._warmup_rows))
+        for name in text:
+            stray = stray_text(view_table(table).column(name))
+            if stray is not None:
+                warnings.warn(
+                    f"The column {name!r} is taken for categories, because "
+                    f"{stray.says(place_of(self.data, stray.row))}. If it holds quantities, "
+                    "correct such cells, or leave them empty, which is a missing value.",
+                    stacklevel=3,
+                )
 
     def _follow(self, plan: RunPlan) -> None:
         self._plan = plan
@@ -348,12 +392,14 @@ class FileTraining:
             cuts_matter=self._plan.cuts_matter,
         )
         watch = Watch(self.model_)
+        offer(self.model_.estimator, self.n_total_)
         resumed_at, saved_at = self.n_rows_, self.n_rows_
         first_end, rows_before = time.perf_counter(), self.n_rows_
         for X, y, group in stream.chunks(self.n_rows_, every=self._every):
             before = self.n_rows_
             self.model_.learn(X, y, group)
             self.n_rows_ += len(y)
+            offer(self.model_.estimator, self.n_total_)
             self._rows_per_pass = stream.rows_per_pass
             if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
                 # Later passes meet rows that were learned: they cannot tell candidates apart.
@@ -361,7 +407,10 @@ class FileTraining:
                 if learner is not None:
                     learner.end_race()
             if self.n_rows_ == self.n_total_:
-                self.model_.finish()
+                again = stream.chunks(0, every=None)
+                folder = Path(out).resolve().parent
+                if not finish(self.model_.estimator, again, self.n_rows_, folder):
+                    self.model_.finish()
             loss, model_order = watch.look(len(y), self.n_total_)
             now = time.perf_counter()
             progress = TrainingProgress(

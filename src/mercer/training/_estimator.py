@@ -13,7 +13,7 @@ from mercer.expansions import Auto
 from mercer.losses import Loss
 from mercer.training._plan import expansion_of
 
-__all__ = ["count_classes", "make_estimator"]
+__all__ = ["first_classes", "make_estimator"]
 
 _MOST_CLASSES = 1000
 
@@ -84,8 +84,8 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
     estimator._check_settings(anew=True)
 
 
-def count_classes(labels: NDArray[Any], target: str | None) -> int:
-    """Count the classes in the first rows.
+def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:
+    """Return the classes in the first rows.
 
     Raises
     ------
@@ -100,4 +100,4 @@ def count_classes(labels: NDArray[Any], target: str | None) -> int:
             f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
             "or regression if these are quantities."
         )
-    return int(classes.size)
+    return list(classes.tolist())

@@ -1,0 +1,92 @@
+"""Rows of a training once more: steps on the loss visit them again, in an order of their own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._threads import one_blas_thread
+from mercer.parts import Blend
+from mercer.second_order import Rows
+
+__all__ = ["finish", "offer"]
+
+# Rows are laid down on the disk to be visited again, up to so many bytes.
+_MOST_BYTES = 2**33
+
+
+def offer(estimator: Any, n_rows: int | None) -> bool:
+    """Tell a sum of parts, before it is laid out, that its rows can be visited again.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The one that is trained; nothing happens to others than a classifier with the default
+        expansion. Balanced classes are weighted as they come, which a second reading cannot repeat.
+    n_rows : int or None
+        Rows of the training, if known.
+
+    Returns
+    -------
+    offered : bool
+    """
+    function = getattr(getattr(estimator, "learner_", None), "function", None)
+    if not isinstance(function, Blend) or getattr(estimator, "class_weight", None) is not None:
+        return False
+    row_bytes = function.n_features * function.dtype.itemsize
+    function.revisits = function.loss.task == "classification" and (
+        n_rows is None or n_rows * row_bytes <= _MOST_BYTES
+    )
+    return function.revisits
+
+
+def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> bool:
+    """Say that all rows came, and let steps on the loss follow where they help.
+
+    Parameters
+    ----------
+    estimator : estimator
+        After its last row.
+    chunks : iterable of (X, y, group)
+        All its rows, in the order in which they were learned; drawn only if they are asked for.
+    n_rows : int
+        How many they are.
+    folder : Path
+        Where to lay them down meanwhile.
+
+    Returns
+    -------
+    finished : bool
+        False if the rows cannot be visited again, so that the model is to be finished without.
+    """
+    learner: Any = getattr(estimator, "learner_", None)
+    if not offer(estimator, n_rows) or not learner.function.is_decided:
+        return False
+    n_features, dtype = learner.function.n_features, learner.function.dtype
+    if shutil.disk_usage(folder).free < 2 * n_rows * n_features * dtype.itemsize:
+        return False
+    laid: list[NDArray[Any]] = []
+
+    def take(numbers: NDArray[np.int64]) -> Rows:
+        if not laid:
+            laid.append(np.memmap(file, dtype, "w+", shape=(n_rows, n_features)))
+            labels, at = [], 0
+            for X, y, _ in chunks:
+                laid[0][at : at + len(y)] = X
+                labels.append(y)
+                at += len(y)
+            laid.append(estimator._encode(np.concatenate(labels), estimator.loss_))
+        inputs, targets = laid
+        some: Rows = learner._rows(inputs[numbers], targets[numbers], np.ones(len(numbers)))
+        return some
+
+    with tempfile.TemporaryFile(dir=folder) as file, one_blas_thread():
+        learner._solve(now=True)
+        learner.function.finish(take)
+    return True

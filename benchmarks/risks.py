@@ -11,8 +11,10 @@ import defaults
 import numpy as np
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.expansions import KOMP
 
 DATA = ("california_housing", "protein_casp", "ijcnn1", "adult")
+EXPANSIONS = {"default": "auto", "KOMP": KOMP(max_size=1000), "features": "random_features"}
 RISKS = (None, "semideviation", "semivariance", "entropic", "cvar:0.9", "cvar:0.99")
 
 
@@ -41,7 +43,7 @@ def main():
     rng = np.random.default_rng(0)  # compile before timing
     for risk in (None, "semideviation"):
         small = rng.normal(size=(2000, 3))
-        for expansion in ("auto", "random_features"):
+        for expansion in EXPANSIONS.values():
             KernelClassifier(risk=risk, expansion=expansion).fit(small, small[:, 0] > 0)
             KernelRegressor(risk=risk, expansion=expansion).fit(small, small[:, 0])
     rows = []
@@ -49,7 +51,7 @@ def main():
         data = defaults.load(name)
         for risk in RISKS:
             row = {"data": name, "risk": risk or "mean"}
-            for label, expansion in (("KOMP", "auto"), ("features", "random_features")):
+            for label, expansion in EXPANSIONS.items():
                 numbers = measure(data, name in defaults.REGRESSIONS, risk, expansion)
                 heads = ("mean", "worst 10 %", "worst 1 %", "CPU s")
                 row |= {f"{label}: {h}": v for h, v in zip(heads, numbers, strict=True)}

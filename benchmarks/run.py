@@ -27,6 +27,7 @@ SCRIPTS = (
     "threads",
     "random_features",
     "random_features_defaults",
+    "losses",
     "risks",
     "pairs",
     "pairs_memory",
@@ -39,6 +40,7 @@ ORIGINS = {
     "default_learner_lost": "default_learner",
     "default_learner_small": "default_learner",
     "default_learner_all": "default_learner",
+    "counts": "losses",
 }
 TITLES = {
     "multidist": "POLK, Table 2: the planar mixture",
@@ -60,6 +62,8 @@ TITLES = {
     "random_features_defaults": "KOMP and random features, untuned",
     "random_features": "Cost of random features",
     "random_feature_errors": "Error of random features",
+    "losses": "Quantiles, untuned",
+    "counts": "Counts, untuned",
     "risks": "Risks, untuned, one pass",
     "pairs": "Pairs: cost of a row",
     "pairs_memory": "Pairs: memory on an endless stream",

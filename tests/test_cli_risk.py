@@ -14,7 +14,6 @@ from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.data import TablePreprocessor
 from mercer.display import tail_of
 from mercer.estimators import TableModel
-from mercer.exceptions import TargetScaleWarning
 from mercer.losses import RegressionLoss
 from mercer.risks import CVaR, Entropic, Semivariance, UpperSemideviation
 
@@ -31,6 +30,7 @@ MODELS = {
     "cvar": "--target y --exclude kind --risk cvar:0.8",
     "semideviation": "--target y --exclude kind --risk semideviation",
     "absolute": "--target y --exclude kind --risk cvar --loss absolute_error",
+    "steps": "--target y --exclude kind --risk cvar:0.8 --expansion komp",
     "mean": "--target y --exclude kind",
     "classes": "--target kind --exclude y --risk semideviation:0.5",
 }
@@ -213,8 +213,7 @@ def test_losses_of_known_units_are_scaled(loss, power, name):
 def test_losses_of_a_users_own_and_of_classes_are_left_as_they_are():
     own = table_model(KernelRegressor(LogCosh(), step_size=0.1, random_state=0))
     assert loss_units(own) == (1.0, f"of y / {own.target_scale_:.4g}")
-    with pytest.warns(TargetScaleWarning):
-        counts = table_model(KernelRegressor("poisson", random_state=0))
+    counts = table_model(KernelRegressor("poisson", random_state=0))
     assert loss_units(counts) == (1.0, "")
     assert loss_units(KernelClassifier()) == (1.0, "")
 
@@ -282,7 +281,7 @@ def test_inspect_without_a_risk_shows_none(files, mercer):
     assert "risk" not in out
 
 
-@pytest.mark.parametrize("name", ["cvar", "classes"])
+@pytest.mark.parametrize("name", ["cvar", "steps", "classes"])
 def test_the_report_has_a_section_on_the_risk(name, files, mercer, tmp_path):
     report = tmp_path / "r.html"
     code, _, err = mercer(
@@ -292,10 +291,12 @@ def test_the_report_has_a_section_on_the_risk(name, files, mercer, tmp_path):
     page = report.read_text(encoding="utf-8")
     for text in ("<h2>Risk</h2>", "Minimised: ", "Losses of held-out rows", "mean (CVaR)"):
         assert text in page
-    assert "Learning curve: objective" in page
-    assert ("y²" in page) == (name == "cvar")
+    # What is learned on all rows at once has no course.
+    assert ("Learning curve: objective" in page) == (name == "steps")
+    assert ("<h2>The race</h2>" in page) == (name != "steps")
+    assert ("y²" in page) == (name != "classes")
     # The level of the risk is in the summary, if it has one.
-    assert ("<dt>CVaR, worst 20\u00a0%</dt>" in page) == (name == "cvar")
+    assert ("<dt>CVaR, worst 20\u00a0%</dt>" in page) == (name != "classes")
 
 
 def test_the_report_of_a_mean_loss_has_worst_losses_but_no_risk(files, mercer, tmp_path):
@@ -304,4 +305,4 @@ def test_the_report_of_a_mean_loss_has_worst_losses_but_no_risk(files, mercer, t
     page = report.read_text(encoding="utf-8")
     assert "Worst losses, in y²" in page
     assert "<h2>Risk</h2>" not in page
-    assert "the loss is of rows kept back" in page
+    assert "The loss, in y², is the mean over rows kept back" in page

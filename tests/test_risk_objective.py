@@ -364,10 +364,10 @@ def test_clamped_rows_are_reported():
 
 
 @cache
-def fitted(expansion, risk=None, n_passes=2):
+def fitted(expansion, risk=None, n_rows=1500, n_passes=2):
     """A model of the same rows for all tests that compare with it; none of them may change it."""
     fit = {"expansion": EXPANSIONS[expansion], "kernel": Gaussian(0.1), "n_passes": n_passes}
-    return KernelRegressor(risk=risk, random_state=0, **fit).fit(*wave(1500))
+    return KernelRegressor(risk=risk, random_state=0, **fit).fit(*wave(n_rows))
 
 
 @pytest.mark.parametrize("expansion", EXPANSIONS)
@@ -387,15 +387,15 @@ def test_every_risk_works_with_every_expansion(risk, expansion):
 @pytest.mark.parametrize("tracker", TRACKERS, ids=name_of)
 @pytest.mark.parametrize("expansion", ["komp", "merge", "newton"])
 def test_all_trackers_reach_the_same_minimum(tracker, expansion):
-    X, y = wave(1500)
+    X, y = wave(800)
     fit = {"expansion": EXPANSIONS[expansion], "kernel": Gaussian(0.1), "n_passes": 3}
-    reference = fitted(expansion, "semivariance", n_passes=3)
+    reference = fitted(expansion, "semivariance", n_rows=800, n_passes=3)
     risk = Semivariance(tracker=tracker)
     model = KernelRegressor(risk=risk, random_state=0, **fit).fit(X, y)
     difference = model.predict(X) - reference.predict(X)
-    assert np.sqrt(np.mean(difference**2)) < 0.35  # against 1.2, the distance to the plain mean
+    assert np.sqrt(np.mean(difference**2)) < 0.35  # against 1.0, the distance to the plain mean
     if expansion != "newton":  # which passes more often, to make enough steps
-        assert model.n_samples_seen_ == 4500 * (2 if tracker.pairs == "stream" else 1)
+        assert model.n_samples_seen_ == 2400 * (2 if tracker.pairs == "stream" else 1)
 
 
 @pytest.mark.parametrize(
@@ -482,7 +482,7 @@ def test_classes_that_appear_later_keep_the_state_of_the_risk(risk, tmp_path):
     X, y = wave(600, outliers=0.0)
     labels = np.digitize(y, [0.0, 2.0])
     first = labels < 2
-    model = KernelClassifier(risk=risk, kernel=Gaussian(0.1))
+    model = KernelClassifier(risk=risk, kernel=Gaussian(0.1), expansion="komp")
     model.partial_fit(X[first], labels[first])
     n_rows = model.learner_.objective.state()["n_rows"]
     model.partial_fit(X, labels)
@@ -654,7 +654,7 @@ def test_losses_may_all_become_zero(risk, expansion):
 
 @pytest.mark.parametrize("risk", ["cvar:0.9", "entropic"])
 def test_an_outlier_in_the_first_row_is_forgotten(risk):
-    X, y = wave(1500, outliers=0.0)
+    X, y = wave(500, outliers=0.0)
     y[0] += 10.0
     model = KernelRegressor(risk=risk, kernel=Gaussian(0.1), batch_size=1, average=None)
     for row, target in zip(X, y, strict=True):

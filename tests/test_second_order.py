@@ -105,8 +105,8 @@ def test_k_means_behind_another_map_chooses_rows():
     assert {tuple(p) for p in points} <= {tuple(x) for x in X}
 
 
-def test_many_columns_are_clustered_by_their_principal_components():
-    wide = np.hstack([X, 1e-3 * RNG.normal(size=(300, 80))])
+def test_many_columns_are_clustered_by_their_principal_components(rng):
+    wide = np.hstack([X, 1e-3 * rng.normal(size=(300, 80))])
     points = choose_centers(wide, 10)
     assert_allclose(points[:, :2], choose_centers(X, 10), atol=0.05)
     assert points.shape == (10, 82)

@@ -11,8 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from mercer import KernelRegressor, load_model
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
-from mercer.kernels import Bias, Gaussian
+from mercer.kernels import Bias, Gaussian, Linear, Mapped, Partitioned, Polynomial
 from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
+from mercer.maps import Standardize
 from mercer.schedules import Relative
 
 RNG = np.random.default_rng(0)
@@ -104,14 +105,15 @@ def test_single_small_targets_do_not_make_steps_small():
 # -- what is said -------------------------------------------------------------------------------
 
 COUNTS = np.random.default_rng(1).poisson(np.exp(5.0 + 0.5 * Y))
+KOMP = {"expansion": "komp"}
 WORDS = {
-    "counts": ({"loss": "poisson"}, COUNTS, "suit targets of about 1"),
-    "rare counts": ({"loss": "poisson"}, COUNTS > 290, "suit targets of about 1"),
+    "counts": ({"loss": "poisson", **KOMP}, COUNTS, "suit targets of about 1"),
+    "rare counts": ({"loss": "poisson", **KOMP}, COUNTS > 290, "suit targets of about 1"),
     "a step": ({"loss": "huber", "step_size": 0.5}, 1e5 * Y, "may never get there"),
-    "a risk": ({"loss": "huber", "risk": "cvar:0.5"}, 1e5 * Y, "may never get there"),
+    "a risk": ({"loss": "huber", "risk": "cvar:0.5", **KOMP}, 1e5 * Y, "may never get there"),
     "two units": ({"loss": "absolute_error"}, np.column_stack([Y, 1e4 * Y]), "different sizes"),
-    "an offset": ({"loss": "absolute_error"}, Y + 20.0, "no offset of their own"),
-    "an offset, squares": ({"expansion": "komp"}, Y + 20.0, "no offset of their own"),
+    "an offset": ({"loss": "absolute_error", **KOMP}, Y + 20.0, "learns an offset slowly"),
+    "an offset, squares": (KOMP, Y + 20.0, "learns an offset slowly"),
 }
 
 
@@ -132,19 +134,67 @@ def test_targets_within_epsilon_of_zero_teach_nothing_and_say_so(loss):
         KernelRegressor(loss).fit(X, 1e-3 * Y)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(1.0) + Bias(),
+        2.0 * Mapped(Linear() + Bias(), Standardize()),
+        Polynomial(1),
+        Partitioned("gaussian", anchors=3),
+    ],
+    ids=str,
+)
+def test_kernels_with_a_constant_term_learn_targets_far_from_zero_in_silence(kernel):
+    model = KernelRegressor(kernel=kernel, expansion=Full(), n_passes=3, random_state=0)
+    errors = model.fit(X, Y + 20.0).predict(X) - Y - 20.0
+    assert abs(errors.mean()) < 1.0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Polynomial(2),  # (1 + x'z)² has a constant, but steps are too short for it
+        Polynomial(1, offset=0.0),
+        Bias() * Gaussian(1.0),
+        Partitioned("gaussian", anchors=3, constant=0.0),
+    ],
+    ids=str,
+)
+def test_kernels_that_learn_an_offset_slowly_are_told_so(kernel):
+    model = KernelRegressor(kernel=kernel, expansion=Full(), random_state=0)
+    with pytest.warns(TargetScaleWarning, match="begin at f = 0 and a .* learns an offset slowly"):
+        off = np.mean((model.fit(X, Y + 20.0).predict(X) - Y - 20.0) ** 2)
+    assert off > 2.0 * np.mean((model.fit(X, Y).predict(X) - Y) ** 2)
+
+
+def test_equations_that_are_solved_have_no_trouble_with_an_offset():
+    model = KernelRegressor(expansion=RandomFeatures(64, "solve"), random_state=0)
+    assert model.fit(X, Y + 20.0).score(X, Y + 20.0) > 0.95
+
+
 def test_what_the_warnings_advise_helps():
     rates = np.exp(5.0 + 0.5 * Y)
     with pytest.warns(TargetScaleWarning):
-        plain = KernelRegressor("poisson", random_state=0).fit(X, COUNTS).score(X, rates)
+        plain = KernelRegressor("poisson", **KOMP, random_state=0).fit(X, COUNTS)
     scaled = TransformedTargetRegressor(
-        KernelRegressor("poisson", random_state=0), transformer=StandardScaler(with_mean=False)
+        KernelRegressor("poisson", **KOMP, random_state=0),
+        transformer=StandardScaler(with_mean=False),
     )
-    assert scaled.fit(X, COUNTS).score(X, rates) > max(0.7, plain + 0.2)
+    assert scaled.fit(X, COUNTS).score(X, rates) > max(0.7, plain.score(X, rates) + 0.2)
     centred = TransformedTargetRegressor(
-        KernelRegressor("absolute_error", random_state=0), transformer=StandardScaler()
+        KernelRegressor("absolute_error", **KOMP, random_state=0), transformer=StandardScaler()
     )
     assert centred.fit(X, Y + 20.0).score(X, Y + 20.0) > 0.7
-    KernelRegressor("absolute_error", kernel=Gaussian(1.0) + Bias(10.0)).fit(X, Y + 20.0)
+    KernelRegressor("absolute_error", kernel=Gaussian(1.0) + Bias(10.0), **KOMP).fit(X, Y + 20.0)
+
+
+@pytest.mark.parametrize("unit", [1e-2, 1.0, 1e2])
+def test_counts_of_any_size_are_learned_by_default(unit):
+    logarithms = np.log(150.0 * unit) + 0.5 * Y
+    counts = np.random.default_rng(2).poisson(np.exp(logarithms))
+    model = KernelRegressor("poisson", random_state=0).fit(X, counts)
+    # Of the logarithm: counts of about one say little of a rate.
+    assert np.corrcoef(np.log(model.predict(X)), logarithms)[0, 1] > 0.9
 
 
 def test_the_default_loss_says_nothing_about_units():

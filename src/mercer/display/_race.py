@@ -18,6 +18,7 @@ from mercer.display._drawing import (
     tidy,
 )
 from mercer.display._fitted import final_model
+from mercer.expansions import DictionaryFunction
 from mercer.kernels import Mapped
 from mercer.maps import Affine
 from mercer.parts import Blend
@@ -195,16 +196,18 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
     table : list of dict
         The entries of ``race_`` with ``chosen``; empty if there was no race.
     """
-    function = _blend(estimator)
+    function = _with_parts(estimator)
     if function is None or function.contest is None:
         return []
-    taken = {
-        tuple(part[name] for name in ("form", "metric", "length")) for part in _parts(function)
-    }
+    taken = {(part["form"], part.get("metric")) for part in _parts(function)}
+    best: dict[tuple[Any, Any], Any] = {}
+    for entry in sorted(function.contest.table, key=lambda entry: -entry["error"]):
+        best[entry["form"], entry["metric"]] = entry
+    # Lengths would not tell: of few rows the winning metric is made again, and its length with it.
     return [
         {
             **{name: entry[name] for name in _COLUMNS},
-            "chosen": (entry["form"], entry["metric"], entry["length"]) in taken,
+            "chosen": any(entry is best.get(x) for x in taken),
         }
         for entry in function.contest.table
     ]
@@ -225,17 +228,20 @@ def parts_table(estimator: Any) -> list[dict[str, Any]]:
         the map and, if there was a race, ``metric`` and ``length`` (of cells in median distances
         of their rows), else ``kernel``; empty if the model has no parts.
     """
-    function = _blend(estimator)
+    function = _with_parts(estimator)
     return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
 
 
-def _blend(estimator: Any) -> Blend | None:
+def _with_parts(estimator: Any) -> Blend | DictionaryFunction | None:
     learner = getattr(final_model(estimator), "learner_", None)
     function = None if learner is None else learner.current_function()
-    return function if isinstance(function, Blend) else None
+    raced = isinstance(function, DictionaryFunction) and function.contest is not None
+    return function if raced or isinstance(function, Blend) else None
 
 
-def _parts(function: Blend) -> list[dict[str, Any]]:
+def _parts(function: Blend | DictionaryFunction) -> list[dict[str, Any]]:
+    if isinstance(function, DictionaryFunction):
+        return _only_part(function)
     contest = function.contest
     raced = () if contest is None else (contest.best_global, *contest.cells)
     table = []
@@ -254,3 +260,20 @@ def _parts(function: Blend) -> list[dict[str, Any]]:
         chosen = {"metric": of[0].metric, "length": of[0].length} if of else {"kernel": repr(inner)}
         table.append({**entry, **chosen})
     return table
+
+
+def _only_part(function: DictionaryFunction) -> list[dict[str, Any]]:
+    if function.contest is None:
+        return []
+    best = function.contest.best_global
+    return [
+        {
+            "form": best.form,
+            "weight": 1.0,
+            "points": function.size,
+            "cells": None,
+            "n_inputs": best.map.n_outputs,
+            "metric": best.metric,
+            "length": best.length,
+        }
+    ]

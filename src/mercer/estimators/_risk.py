@@ -12,7 +12,7 @@ from mercer._component import from_config, own_copy, to_config
 from mercer._validation import check_integer
 from mercer.estimators._base import Array, KernelEstimator
 from mercer.estimators._kept_rows import KeptRows
-from mercer.expansions import Auto, Expansion, RandomFeatures
+from mercer.expansions import Auto, Dictionary, DictionaryFunction, Expansion, RandomFeatures
 from mercer.kernels import Kernel
 from mercer.losses import Squared, as_loss
 from mercer.numerics.uniforms import row_uniforms
@@ -84,7 +84,14 @@ class RiskEstimator(KernelEstimator):
                 )
 
     def _scales_columns(self) -> bool:
-        return self._sums() and isinstance(self.kernel, str) and self.kernel == "auto"
+        return self._races(self._chosen_expansion())
+
+    def _races(self, expansion: Expansion) -> bool:
+        """Whether the race chooses the kernel."""
+        raced = isinstance(expansion, Auto) or (
+            isinstance(expansion, Dictionary) and self.expansion == "auto"
+        )
+        return raced and isinstance(self.kernel, str) and self.kernel == "auto"
 
     def _sums(self) -> bool:
         """Whether learning is by sums over rows alone, whatever the loss."""
@@ -98,16 +105,23 @@ class RiskEstimator(KernelEstimator):
         super()._start(sample, generator, n_rows)
 
     def _chosen_expansion(self) -> Expansion:
-        if self._races():
+        automatic = all(
+            isinstance(value, str) and value == "auto" for value in (self.expansion, self.step_size)
+        )
+        if not automatic:
+            return super()._chosen_expansion()
+        classes = self._task == "classification"
+        if self.risk is None and (classes or isinstance(as_loss(self.loss, self._task), Squared)):
             return Auto()
-        return super()._chosen_expansion()
+        return Dictionary("auto", ridge="auto" if self._chosen_ridge() is None else None)
 
     def _start_function(
         self, expansion: Expansion, kernel: Kernel, dtype: Any, averaging: float | None
     ) -> Any:
         function = super()._start_function(expansion, kernel, dtype, averaging)
+        if isinstance(function, Blend | DictionaryFunction):
+            function.races = self._races(expansion)
         if isinstance(function, Blend):
-            function.races = self._scales_columns()
             function.set_ridge(self._chosen_ridge())
         return function
 
@@ -120,15 +134,6 @@ class RiskEstimator(KernelEstimator):
         if isinstance(self.learner_.function, Blend):
             self.learner_.function.set_ridge(self._chosen_ridge())
         return self
-
-    def _races(self) -> bool:
-        """Whether the race chooses the expansion: for the mean of a loss that it can minimise."""
-        automatic = all(
-            isinstance(value, str) and value == "auto" for value in (self.expansion, self.step_size)
-        )
-        if not automatic or self.risk is not None:
-            return False
-        return self._task == "classification" or isinstance(as_loss(self.loss, self._task), Squared)
 
     @property
     def race_(self) -> list[dict[str, Any]]:
@@ -144,12 +149,13 @@ class RiskEstimator(KernelEstimator):
             If there was no race.
         """
         function = self._fitted().current_function()
-        if not isinstance(function, Blend) or function.contest is None:
+        contest = getattr(function, "contest", None)
+        if contest is None:
             raise AttributeError(
                 "There was no race: `kernel`, `expansion` or `step_size` were given, or a risk or "
                 "a loss that the default expansion does not minimise; or no row was learned yet."
             )
-        return [dict(entry) for entry in function.contest.table]
+        return [dict(entry) for entry in contest.table]
 
     @property
     def parts_(self) -> list[FittedPart]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
-from mercer.kernels import Bias, Kernel
+from mercer.kernels import Bias, Kernel, Partitioned, Polynomial, Product
 from mercer.losses import Loss, loss_and_slopes
 
 __all__ = ["curvature_at", "target_unit", "warn_of_targets"]
@@ -109,7 +109,13 @@ def curvature_at(loss: Loss, curvature: float, unit: float) -> float:
 
 
 def warn_of_targets(
-    loss: Loss, kernel: Kernel, y: Any, targets: Array, reach: Callable[[], float] | None
+    loss: Loss,
+    kernel: Kernel,
+    y: Any,
+    targets: Array,
+    reach: Callable[[], float] | None,
+    *,
+    solves: bool,
 ) -> None:
     """Warn of targets whose unit or origin does not suit what is to learn them.
 
@@ -125,6 +131,9 @@ def warn_of_targets(
         The same, encoded.
     reach : callable or None
         Says how long the first step is, if steps are made regardless of the targets.
+    solves : bool
+        Whether learning begins with a regression that is solved for, for which neither unit nor
+        origin matters.
 
     Warns
     -----
@@ -146,7 +155,10 @@ def warn_of_targets(
             stacklevel=6,
         )
         return
-    words = _words(loss, sizes, reach) or _words_of_origin(loss, kernel, y)
+    words = "" if solves else _words(loss, sizes, reach)
+    words = words or _words_of_units(loss, sizes)
+    if not (words or solves):
+        words = _words_of_origin(loss, kernel, y)
     if words:
         warnings.warn(words, TargetScaleWarning, stacklevel=6)
 
@@ -173,7 +185,13 @@ def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
                 f"Scale the target, {_SCALE.format('')}. (Without a risk step_size='auto' takes "
                 "steps in units of the target.)"
             )
-    if largest > _FAR * smallest:
+    return ""
+
+
+def _words_of_units(loss: Loss, sizes: Array) -> str:
+    """Say that targets are in very different units, if they are and steps have one length."""
+    largest, smallest = float(sizes.max()), float(sizes[sizes > 0.0].min())
+    if loss.lipschitz is not None and largest > _FAR * smallest:
         return (
             f"The targets are of very different sizes, from {smallest:.3g} to {largest:.3g}, but "
             f"steps on {loss!r} are of one length for all: the smaller ones are learned badly. "
@@ -183,10 +201,10 @@ def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
 
 
 def _words_of_origin(loss: Loss, kernel: Kernel, y: Any) -> str:
-    """Say that the targets are far from 0, if they are and functions have no offset."""
+    """Say that the targets are far from 0, if they are and the kernel has no constant term."""
     if loss.lipschitz is None and loss.curvature is None:
         return ""  # not of the scores themselves, but of a link
-    if any(isinstance(part, Bias) for part in kernel.get_params().values()):
+    if _has_bias(kernel):
         return ""
     rows = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     # No median: targets may be all but constant in a large part of the rows.
@@ -196,8 +214,21 @@ def _words_of_origin(loss: Loss, kernel: Kernel, y: Any) -> str:
         return ""
     at = int(np.argmax(far))
     return (
-        f"The targets are about {middle[at]:.4g} with a deviation of {spread[at]:.3g}, but the "
-        f"functions of a {type(kernel).__name__} kernel are around 0 and have no offset of their "
-        f"own: most of what is learned would be the offset. Centre the target, "
-        f"{_SCALE.format('')}, or add a Bias() to the kernel."
+        f"The targets are about {middle[at]:.4g} with a deviation of {spread[at]:.3g}, but steps "
+        f"begin at f = 0 and a {type(kernel).__name__} kernel learns an offset slowly, if at all: "
+        f"most of what is learned would be the offset. Centre the target, {_SCALE.format('')}, or "
+        "add a Bias() to the kernel."
     )
+
+
+def _has_bias(kernel: Kernel) -> bool:
+    """Whether a term of a kernel is constant, whatever its factor and the map before it."""
+    match kernel:
+        case Bias():
+            return True
+        case Polynomial(degree=1, offset=constant) | Partitioned(constant=constant):
+            return float(constant) > 0.0
+        case Product():
+            return False
+    parts = kernel.get_params(deep=False).values()
+    return any(_has_bias(part) for part in parts if isinstance(part, Kernel))

@@ -57,8 +57,9 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With a ``risk``, a ``step_size`` of your own or another loss than ``"squared"`` it is
-        ``KOMP(max_size=1000)``, which learns by steps.
+        With a ``risk`` or another loss than ``"squared"`` it is a
+        :class:`~mercer.expansions.Dictionary`, for which the race finds the kernel; with a
+        ``step_size`` of your own ``KOMP(max_size=1000)``, which learns by steps.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size
@@ -237,14 +238,9 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
             step = self._step(automatic)
             return float(automatic.of_batch(1) if step is automatic else step(1))
 
-        solves = getattr(self._chosen_expansion(), "mode", "") == "solve"
-        warn_of_targets(
-            self.loss_,
-            kernel,
-            y,
-            self._encode(y, self.loss_),
-            reach if chosen and not solves else None,
-        )
+        targets, solves = self._encode(y, self.loss_), self._solves(self._chosen_expansion())
+        told = reach if chosen else None
+        warn_of_targets(self.loss_, kernel, y, targets, told, solves=solves)
         return automatic
 
     def _set_up(

@@ -1,7 +1,9 @@
 """How a function stays small: keep all, compress, a budget, a dictionary, random features."""
 
+from mercer._validation import nearest
 from mercer.expansions._base import Expansion
 from mercer.expansions._bilinear_base import BilinearFunction
+from mercer.expansions._function import Function
 from mercer.expansions.auto import Auto
 from mercer.expansions.bilinear_expansion import BilinearExpansion
 from mercer.expansions.bilinear_features import BilinearFeatures, start_bilinear
@@ -26,6 +28,7 @@ __all__ = [
     "Expansion",
     "FeatureExpansion",
     "Full",
+    "Function",
     "KernelExpansion",
     "RandomFeatures",
     "as_expansion",
@@ -67,7 +70,8 @@ def as_expansion(value: object) -> Expansion:
     }
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
+    hint = nearest(value, ["auto", *names, "random_features"]) if isinstance(value, str) else ""
     raise ValueError(
         f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features' or "
-        f"an object of mercer.expansions, got {value!r}."
+        f"an object of mercer.expansions, got {value!r}.{hint}"
     )

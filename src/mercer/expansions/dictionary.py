@@ -28,6 +28,8 @@ RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Rows to choose the dictionary from: at least, for each point, and at most.
 _FIRST_ROWS, _ROWS_PER_POINT, _MOST_FIRST_ROWS = 2000, 5, 30_000
 _KOMP_BATCH = 64
+# Automatic sizes, and rows of `fit` for each point.
+_SMALLEST, _LARGEST, _ROWS_FOR_A_POINT = 1000, 2000, 8
 
 
 class Dictionary(Expansion):
@@ -43,6 +45,10 @@ class Dictionary(Expansion):
     margins, the mean absolute residual of the ridge regression for regressions. Value functions are
     solved for, too (for ``method="td"`` that is LSTD).
 
+    Regressions with another loss than the squared one begin on as many of the first rows as 256 MiB
+    of features hold: with 45 whole steps on all of these at once, which have momentum and smooth
+    the loss less and less. Targets far out do not pull the ridge regression that they begin with.
+
     A ``step_size`` of the estimator's is in units of the longest step that does not overshoot on
     its rows; "auto" falls to 0 over the steps of ``fit``, and like 1 / sqrt(t) on streams, whose
     steps are averaged. They are made on 256 rows at least, or half a row for each point; rows too
@@ -54,9 +60,10 @@ class Dictionary(Expansion):
 
     Parameters
     ----------
-    size : int, default=1000
+    size : int or "auto", default=1000
         Number of points M, at most: a row costs about 2 M d + M² operations for d inputs, a
-        solution M³ / 3.
+        solution M³ / 3. "auto" is an eighth of the rows of ``fit``, at least 1,000 and at most
+        2,000, and 1,000 for streams.
     centers : {"kmeans", "uniform", "leverage", "komp"}, default="kmeans"
         How the points are chosen: means of clusters, for classifiers of each class on its own;
         rows drawn at random, or by their leverage; the rows that kernel orthogonal matching
@@ -110,7 +117,7 @@ class Dictionary(Expansion):
 
     def __init__(
         self,
-        size: int = 1000,
+        size: int | str = 1000,
         centers: str = "kmeans",
         ridge: float | Sequence[float] | str | None = "auto",
         first_rows: int | str = "auto",
@@ -130,7 +137,10 @@ class Dictionary(Expansion):
         self._check()
 
     def _check(self) -> None:
-        check_integer("size", self.size, low=1)
+        if isinstance(self.size, str):
+            check_choice("size", self.size, ("auto",))
+        else:
+            check_integer("size", self.size, low=1)
         check_choice("centers", self.centers, (*CENTERS, "komp"))
         check_choice("precision", self.precision, ("double", "single"))
         why = "It multiplies the weights of all rows with each row that comes."
@@ -143,6 +153,13 @@ class Dictionary(Expansion):
             check_integer("first_rows", self.first_rows, low=1)
         if self.ridge is not None:
             ridge_values(self.ridge, RIDGES)
+
+    def sized(self, n_rows: int | None, n_outputs: int) -> Dictionary:
+        """See :class:`Expansion`: with the size as a number."""
+        if not isinstance(self.size, str):
+            return self
+        size = min(max(_SMALLEST, (n_rows or 0) // _ROWS_FOR_A_POINT), _LARGEST)
+        return Dictionary(**{**self.get_params(deep=False), "size": size})
 
     @property
     def n_first_rows(self) -> int:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._component import from_config, to_config
+from mercer._validation import check_integer
 from mercer.expansions._function import Function, dense_rows
 from mercer.expansions.dictionary import Dictionary
 from mercer.kernels import Kernel
-from mercer.second_order import KernelBasis
+from mercer.parts import Contest, race, race_point
+from mercer.second_order import KernelBasis, Rows
 
 __all__ = ["DictionaryFunction"]
 
@@ -34,6 +37,10 @@ class DictionaryFunction(Function):
         The dictionary.
     coefficients : ndarray of shape (size, n_outputs)
         f(X) = kernel(X, dictionary) @ coefficients.
+    races : bool
+        Whether a race on the first rows chooses the kernel.
+    contest : Contest or None
+        What it found.
     """
 
     expansion: Dictionary
@@ -49,6 +56,9 @@ class DictionaryFunction(Function):
         super().__init__(kernel, expansion, n_features, n_outputs, averaging)
         self.basis: KernelBasis | None = None
         self.coefficients = np.zeros((0, n_outputs))
+        self.races = False
+        self.contest: Contest | None = None
+        self._raced_at = 0
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -75,6 +85,26 @@ class DictionaryFunction(Function):
     def largest_size(self) -> int:
         """Number of points that there may be."""
         return int(self.expansion.size)
+
+    def suit(self, rows: Rows | None, *, chosen: bool) -> None:
+        """Take the kernel that suits some rows best, if it is to be raced for.
+
+        Parameters
+        ----------
+        rows : Rows or None
+            With targets that a regression can be on; None if there are none.
+        chosen : bool
+            Whether to race on all of them; else now and then, as they become more.
+        """
+        if rows is None or not self.races:
+            return
+        n = len(rows) if chosen else race_point(len(rows))
+        if chosen or n > self._raced_at:
+            some = rows[:n]
+            # Rows are judged by others of the same, not by later ones.
+            order = np.random.default_rng(self.expansion.seed).permutation(n)
+            self.contest = race(some[order], None, int(self.expansion.seed), cells=False)
+            self.kernel, self._raced_at = self.contest.kernel, n
 
     def place(self, X: Floats, labels: NDArray[np.int64] | None, *, chosen: bool) -> KernelBasis:
         """Begin a function on a dictionary for some rows.
@@ -128,18 +158,25 @@ class DictionaryFunction(Function):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def mark(self) -> tuple[KernelBasis | None, Array]:
+    def mark(self) -> Any:
         """Remember the function, cheaply, to go :meth:`back` to it."""
-        return self.basis, self.coefficients
+        return self.basis, self.coefficients, self.kernel, self.contest, self._raced_at
 
-    def back(self, mark: tuple[KernelBasis | None, Array]) -> None:
+    def back(self, mark: Any) -> None:
         """Undo everything since ``mark``."""
-        self.basis, self.coefficients = mark
+        self.basis, self.coefficients, self.kernel, self.contest, self._raced_at = mark
 
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Function`."""
         arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
-        return {"numbers": {"n_outputs": self.n_outputs}, "arrays": arrays}
+        state = {"numbers": {"n_outputs": self.n_outputs}, "arrays": arrays}
+        if self.contest is not None:
+            state["race"] = {
+                "contest": self.contest.to_state(),
+                "kernel": to_config(self.kernel),
+                "raced_at": self._raced_at,
+            }
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Function`."""
@@ -151,7 +188,7 @@ class DictionaryFunction(Function):
             and points.ndim == 2
             and points.shape[1] == self.n_features
             and points.dtype == self.dtype
-            and len(points) <= self.expansion.size
+            and len(points) <= self.largest_size
             and coefficients.shape == (len(points), n_outputs)
             and coefficients.dtype == np.float64
             and np.isfinite(points).all()
@@ -161,6 +198,13 @@ class DictionaryFunction(Function):
             raise ValueError("The arrays of the dictionary do not fit together.")
         self.n_outputs = n_outputs
         self.basis = None
+        raced = state.get("race")
+        if raced is not None:
+            kernel = from_config(raced["kernel"])
+            if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+                raise ValueError("the kernel of the race is none")
+            self.kernel, self.contest = kernel, Contest.from_state(raced["contest"])
+            self._raced_at = check_integer("raced_at", raced["raced_at"], low=1)
         if len(points):
             self._begin(points)
         self.put(coefficients.copy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 from mercer.learner._base import Array
 from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squared
 from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Pointwise
+from mercer.second_order import Rows
 
 __all__ = [
     "class_numbers",
     "class_places",
+    "drawn_in",
     "is_quadratic",
     "newton_curvature",
+    "race_rows",
     "regression_scale",
     "regression_targets",
     "relabelled",
@@ -25,6 +29,8 @@ __all__ = [
 # Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
 # of order 1.
 _LOG_ODDS = 4.0
+# Targets that are so many median absolute deviations from the median are outlying.
+_OUTLYING = 6.0
 
 
 def is_quadratic(objective: Objective) -> bool:
@@ -79,7 +85,7 @@ def newton_curvature(objective: Objective, fallback: float, residual: float | No
 
     Where slopes jump, that of the objective smoothed over a width: 1 for margins, for regressions
     the mean absolute residual of the regression that learning begins with, for novelty the unit
-    of the function.
+    of the function. So, too, where slopes of a regression turn much faster than over that width.
 
     Parameters
     ----------
@@ -90,7 +96,9 @@ def newton_curvature(objective: Objective, fallback: float, residual: float | No
     residual : float or None
         Mean absolute residual, where there is one.
     """
-    if objective.curvature is not None:
+    loss = _loss_of_rows(objective)
+    bounded = loss is not None and loss.task == "regression" and objective.lipschitz is not None
+    if objective.curvature is not None and not (bounded and residual):
         return float(objective.curvature)
     if objective.lipschitz is None:
         return fallback
@@ -99,10 +107,53 @@ def newton_curvature(objective: Objective, fallback: float, residual: float | No
     width = 1.0
     if isinstance(objective, Pairwise):
         width = 1.0 / float(objective.label_scale * np.abs(objective.pattern).sum())
-    loss = _loss_of_rows(objective)
-    if loss is not None and loss.task == "regression" and residual:
+    if bounded and residual:
         width = residual
-    return float(objective.lipschitz) / width
+    smoothed = float(objective.lipschitz) / width
+    return smoothed if objective.curvature is None else min(smoothed, float(objective.curvature))
+
+
+def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
+    """Rows with the targets of a regression, each in a unit of its own and none far out.
+
+    None if the objective has no such targets.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is learned.
+    rows : Rows
+        As the objective takes them.
+    n_outputs : int
+        Of the function.
+    """
+    targets = regression_targets(objective, rows.targets, n_outputs)
+    if targets is None:
+        return None
+    drawn = drawn_in(targets)
+    unit = drawn.std(axis=0)
+    used = unit > 0.0 if (unit > 0.0).any() else np.full(unit.size, True)
+    return replace(rows, targets=drawn[:, used] / np.where(unit > 0.0, unit, 1.0)[used])
+
+
+def drawn_in(targets: Array) -> Array:
+    """Targets with those that lie far out moved nearer, so that they do not pull a regression.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n, n_outputs)
+        Copied.
+
+    Examples
+    --------
+    >>> drawn_in(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]])).ravel()
+    array([0., 1., 2., 3., 8.])
+    """
+    middle = np.median(targets, axis=0)
+    usual = np.median(np.abs(targets - middle), axis=0)
+    reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
+    drawn: Array = np.clip(targets, middle - reach, middle + reach)
+    return drawn
 
 
 def class_places(mixing: Array, old_loss: Loss, copies: int = 1) -> NDArray[np.int64]:

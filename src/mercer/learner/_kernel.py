@@ -373,8 +373,10 @@ class KernelLearner(Learner):
         if self._warned or self.first.slope == 0.0:
             return
         held = int(np.count_nonzero(getattr(self.function, "slots", _NONE) >= 0))
-        idle = self.function.size == 0 or (
-            self.function.size <= held
+        # A function may pass through 0: it is idle if it was never anything else.
+        empty = self.function.size == 0 and not self.history.model_order.any()
+        idle = empty or (
+            0 < self.function.size <= held
             and self.n_samples > _IDLE * held
             and tolerances[-1] > step_size * self._typical_norm()
             and bool(self.function.coefficients.any())

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
 from mercer.learner._base import Array, Record
-from mercer.learner._codes import newton_curvature, regression_scale, regression_targets
+from mercer.learner._codes import (
+    drawn_in,
+    newton_curvature,
+    regression_scale,
+    regression_targets,
+)
+from mercer.learner._descent import SmoothedSlopes, descends
 from mercer.learner._passes import cut_pass
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep
@@ -34,6 +40,10 @@ Floats = NDArray[np.floating[Any]]
 _ROWS_PER_STEP = 256
 # Rows that the regression is on with which learning begins; the steps see all.
 _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
+# Regressions with another loss than the squared one descend on them: steps with each width of the
+# smoothing, in units of the mean absolute residual, and bytes that the features may take.
+_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, (1.0, 0.3, 0.1), 2**28
+_BLOCK = 8192
 
 
 class Settings(NamedTuple):
@@ -84,6 +94,19 @@ def rows_per_step(batch_size: int, n_features: int) -> int:
     return batch_size * -(-max(_ROWS_PER_STEP, n_features // 2) // batch_size)
 
 
+def descent_rows(batch_size: int, n_features: int) -> int:
+    """Rows, at most, that whole steps are made on."""
+    fit_in_memory = _FEATURE_BYTES // (8 * max(1, n_features))
+    return min(
+        max(rows_per_step(batch_size, n_features), fit_in_memory), regressed_rows(n_features)
+    )
+
+
+def regressed_rows(n_features: int) -> int:
+    """Rows, at most, of the regression that learning begins with."""
+    return max(_ROWS_PER_FEATURE * n_features, _FIRST_ROWS)
+
+
 class NewtonRows:
     """An objective on a fixed set of features, learned by Newton steps.
 
@@ -107,6 +130,7 @@ class NewtonRows:
         self.ridge = settings.ridges[0]
         self.curvature = 1.0
         self.steps = self._new_steps()
+        self.n_descended = 0  # rows that whole steps were made on
         self._waiting: list[Rows] = []
 
     def _new_steps(self) -> NewtonSteps:
@@ -116,7 +140,7 @@ class NewtonRows:
     @property
     def n_first_rows(self) -> int:
         """Rows that :meth:`begin` can make use of."""
-        return max(_ROWS_PER_FEATURE * self.basis.size, _FIRST_ROWS)
+        return regressed_rows(self.basis.size)
 
     @property
     def rows_per_step(self) -> int:
@@ -141,13 +165,42 @@ class NewtonRows:
         self.steps = self._new_steps()
         if start is not None:
             self.steps.start(start)
-        self._bound(rows)
+        if residual is not None and self.descends:
+            rows = rows[: descent_rows(self.settings.batch_size, self.basis.size)]
+            self._bound(rows)
+            self._descend(rows, residual)
+        else:
+            self._bound(rows)
+
+    @property
+    def descends(self) -> bool:
+        """Whether the first rows are learned by steps on all of them at once."""
+        return descends(self.objective)
+
+    def _descend(self, rows: Rows, residual: float) -> None:
+        """Find the minimum on the rows of the bound, with less and less smoothing."""
+        objective, steps = self.objective, self.steps
+        batch = Batch(*rows.arrays)
+        Z = self.basis.features(rows.X)
+        widths = _WIDTHS if objective.lipschitz is not None else (1.0,) * len(_WIDTHS)
+        for share in widths:
+            width = share * residual
+            steps.bend(newton_curvature(objective, self.settings.fallback, width))
+            slopes = SmoothedSlopes(objective, batch, width)
+            steps.descend(Z, slopes, self.ridge, _DESCENT)
+        if not np.isfinite(steps.iterate).all():
+            raise self.settings.diverged(1.0)
+        self.n_descended = len(rows)
+        steps.settle(_DESCENT * len(widths))
+        steps.bend(self.curvature)
 
     def _regression(self, rows: Rows) -> tuple[Array | None, float | None]:
         """Coefficients of the regression, and its mean absolute residual; chooses the ridge."""
         targets = regression_targets(self.objective, rows.targets, self.n_outputs)
         if targets is None or not rows.weights.any():
             return None, None
+        if self.descends and self.objective.lipschitz is not None:
+            targets = drawn_in(targets)
         c = newton_curvature(self.objective, 1.0, None)
         raced = len(self.settings.ridges) > 1
         # In units of the squared error, whose curvature is 1.
@@ -192,6 +245,11 @@ class NewtonRows:
         note : callable
             Told what every step did; a true result stops.
         """
+        if self.n_descended >= orders[0].size:  # the minimum on all rows
+            for start in range(0, self.n_descended, _BLOCK):
+                if note(self._judged(take(orders[0][start : start + _BLOCK]))):
+                    break
+            return
         cut = self.cut(orders[0].size)
         total = len(orders) * (len(cut) - 1)
         done, stopped = 0, False
@@ -206,6 +264,11 @@ class NewtonRows:
             if stopped:
                 break
         self.steps.settle(len(cut) - 1)
+
+    def _judged(self, rows: Rows) -> Record:
+        values = self.steps.values(self.basis.features(rows.X), self.steps.iterate)
+        losses = self.objective.losses_of(values, Batch(*rows.arrays))
+        return Record(len(rows), float(losses.sum()), 1.0, self.objective.measured())
 
     def cut(self, n_rows: int) -> list[int]:
         """Where the steps of a pass begin, and its end."""

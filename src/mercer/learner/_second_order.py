@@ -15,11 +15,13 @@ from mercer.learner._codes import (
     class_numbers,
     class_places,
     is_quadratic,
+    race_rows,
     relabelled,
     shift_of_codes,
 )
+from mercer.learner._descent import descends
 from mercer.learner._linear_rows import LinearRows, is_linear
-from mercer.learner._newton_rows import NewtonRows, Settings, cut_steps
+from mercer.learner._newton_rows import NewtonRows, Settings, cut_steps, descent_rows
 from mercer.learner._refusals import begins_with_regression, check_parts
 from mercer.objectives import Batch, Bellman, Objective, Pointwise
 from mercer.planning import AutomaticStep
@@ -87,6 +89,11 @@ class SecondOrderLearner(Learner):
 
     def _overflow(self, step_size: float) -> DivergenceError:
         return self.diverged(step_size, 0, " Slopes overflow, or the loss explodes.")
+
+    @property
+    def ridge(self) -> float:
+        """Ridge parameter of the last solution, of several that were raced the best."""
+        return self._ridges()[0] if self._engine is None else float(self._engine.ridge)
 
     @property
     def shrinkage(self) -> float:
@@ -207,12 +214,16 @@ class SecondOrderLearner(Learner):
             and begins_with_regression(self.objective, self.function.n_outputs)
         ):
             labels = class_numbers(rows.targets[used], loss)
+        if getattr(f, "races", False):
+            f.suit(race_rows(self.objective, rows[used], f.n_outputs), chosen=chosen)
         basis: Basis = f.place(rows.X[used], labels, chosen=chosen)
         return basis
 
     def _rehearse(self, engine: NewtonRows, rows: Rows, n_steps: int) -> None:
         """Learn rows that are there by as many passes as so many steps need."""
         engine.begin(rows)
+        if engine.n_descended:
+            return
         n = len(rows)
         n_passes = -(-self._times(n_steps) // (len(engine.cut(n)) - 1))
         engine.passes(lambda numbers: rows[numbers], [np.arange(n)] * n_passes, lambda _: False)
@@ -252,6 +263,8 @@ class SecondOrderLearner(Learner):
         if self._solves:
             return 1
         size = min(int(self.function.largest_size), n_rows)
+        if descends(self.objective) and n_rows <= descent_rows(self.batch_size, size):
+            return 1
         n_steps = len(cut_steps(n_rows, self.batch_size, size)) - 1
         return max(n_passes, -(-self._times(_STEPS) // n_steps))
 

@@ -1,0 +1,56 @@
+"""Slopes smoothed over a width, for regressions whose losses have kinks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.objectives import Batch, Objective, Pointwise
+
+__all__ = ["SmoothedSlopes", "descends"]
+
+Array = NDArray[np.float64]
+
+# Where slopes are looked up, in widths from a value: midpoints of equal parts.
+_PLACES = (-0.8, -0.4, 0.0, 0.4, 0.8)
+
+
+def descends(objective: Objective) -> bool:
+    """Whether rows that are at hand are learned by whole steps: of regressions with a known bend.
+
+    These are means of losses of targets whose curvature or slopes are bounded, so that a step
+    has a length.
+    """
+    if type(objective) is not Pointwise or objective.loss.task != "regression":
+        return False
+    return objective.curvature is not None or objective.lipschitz is not None
+
+
+class SmoothedSlopes:
+    """Derivatives of an objective at fixed rows, as a mean over values near by.
+
+    The loss with these slopes is the mean of the loss moved by up to a width to both sides, whose
+    curvature is at most the bound of the slopes divided by the width.
+
+    Parameters
+    ----------
+    objective : Objective
+        Mean of a loss.
+    batch : Batch
+        The rows.
+    width : float
+        How far values are moved; of losses with unbounded slopes they are not.
+    """
+
+    def __init__(self, objective: Objective, batch: Batch, width: float) -> None:
+        self._objective, self._batch = objective, batch
+        self._moves = [0.0]
+        if objective.lipschitz is not None:
+            self._moves = [place * width for place in _PLACES]
+
+    def __call__(self, values: Array) -> Array:
+        """Slopes at values, both of shape (n_rows, n_outputs)."""
+        total = np.zeros_like(values)
+        for move in self._moves:
+            total += self._objective.slopes(values + move, self._batch)[0]
+        return total / len(self._moves)

@@ -1,0 +1,261 @@
+"""Regressions with other losses than the squared one: whole steps, and the default for them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_friedman1
+from sklearn.linear_model import QuantileRegressor
+
+from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.display._race import parts_table, race_table
+from mercer.exceptions import NothingLearnedWarning
+from mercer.expansions import KOMP, Dictionary
+from mercer.kernels import Gaussian, Laplacian
+from mercer.learner._descent import SmoothedSlopes
+from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensitive
+from mercer.objectives import Batch, Pointwise
+from mercer.risks import CVaR, Entropic
+from mercer.second_order import KernelBasis, NewtonSteps
+from oracles_second_order import least_objective, objective_of
+
+LOSSES = [
+    Huber(0.3),
+    AbsoluteError(),
+    Quantile([0.1, 0.5, 0.9]),
+    SquaredEpsilonInsensitive(0.1),
+]
+
+
+def curve(n, seed=0):
+    """A wave whose noise grows from left to right, and its true deciles."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2.0, 2.0, n)
+    spread = 0.2 + 0.15 * (x + 2.0)
+    y = np.sin(2.0 * x) + spread * rng.standard_normal(n)
+    deciles = np.sin(2.0 * x)[:, None] + spread[:, None] * np.array([-1.2816, 0.0, 1.2816])
+    return x[:, None], y, deciles
+
+
+def friedman(n, outliers=0.0, seed=0):
+    """Rows, targets of which some are off by a lot, and the clean ones."""
+    X, clean = make_friedman1(n, noise=0.5, random_state=seed)
+    rng = np.random.default_rng(seed)
+    y = clean.copy()
+    wrong = rng.random(n) < outliers
+    y[wrong] += 100.0 * rng.standard_cauchy(wrong.sum())
+    return X, y, clean
+
+
+# -- the steps ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [5, 40])
+def test_whole_steps_with_momentum_reach_the_solution_of_a_quadratic_problem(size):
+    X, y, _ = curve(200)
+    basis = KernelBasis(Gaussian(0.5), X[:size])
+    steps, Z = (
+        NewtonSteps(basis, 1, curvature=4.0),
+        basis.features(X),
+    )  # a bound four times too high
+    steps.add_points(Z, np.ones(200))
+    steps.descend(Z, lambda values: (values - y[:, None]) / 200, 1e-3, 150)
+    exact = np.linalg.solve(Z.T @ Z / 200 + 1e-3 * basis.penalty(), Z.T @ y / 200)
+    assert_allclose(Z @ steps.iterate[:, 0], Z @ exact, atol=1e-6)
+    assert steps.mean is steps.iterate
+
+
+def test_momentum_needs_fewer_steps():
+    X, y, _ = curve(200)
+    basis = KernelBasis(Gaussian(0.5), X[:30])
+    Z = basis.features(X)
+    exact = np.linalg.solve(Z.T @ Z / 200 + 1e-3 * basis.penalty(), Z.T @ y / 200)
+
+    def slopes(values):
+        return (values - y[:, None]) / 200
+
+    distances = []
+    for momentum in (True, False):
+        steps = NewtonSteps(basis, 1, curvature=10.0)
+        steps.add_points(Z, np.ones(200))
+        if momentum:
+            steps.descend(Z, slopes, 1e-3, 25)
+        else:
+            for _ in range(25):
+                steps.step(Z, slopes(Z @ steps.iterate), 1.0, 1e-3)
+        distances.append(np.abs(Z @ (steps.iterate[:, 0] - exact)).max())
+    assert distances[0] < 0.3 * distances[1]
+
+
+@pytest.mark.parametrize("loss", [AbsoluteError(), Huber(0.01), Quantile([0.2])], ids=repr)
+@pytest.mark.parametrize("width", [0.5, 5.0])
+def test_smoothed_slopes_are_those_of_the_loss_averaged_near_by(loss, width):
+    values, target = np.linspace(-2.0, 2.0, 9) * width, np.zeros((9, 1))
+    batch = Batch(np.zeros((9, 1)), target, np.ones(9))
+    slopes = SmoothedSlopes(Pointwise(loss), batch, width)(values[:, None])[:, 0] * 9
+
+    def mean_slope(value):
+        near = value + np.linspace(-width, width, 20_001)[:, None]
+        return loss.derivative(np.zeros_like(near), near).mean()
+
+    # Five places within the width: off by half the jump between two of them.
+    assert_allclose(slopes, [mean_slope(value) for value in values], atol=0.21)
+    assert_allclose(slopes[[0, -1]], [mean_slope(values[0]), mean_slope(values[-1])], atol=1e-9)
+
+
+# -- what they lead to ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("ridge", [1e-2, 1e-5])
+def test_fit_comes_within_a_hundredth_of_the_minimum(loss, ridge):
+    X, y, _ = curve(300)
+    kernel = Laplacian(0.5)
+    model = KernelRegressor(loss, kernel=kernel, expansion=Dictionary(25, ridge=ridge)).fit(X, y)
+    K, K_DD = kernel(X, model.dictionary_), kernel(model.dictionary_)
+    n_outputs = model.coefficients_.shape[1]
+    least = least_objective(loss, y[:, None], K, K_DD, ridge, n_outputs)
+    reached, _ = objective_of(loss, y[:, None], K, K_DD, ridge, model.coefficients_)
+    assert reached < 1.01 * least
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.95])
+def test_quantiles_are_as_good_as_linear_programming_finds_them(level):
+    X, y, _ = curve(400)
+    kernel = Gaussian(0.7)
+    expansion = Dictionary(12, ridge=1e-9)
+    model = KernelRegressor(Quantile([level]), kernel=kernel, expansion=expansion).fit(X, y)
+    K = kernel(X, model.dictionary_)
+    exact = QuantileRegressor(quantile=level, alpha=0.0, fit_intercept=False).fit(K, y)
+
+    def pinball(predicted):
+        return np.mean(np.maximum(level * (y - predicted), (level - 1.0) * (y - predicted)))
+
+    assert pinball(model.predict(X).ravel()) < 1.01 * pinball(exact.predict(K))
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e5])
+def test_deciles_of_noise_that_grows_are_found_and_cover(unit):
+    X, y, deciles = curve(4000)
+    model = KernelRegressor(Quantile([0.1, 0.5, 0.9]), random_state=0).fit(X, unit * y)
+    predicted = model.predict(X) / unit
+    assert np.abs(predicted - deciles).mean() < 0.05
+    rows, targets, _ = curve(4000, seed=1)
+    below = (unit * targets[:, None] < model.predict(rows)).mean(axis=0)
+    # Three standard errors of a share of 4,000, and as much for the fit.
+    assert_allclose(below, [0.1, 0.5, 0.9], atol=0.04)
+
+
+def test_more_rows_than_are_descended_on_are_all_learned(monkeypatch):
+    X, y, deciles = curve(4000)
+    expansion = Dictionary(30, first_rows=300, ridge=1e-4)
+    model = KernelRegressor(
+        Quantile([0.1, 0.5, 0.9]), kernel=Gaussian(0.5), expansion=expansion, random_state=0
+    )
+    whole = model.fit(X, y).predict(X)
+    few = model.fit(X[:300], y[:300]).predict(X)
+    monkeypatch.setattr("mercer.learner._newton_rows._FEATURE_BYTES", 8 * 30 * 300)
+    partly = model.fit(X, y).predict(X)
+    errors = [np.abs(predicted - deciles).mean() for predicted in (whole, partly, few)]
+    assert errors[0] < 0.06
+    assert errors[1] < 1.3 * errors[0] < 0.8 * errors[2]
+    assert model.history_.n_samples[-1] == model.n_samples_seen_ == 4 * 4000  # in four passes
+
+
+def test_streams_come_close_to_fit():
+    X, y, deciles = curve(6000)
+    stream = KernelRegressor(Quantile([0.1, 0.5, 0.9]), expansion=Dictionary(50, first_rows=500))
+    for start in range(0, 6000, 250):
+        stream.partial_fit(X[start : start + 250], y[start : start + 250])
+    assert np.abs(stream.predict(X) - deciles).mean() < 0.05
+
+
+# -- the default ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute_error"])
+def test_gross_outliers_do_not_matter_to_robust_losses(loss):
+    X, y, _ = friedman(800, outliers=0.1)
+    rows, _, clean = friedman(800, seed=1)
+    robust = KernelRegressor(loss, random_state=0).fit(X, y)
+    squared = KernelRegressor(random_state=0).fit(X, y)
+    errors = [np.abs(model.predict(rows) - clean).mean() for model in (robust, squared)]
+    assert errors[0] < 1.0 < 0.4 * errors[1]
+
+
+@pytest.mark.parametrize("params", [{"loss": "absolute_error"}, {"risk": CVaR(0.9)}], ids=str)
+def test_units_of_the_inputs_do_not_matter(params):
+    X, y, _ = friedman(400)
+    units = 10.0 ** np.arange(-4, 6)
+    model = KernelRegressor(**params, random_state=0).fit(X, y)
+    other = KernelRegressor(**params, random_state=0).fit(X * units, y)
+    assert model.score(X, y) > 0.9
+    assert_allclose(other.predict(X * units), model.predict(X), atol=0.05)  # of targets up to 25
+
+
+@pytest.mark.parametrize(
+    ("make", "params"),
+    [
+        (KernelRegressor, {"loss": "huber"}),
+        (KernelRegressor, {"loss": "poisson"}),
+        (KernelRegressor, {"loss": Quantile([0.2, 0.8])}),
+        (KernelRegressor, {"risk": Entropic(0.1)}),
+        (KernelClassifier, {"risk": "cvar:0.8"}),
+    ],
+    ids=str,
+)
+def test_the_race_chooses_the_kernel_and_files_and_streams_go_on_with_it(make, params, tmp_path):
+    X, y, _ = friedman(240)
+    y = np.digitize(y, [14.0]) if make is KernelClassifier else (0.1 * y).round()
+    model = make(**params, random_state=0)
+    model.partial_fit(X[:150], y[:150])
+    model.predict(X)
+    assert {entry["form"] for entry in model.race_} == {"global"}
+    assert "Affine" in repr(model.kernel_)
+    (chosen,) = (entry for entry in race_table(model) if entry["chosen"])
+    assert chosen["error"] == min(entry["error"] for entry in model.race_)
+    (part,) = parts_table(model)
+    assert (part["metric"], part["points"]) == (chosen["metric"], model.model_order_)
+    model.save(tmp_path / "model.mercer")
+    others = [load_model(tmp_path / "model.mercer"), pickle.loads(pickle.dumps(model))]
+    before = model.predict(X)
+    for other in others:
+        assert_array_equal(other.predict(X), before)
+        assert other.race_ == model.race_
+        assert repr(other.kernel_) == repr(model.kernel_)
+    for each in (model, *others):
+        each.partial_fit(X[150:], y[150:])
+    for other in others:
+        assert_array_equal(other.predict(X), model.predict(X))
+    whole = make(**params, random_state=0).partial_fit(X, y)
+    assert_array_equal(whole.predict(X), model.predict(X))  # whenever somebody asked
+
+
+def test_a_kernel_and_a_ridge_that_are_given_are_used():
+    X, y, _ = friedman(200)
+    model = KernelRegressor("huber", kernel=Gaussian(0.7), regularization=1e-2).fit(X, y)
+    assert model.kernel_ == Gaussian(0.7)
+    assert model.learner_._engine.ridge == pytest.approx(1e-2)
+    with pytest.raises(AttributeError, match="no race"):
+        _ = model.race_
+    free = KernelRegressor("huber", kernel=Gaussian(0.7)).fit(X, y)
+    assert free.score(X, y) > model.score(X, y)
+
+
+@pytest.mark.parametrize(("n", "size"), [(100, 1000), (9000, 1125), (40_000, 2000), (None, 1000)])
+def test_automatic_sizes_go_by_the_rows(n, size):
+    assert Dictionary("auto").sized(n, 1).size == size
+    assert Dictionary(7).sized(n, 1).size == 7
+
+
+# -- steps that pass through zero -----------------------------------------------------------------
+
+
+def test_a_function_that_passes_through_zero_is_learning(recwarn):
+    rows = np.sort(np.random.default_rng(84).uniform(0.0, 10.0, size=(900, 1)), axis=0)
+    parameters = {"kernel": "linear", "expansion": KOMP(max_size=1000), "random_state": 84}
+    model = KernelRegressor("absolute_error", **parameters).fit(rows, rows[:, 0])
+    assert model.history_.model_order.max() == 1
+    assert model.model_order_ == 0  # it is 0 when the last row was learned
+    assert not [w for w in recwarn if issubclass(w.category, NothingLearnedWarning)]

@@ -181,7 +181,7 @@ def test_gross_outliers_do_not_matter_to_robust_losses(loss):
     robust = KernelRegressor(loss, random_state=0).fit(X, y)
     squared = KernelRegressor(random_state=0).fit(X, y)
     errors = [np.abs(model.predict(rows) - clean).mean() for model in (robust, squared)]
-    assert errors[0] < 1.0 < 0.4 * errors[1]
+    assert errors[0] < 1.2 < 0.5 * errors[1]
 
 
 @pytest.mark.parametrize("params", [{"loss": "absolute_error"}, {"risk": CVaR(0.9)}], ids=str)
@@ -259,3 +259,74 @@ def test_a_function_that_passes_through_zero_is_learning(recwarn):
     assert model.history_.model_order.max() == 1
     assert model.model_order_ == 0  # it is 0 when the last row was learned
     assert not [w for w in recwarn if issubclass(w.category, NothingLearnedWarning)]
+
+
+# -- rows and settings that are not the usual ones ------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [AbsoluteError(), Huber(0.5), Quantile([0.5])], ids=repr)
+def test_targets_with_a_long_tail_are_learned_in_the_tail_too(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.exp(1.5 * X[:, 0] + 0.05 * rng.normal(size=600))
+    predicted = KernelRegressor(loss, random_state=0).fit(X, y).predict(X).ravel()
+    largest = np.argsort(y)[-10:]
+    assert_allclose(predicted[largest], y[largest], rtol=0.3)
+
+
+@pytest.mark.parametrize("params", [{"loss": "huber"}, {"loss": Quantile([0.5])}], ids=str)
+def test_rows_without_weight_leave_no_trace(params):
+    X, y, _ = friedman(300)
+    weights = np.ones(300)
+    weights[::3] = 0.0
+    y = 1000.0 + y
+    spoilt = np.where(weights > 0.0, y, 0.0)
+    model = KernelRegressor(**params, shuffle=False, random_state=0)
+    predicted = model.fit(X, spoilt, sample_weight=weights).predict(X).ravel()
+    assert np.abs(predicted - y)[weights > 0.0].mean() < 1.0
+    model = KernelRegressor(**params).partial_fit(X[:30], y[:30], sample_weight=np.zeros(30))
+    assert_array_equal(model.predict(X), 0.0 * model.predict(X))
+    model.partial_fit(X, y)
+    assert np.abs(model.predict(X).ravel() - y).mean() < 1.0
+
+
+@pytest.mark.parametrize("forgetting", [0.9, 0.99])
+def test_streams_that_forget_do_not_descend(forgetting):
+    X, y, _ = curve(600)
+    expansion = Dictionary(50, forgetting=forgetting)
+    model = KernelRegressor("huber", kernel=Gaussian(0.5), expansion=expansion).partial_fit(X, y)
+    assert model.score(X, y) > 0.4
+
+
+def test_a_step_size_that_is_given_is_used_and_checked():
+    X, y, _ = curve(300)
+    asked = []
+
+    def schedule(t):
+        asked.append(t)
+        return 0.5
+
+    parameters = {"loss": "huber", "kernel": Gaussian(0.5), "expansion": Dictionary(30)}
+    KernelRegressor(**parameters, step_size=schedule).fit(X, y)
+    assert min(asked) == 1
+    with pytest.raises(ValueError, match="above 0 and at most 2"):
+        KernelRegressor(**parameters, step_size=5.0).fit(X, y)
+
+
+def test_rows_that_memory_is_not_for_are_learned_by_streams_too(monkeypatch):
+    monkeypatch.setattr("mercer.learner._newton_rows._FEATURE_BYTES", 8 * 30 * 300)
+    X, y, deciles = curve(3000)
+    expansion = Dictionary(30, first_rows=3000, ridge=1e-4)
+    model = KernelRegressor(Quantile([0.1, 0.5, 0.9]), kernel=Gaussian(0.5), expansion=expansion)
+    assert np.abs(model.partial_fit(X, y).predict(X) - deciles).mean() < 0.08
+
+
+def test_parameters_set_on_the_way_do_not_change_the_race_of_a_file(tmp_path):
+    X, y, _ = friedman(120)
+    model = KernelRegressor("huber", random_state=0).partial_fit(X[:60], y[:60])
+    model.set_params(expansion="komp")
+    model.save(tmp_path / "model.mercer")
+    other = load_model(tmp_path / "model.mercer")
+    for each in (model, other):
+        each.partial_fit(X[60:], y[60:])
+    assert_array_equal(other.predict(X), model.predict(X))

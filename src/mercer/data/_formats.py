@@ -150,8 +150,9 @@ class Csv:
         import pyarrow as pa
 
         with pa.input_stream(os.fspath(file), compression="detect") as source:
-            lines = csv.reader(io.TextIOWrapper(source, newline=""), delimiter=Csv._delimiter(file))
-            next(islice((line for line in lines if line), row + 1, None))
+            text = io.TextIOWrapper(source, "utf-8", "replace", newline="")
+            lines = csv.reader(text, delimiter=Csv._delimiter(file))
+            next(islice((line for line in lines if line), row + 1, None), None)
             return lines.line_num
 
     @staticmethod

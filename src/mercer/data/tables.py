@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -189,7 +191,8 @@ def place_of(path: FilePath, row: int) -> str:
     """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
     files = find_files(path)
     if len(files) == 1 and issubclass(format_of(files[0]), Csv):
-        return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
+        with suppress(csv.Error):  # a field may be longer than what Python's reader takes
+            return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
     return f"row {row:,} of {Path(path).name} (the first is row 0)"
 
 

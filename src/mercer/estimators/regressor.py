@@ -72,8 +72,8 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one step. Plays no
         role where sums are solved; ``"auto"`` then refuses other values.
     n_passes : int, default=1
-        Passes of ``fit`` over the data, for learning by steps. ``"auto"`` refuses more than one
-        where it learns by sums.
+        Passes of ``fit`` over the data, at least, for learning by steps. ``"auto"`` refuses more
+        than one where it learns by sums, and needs one where other losses are solved for.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     average : {"suffix", "polyak", None}, default="suffix"

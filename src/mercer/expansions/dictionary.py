@@ -45,9 +45,10 @@ class Dictionary(Expansion):
     margins, the mean absolute residual of the ridge regression for regressions. Value functions are
     solved for, too (for ``method="td"`` that is LSTD).
 
-    Regressions with another loss than the squared one begin on as many of the first rows as 256 MiB
-    of features hold: with 45 whole steps on all of these at once, which have momentum and smooth
-    the loss less and less. Targets far out do not pull the ridge regression that they begin with.
+    Regressions with another loss than the squared one, nothing forgotten and ``step_size="auto"``
+    begin on as many of the first rows as 256 MiB of features hold: with 45 whole steps on all of
+    these at once, which have momentum and smooth the loss less and less. If these are all rows,
+    that is the solution, in one visit of each, and the history has the loss after it.
 
     A ``step_size`` of the estimator's is in units of the longest step that does not overshoot on
     its rows; "auto" falls to 0 over the steps of ``fit``, and like 1 / sqrt(t) on streams, whose

@@ -169,7 +169,8 @@ class DictionaryFunction(Function):
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Function`."""
         arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
-        state = {"numbers": {"n_outputs": self.n_outputs}, "arrays": arrays}
+        numbers = {"n_outputs": self.n_outputs, "races": self.races}
+        state: dict[str, Any] = {"numbers": numbers, "arrays": arrays}
         if self.contest is not None:
             state["race"] = {
                 "contest": self.contest.to_state(),
@@ -198,6 +199,7 @@ class DictionaryFunction(Function):
             raise ValueError("The arrays of the dictionary do not fit together.")
         self.n_outputs = n_outputs
         self.basis = None
+        self.races = bool(state["numbers"].get("races", self.races))
         raced = state.get("race")
         if raced is not None:
             kernel = from_config(raced["kernel"])

@@ -24,6 +24,7 @@ __all__ = [
     "regression_targets",
     "relabelled",
     "shift_of_codes",
+    "usual_size",
 ]
 
 # Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
@@ -114,7 +115,9 @@ def newton_curvature(objective: Objective, fallback: float, residual: float | No
 
 
 def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
-    """Rows with the targets of a regression, each in a unit of its own and none far out.
+    """Rows with the targets of a regression, each in a unit of its own.
+
+    Where slopes are bounded, none are far out.
 
     None if the objective has no such targets.
 
@@ -130,10 +133,28 @@ def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
     targets = regression_targets(objective, rows.targets, n_outputs)
     if targets is None:
         return None
-    drawn = drawn_in(targets)
+    drawn = targets if objective.lipschitz is None else drawn_in(targets)
     unit = drawn.std(axis=0)
     used = unit > 0.0 if (unit > 0.0).any() else np.full(unit.size, True)
     return replace(rows, targets=drawn[:, used] / np.where(unit > 0.0, unit, 1.0)[used])
+
+
+def usual_size(residuals: Array) -> float:
+    """Mean of residuals, in which those far out count little.
+
+    Parameters
+    ----------
+    residuals : ndarray
+        Not negative.
+
+    Examples
+    --------
+    >>> usual_size(np.array([1.0, 1.0, 1.0, 2.0, 1e9]))
+    2.2
+    """
+    middle = float(np.median(residuals))
+    reach = _OUTLYING * middle if middle > 0.0 else np.inf
+    return float(np.minimum(residuals, reach).mean())
 
 
 def drawn_in(targets: Array) -> Array:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.learner._refusals import begins_with_regression
 from mercer.objectives import Batch, Objective, Pointwise
+from mercer.planning import AutomaticStep
 
 __all__ = ["SmoothedSlopes", "descends"]
 
@@ -15,15 +19,28 @@ Array = NDArray[np.float64]
 _PLACES = (-0.8, -0.4, 0.0, 0.4, 0.8)
 
 
-def descends(objective: Objective) -> bool:
-    """Whether rows that are at hand are learned by whole steps: of regressions with a known bend.
+def descends(objective: Objective, n_outputs: int, step_size: Any, forgetting: float) -> bool:
+    """Whether rows that are at hand are learned by whole steps on all of them.
 
-    These are means of losses of targets whose curvature or slopes are bounded, so that a step
-    has a length.
+    That is so of means of losses of targets whose curvature or slopes are bounded, so that a step
+    has a length, where all rows count the same and the size of steps is left open.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    n_outputs : int
+        Components of the function.
+    step_size : callable or AutomaticStep
+        As of the learner.
+    forgetting : float
+        Factor by which a row's weight falls with each row after it.
     """
     if type(objective) is not Pointwise or objective.loss.task != "regression":
         return False
-    return objective.curvature is not None or objective.lipschitz is not None
+    bounded = objective.curvature is not None or objective.lipschitz is not None
+    automatic = isinstance(step_size, AutomaticStep) and forgetting == 1.0
+    return bounded and automatic and begins_with_regression(objective, n_outputs)
 
 
 class SmoothedSlopes:

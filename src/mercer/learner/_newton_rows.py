@@ -18,6 +18,7 @@ from mercer.learner._codes import (
     newton_curvature,
     regression_scale,
     regression_targets,
+    usual_size,
 )
 from mercer.learner._descent import SmoothedSlopes, descends
 from mercer.learner._passes import cut_pass
@@ -42,8 +43,10 @@ _ROWS_PER_STEP = 256
 _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 # Regressions with another loss than the squared one descend on them: steps with each width of the
 # smoothing, in units of the mean absolute residual, and bytes that the features may take.
-_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, (1.0, 0.3, 0.1), 2**28
+_DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 2**28
 _BLOCK = 8192
+# Rows that residuals and losses of a start are measured on.
+_JUDGES = 2000
 
 
 class Settings(NamedTuple):
@@ -153,8 +156,16 @@ class NewtonRows:
 
     # -- the beginning --------------------------------------------------------------------------
 
-    def begin(self, rows: Rows) -> None:
-        """Take the curvature, the ridge and the first function from some rows."""
+    def begin(self, rows: Rows, *, quickly: bool = False) -> None:
+        """Take the curvature, the ridge and the first function from some rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows; not all of them need be used.
+        quickly : bool, default=False
+            Whether fewer whole steps will do, for a single prediction.
+        """
         start, residual = self._regression(rows)
         self.curvature = newton_curvature(self.objective, self.settings.fallback, residual)
         if residual is not None and len(self.settings.ridges) > 1:
@@ -168,16 +179,17 @@ class NewtonRows:
         if residual is not None and self.descends:
             rows = rows[: descent_rows(self.settings.batch_size, self.basis.size)]
             self._bound(rows)
-            self._descend(rows, residual)
+            self._descend(rows, residual, _QUICK_DESCENT if quickly else _DESCENT)
         else:
             self._bound(rows)
 
     @property
     def descends(self) -> bool:
         """Whether the first rows are learned by steps on all of them at once."""
-        return descends(self.objective)
+        s = self.settings
+        return descends(self.objective, self.n_outputs, s.step_size, s.forgetting)
 
-    def _descend(self, rows: Rows, residual: float) -> None:
+    def _descend(self, rows: Rows, residual: float, n_steps: int) -> None:
         """Find the minimum on the rows of the bound, with less and less smoothing."""
         objective, steps = self.objective, self.steps
         batch = Batch(*rows.arrays)
@@ -187,20 +199,36 @@ class NewtonRows:
             width = share * residual
             steps.bend(newton_curvature(objective, self.settings.fallback, width))
             slopes = SmoothedSlopes(objective, batch, width)
-            steps.descend(Z, slopes, self.ridge, _DESCENT)
+            steps.descend(Z, slopes, self.ridge, n_steps)
         if not np.isfinite(steps.iterate).all():
             raise self.settings.diverged(1.0)
         self.n_descended = len(rows)
-        steps.settle(_DESCENT * len(widths))
+        steps.settle(n_steps * len(widths))
         steps.bend(self.curvature)
 
     def _regression(self, rows: Rows) -> tuple[Array | None, float | None]:
         """Coefficients of the regression, and its mean absolute residual; chooses the ridge."""
+        rows = rows[rows.weights > 0.0]  # others leave no trace
         targets = regression_targets(self.objective, rows.targets, self.n_outputs)
-        if targets is None or not rows.weights.any():
+        if targets is None or not len(rows):
             return None, None
-        if self.descends and self.objective.lipschitz is not None:
-            targets = drawn_in(targets)
+        start = self._solution(rows, targets)
+        bounded = self.descends and self.objective.lipschitz is not None
+        drawn = drawn_in(targets) if bounded else targets
+        if (drawn != targets).any():
+            # Rows far out are wrong, or right and rare: the loss tells which.
+            ridge, other = self.ridge, self._solution(rows, drawn)
+            if self._loss_of(rows, start) <= self._loss_of(rows, other):
+                self.ridge = ridge
+            else:
+                start = other
+        few = rows[:_JUDGES]
+        residuals = np.abs(self.basis.features(few.X) @ start - targets[: len(few)])
+        scale = usual_size(residuals) if bounded else float(residuals.mean())
+        return regression_scale(self.objective) * start, scale
+
+    def _solution(self, rows: Rows, targets: Array) -> Array:
+        """Coefficients of the regression on some targets; chooses the ridge."""
         c = newton_curvature(self.objective, 1.0, None)
         raced = len(self.settings.ridges) > 1
         # In units of the squared error, whose curvature is 1.
@@ -209,9 +237,12 @@ class NewtonRows:
         stream.add(replace(rows, targets=targets))
         start = stream.solve()
         self.ridge = stream.ridge if raced else self.settings.ridges[0]
-        few = rows[:2000]
-        residuals = np.abs(self.basis.features(few.X) @ start - targets[: len(few)])
-        return regression_scale(self.objective) * start, float(residuals.mean())
+        return start
+
+    def _loss_of(self, rows: Rows, coefficients: Array) -> float:
+        few = rows[-_JUDGES:]
+        values = self.basis.features(few.X).astype(np.float64) @ coefficients
+        return float(self.objective.losses_of(values, Batch(*few.arrays)).sum())
 
     def _bound(self, rows: Rows) -> None:
         """Sum up the bound of the Hessian."""

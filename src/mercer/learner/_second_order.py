@@ -36,6 +36,7 @@ Floats = NDArray[np.floating[Any]]
 _STEPS, _FEW_STEPS, _FROM_ZERO = 50, 20, 3
 Engine = RidgeStream | LinearRows | NewtonRows
 
+_FIRST_BYTES = 2**30  # of the rows that learning begins with
 _CHUNK = 8192  # rows that are learned, or reported, together
 
 
@@ -214,15 +215,15 @@ class SecondOrderLearner(Learner):
             and begins_with_regression(self.objective, self.function.n_outputs)
         ):
             labels = class_numbers(rows.targets[used], loss)
-        if getattr(f, "races", False):
+        if getattr(f, "races", False) and rows.weights.any():
             f.suit(race_rows(self.objective, rows[used], f.n_outputs), chosen=chosen)
         basis: Basis = f.place(rows.X[used], labels, chosen=chosen)
         return basis
 
     def _rehearse(self, engine: NewtonRows, rows: Rows, n_steps: int) -> None:
         """Learn rows that are there by as many passes as so many steps need."""
-        engine.begin(rows)
-        if engine.n_descended:
+        engine.begin(rows, quickly=n_steps < _STEPS)
+        if engine.n_descended >= len(rows):
             return
         n = len(rows)
         n_passes = -(-self._times(n_steps) // (len(engine.cut(n)) - 1))
@@ -263,10 +264,15 @@ class SecondOrderLearner(Learner):
         if self._solves:
             return 1
         size = min(int(self.function.largest_size), n_rows)
-        if descends(self.objective) and n_rows <= descent_rows(self.batch_size, size):
+        if self._descends and n_rows <= descent_rows(self.batch_size, size):
             return 1
         n_steps = len(cut_steps(n_rows, self.batch_size, size)) - 1
         return max(n_passes, -(-self._times(_STEPS) // n_steps))
+
+    @property
+    def _descends(self) -> bool:
+        forgetting = getattr(self.function.expansion, "forgetting", 1.0)
+        return descends(self.objective, self.function.n_outputs, self.step_size, forgetting)
 
     def _times(self, n_steps: int) -> int:
         """Return how many steps to make where so many are enough after a regression."""
@@ -290,10 +296,12 @@ class SecondOrderLearner(Learner):
             return Rows(self._checked(X[numbers]), targets[numbers], weights[numbers])
 
         order, reported = passes[0], 0
-        basis = self._place(take(order[: self._n_first_rows]), chosen=True)
+        # Rows are made dense: of very many columns, fewer.
+        most = max(int(f.largest_size), _FIRST_BYTES // (8 * X.shape[1]))
+        basis = self._place(take(order[: min(self._n_first_rows, most)]), chosen=True)
         self._engine = engine = self._new_engine(basis)
         if isinstance(engine, NewtonRows):
-            engine.begin(take(order[: engine.n_first_rows]))
+            engine.begin(take(order[: min(engine.n_first_rows, most)]))
 
             def note(record: Record) -> bool:
                 nonlocal reported

@@ -588,7 +588,7 @@ def test_what_sums_cannot_minimise_is_refused_or_left_to_steps():
         KernelRegressor(risk="cvar:0.9", expansion=Auto()).fit(X, y)
     for params, kind in (
         ({"loss": "huber"}, Dictionary),
-        ({"risk": "cvar:0.9"}, Dictionary),
+        ({"risk": "cvar:0.9"}, KOMP),
         ({"step_size": 0.1}, KOMP),
     ):
         model = KernelRegressor(**params).fit(X, y)

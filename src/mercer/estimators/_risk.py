@@ -108,10 +108,9 @@ class RiskEstimator(KernelEstimator):
         automatic = all(
             isinstance(value, str) and value == "auto" for value in (self.expansion, self.step_size)
         )
-        if not automatic:
+        if not automatic or self.risk is not None:
             return super()._chosen_expansion()
-        classes = self._task == "classification"
-        if self.risk is None and (classes or isinstance(as_loss(self.loss, self._task), Squared)):
+        if self._task == "classification" or isinstance(as_loss(self.loss, self._task), Squared):
             return Auto()
         return Dictionary("auto", ridge="auto" if self._chosen_ridge() is None else None)
 

@@ -64,8 +64,7 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With a ``risk`` it is a :class:`~mercer.expansions.Dictionary`, for which the race
-        finds the kernel; with a ``step_size`` of your own ``KOMP(max_size=1000)``, which learns by
+        With a ``risk``, a ``step_size`` of your own it is ``KOMP(max_size=1000)``, which learns by
         steps.
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it

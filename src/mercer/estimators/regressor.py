@@ -57,9 +57,9 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With a ``risk`` or another loss than ``"squared"`` it is a
-        :class:`~mercer.expansions.Dictionary`, for which the race finds the kernel; with a
-        ``step_size`` of your own ``KOMP(max_size=1000)``, which learns by steps.
+        With another loss than ``"squared"`` it is a :class:`~mercer.expansions.Dictionary`, for
+        which the race finds the kernel; with a ``risk``, a ``step_size`` of your own it is
+        ``KOMP(max_size=1000)``, which learns by steps.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size

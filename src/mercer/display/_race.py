@@ -21,7 +21,7 @@ from mercer.display._fitted import final_model
 from mercer.expansions import DictionaryFunction
 from mercer.kernels import Mapped
 from mercer.maps import Affine
-from mercer.parts import Blend
+from mercer.parts import Blend, Candidate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -235,14 +235,13 @@ def parts_table(estimator: Any) -> list[dict[str, Any]]:
 def _with_parts(estimator: Any) -> Blend | DictionaryFunction | None:
     learner = getattr(final_model(estimator), "learner_", None)
     function = None if learner is None else learner.current_function()
-    raced = isinstance(function, DictionaryFunction) and function.contest is not None
-    return function if raced or isinstance(function, Blend) else None
+    return function if isinstance(function, Blend | DictionaryFunction) else None
 
 
 def _parts(function: Blend | DictionaryFunction) -> list[dict[str, Any]]:
-    if isinstance(function, DictionaryFunction):
-        return _only_part(function)
     contest = function.contest
+    if isinstance(function, DictionaryFunction):
+        return [] if contest is None else [_only_part(contest.best_global, function.size)]
     raced = () if contest is None else (contest.best_global, *contest.cells)
     table = []
     for weight, part in function.used:
@@ -262,18 +261,13 @@ def _parts(function: Blend | DictionaryFunction) -> list[dict[str, Any]]:
     return table
 
 
-def _only_part(function: DictionaryFunction) -> list[dict[str, Any]]:
-    if function.contest is None:
-        return []
-    best = function.contest.best_global
-    return [
-        {
-            "form": best.form,
-            "weight": 1.0,
-            "points": function.size,
-            "cells": None,
-            "n_inputs": best.map.n_outputs,
-            "metric": best.metric,
-            "length": best.length,
-        }
-    ]
+def _only_part(best: Candidate, size: int) -> dict[str, Any]:
+    return {
+        "form": best.form,
+        "weight": 1.0,
+        "points": size,
+        "cells": None,
+        "n_inputs": best.map.n_outputs,
+        "metric": best.metric,
+        "length": best.length,
+    }

@@ -155,10 +155,11 @@ def warn_of_targets(
             stacklevel=6,
         )
         return
-    words = "" if solves else _words(loss, sizes, reach)
-    words = words or _words_of_units(loss, sizes)
-    if not (words or solves):
-        words = _words_of_origin(loss, kernel, y)
+    units = _words_of_units(loss, sizes)
+    if solves:
+        words = units
+    else:
+        words = _words(loss, sizes, reach) or units or _words_of_origin(loss, kernel, y)
     if words:
         warnings.warn(words, TargetScaleWarning, stacklevel=6)
 

@@ -87,7 +87,7 @@ class DictionaryFunction(Function):
         return int(self.expansion.size)
 
     def suit(self, rows: Rows | None, *, chosen: bool) -> None:
-        """Take the kernel that suits some rows best, if it is to be raced for.
+        """Take the kernel that suits some rows best.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class DictionaryFunction(Function):
         chosen : bool
             Whether to race on all of them; else now and then, as they become more.
         """
-        if rows is None or not self.races:
+        if rows is None:
             return
         n = len(rows) if chosen else race_point(len(rows))
         if chosen or n > self._raced_at:

@@ -24,10 +24,11 @@ _REMEDY = (
     "such as 'huber'."
 )
 
-__all__ = ["Array", "Learner", "Record", "StepSize", "one_at_a_time"]
+__all__ = ["Array", "Learner", "Record", "StepSize", "Take", "one_at_a_time"]
 
 Array = NDArray[np.float64]
 StepSize = Callable[[int], float]
+Take = Callable[[NDArray[np.int64]], tuple[Any, Array, Array]]
 
 # A loss this many times larger than the first one means that the step size is unstable.
 DIVERGED = 1e12
@@ -191,8 +192,15 @@ class Learner(ABC):
     def end_race(self) -> None:  # noqa: B027
         """Keep the best of several candidates: no row that comes will be new to them."""
 
-    def finish(self) -> None:  # noqa: B027
-        """Learn that all rows came, where that changes anything."""
+    def finish(self, take: Take | None = None) -> None:  # noqa: B027
+        """Learn that all rows came, where that changes anything.
+
+        Parameters
+        ----------
+        take : callable or None, default=None
+            Numbers of rows, in the order in which they were learned, to their inputs, encoded
+            targets and weights, where they can be visited again.
+        """
 
     def compiled(self, dtype: np.dtype[Any]) -> Any:
         """Compiled kernel and loss, or None if a part has no compiled form."""

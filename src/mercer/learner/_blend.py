@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
-from mercer.learner._base import Array, Learner, Record, StepSize, one_at_a_time
+from mercer.learner._base import Array, Learner, Record, StepSize, Take, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
 from mercer.parts import Blend
@@ -129,21 +129,25 @@ class BlendLearner(Learner):
             self.function.finish(take)
         report(order.size - start)
 
-    def finish(self) -> None:
+    def finish(self, take: Take | None = None) -> None:
         """See :class:`Learner`: predictions go by all rows, and files need no sums.
 
-        Rows that are not kept cannot be visited again: Newton steps are for those that all are.
+        Newton steps visit rows again: those that ``take`` brings, or all that are kept.
         """
         function = self.function
         if not function.n_rows:
             return
         self._solve(now=True)
-        if function.is_decided:
+        if take is None and function.is_decided:
             function.is_finished = True
             return
-        rows = function.waiting
+        kept = function.waiting
+
+        def rows(numbers: NDArray[np.int64]) -> Rows:
+            return kept[numbers] if take is None else self._rows(*take(numbers))
+
         with one_blas_thread():
-            function.finish(lambda numbers: rows[numbers])
+            function.finish(rows)
 
     def n_learned(self, n_rows: int, n_passes: int) -> int:
         """See :class:`Learner`."""

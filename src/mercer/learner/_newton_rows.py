@@ -218,7 +218,8 @@ class NewtonRows:
         if (drawn != targets).any():
             # Rows far out are wrong, or right and rare: the loss tells which.
             ridge, other = self.ridge, self._solution(rows, drawn)
-            if self._loss_of(rows, start) <= self._loss_of(rows, other):
+            last = rows[-_JUDGES:]
+            if self._losses(last, start).sum() <= self._losses(last, other).sum():
                 self.ridge = ridge
             else:
                 start = other
@@ -239,10 +240,9 @@ class NewtonRows:
         self.ridge = stream.ridge if raced else self.settings.ridges[0]
         return start
 
-    def _loss_of(self, rows: Rows, coefficients: Array) -> float:
-        few = rows[-_JUDGES:]
-        values = self.basis.features(few.X).astype(np.float64) @ coefficients
-        return float(self.objective.losses_of(values, Batch(*few.arrays)).sum())
+    def _losses(self, rows: Rows, coefficients: Array) -> Array:
+        values = self.steps.values(self.basis.features(rows.X), coefficients)
+        return self.objective.losses_of(values, Batch(*rows.arrays))
 
     def _bound(self, rows: Rows) -> None:
         """Sum up the bound of the Hessian."""
@@ -278,7 +278,9 @@ class NewtonRows:
         """
         if self.n_descended >= orders[0].size:  # the minimum on all rows
             for start in range(0, self.n_descended, _BLOCK):
-                if note(self._judged(take(orders[0][start : start + _BLOCK]))):
+                rows = take(orders[0][start : start + _BLOCK])
+                loss = float(self._losses(rows, self.steps.iterate).sum())
+                if note(Record(len(rows), loss, 1.0, self.objective.measured())):
                     break
             return
         cut = self.cut(orders[0].size)
@@ -295,11 +297,6 @@ class NewtonRows:
             if stopped:
                 break
         self.steps.settle(len(cut) - 1)
-
-    def _judged(self, rows: Rows) -> Record:
-        values = self.steps.values(self.basis.features(rows.X), self.steps.iterate)
-        losses = self.objective.losses_of(values, Batch(*rows.arrays))
-        return Record(len(rows), float(losses.sum()), 1.0, self.objective.measured())
 
     def cut(self, n_rows: int) -> list[int]:
         """Where the steps of a pass begin, and its end."""

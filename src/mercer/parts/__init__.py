@@ -5,10 +5,11 @@ from mercer.parts._cells import CellsPart
 from mercer.parts._fitted import FittedPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means
-from mercer.parts._race import Contest, race, race_point
+from mercer.parts._race import Candidate, Contest, race, race_point
 
 __all__ = [
     "Blend",
+    "Candidate",
     "CellsPart",
     "Contest",
     "FittedPart",

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.parts import Blend
-from mercer.second_order import Rows
 
 __all__ = ["finish", "offer"]
 
@@ -73,7 +71,7 @@ def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> 
         return False
     laid: list[NDArray[Any]] = []
 
-    def take(numbers: NDArray[np.int64]) -> Rows:
+    def take(numbers: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         if not laid:
             laid.append(np.memmap(file, dtype, "w+", shape=(n_rows, n_features)))
             labels, at = [], 0
@@ -83,10 +81,8 @@ def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> 
                 at += len(y)
             laid.append(estimator._encode(np.concatenate(labels), estimator.loss_))
         inputs, targets = laid
-        some: Rows = learner._rows(inputs[numbers], targets[numbers], np.ones(len(numbers)))
-        return some
+        return inputs[numbers], targets[numbers], np.ones(len(numbers))
 
-    with tempfile.TemporaryFile(dir=folder) as file, one_blas_thread():
-        learner._solve(now=True)
-        learner.function.finish(take)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        learner.finish(take)
     return True

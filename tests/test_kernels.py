@@ -508,3 +508,10 @@ def test_public_names_exist_and_every_concrete_kernel_is_tested_here():
         if isinstance(v, type) and issubclass(v, Kernel) and v is not Kernel
     }
     assert concrete == {type(kernel) for kernel, _ in FAMILY}
+
+
+def test_constants_are_added_where_rows_are_points():
+    X, Z = np.array([[0.0], [np.nan]]), np.array([[1.0], [np.inf], [2.0]])
+    nan = np.nan
+    assert_allclose((Bias(1.0) + Bias(2.0))(X, Z), [[3.0, nan, 3.0], [nan] * 3])
+    assert (Gaussian(1.0) + Bias(0.1))(np.float32(X[:1])).dtype == np.float32

@@ -56,6 +56,10 @@ class Kernel(Component, ABC):
     def _gram(self, X: Any, Z: Any) -> FloatArray:
         """Kernel matrix as a new array, for checked rows of one dtype; ``Z`` may be ``X``."""
 
+    def _add_to(self, K: FloatArray, X: Any, Z: Any) -> None:
+        """Add the kernel matrix of some rows to a matrix."""
+        K += self(X, Z)
+
     @abstractmethod
     def _diagonal(self, X: Any) -> FloatArray:
         """Values k(x, x) as a new array, for checked rows."""

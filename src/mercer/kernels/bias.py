@@ -51,6 +51,13 @@ class Bias(Kernel):
         )
         return values
 
+    def _add_to(self, K: FloatArray, X: Any, Z: Any) -> None:
+        # Without a matrix of its own: this kernel is a term of most sums.
+        K += self.diag(X)[:, np.newaxis]
+        rest = self.diag(Z) - X.dtype.type(self.value)
+        if rest.any():  # NaN, of rows that are no points
+            K += rest
+
     def _diagonal(self, X: Any) -> FloatArray:
         # Rows that are not finite are no points: their values are NaN, as with other kernels.
         finite = np.isfinite(X).all(axis=1)

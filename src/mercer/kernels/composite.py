@@ -68,7 +68,7 @@ class Sum(_Pair):
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
         K = self.left(X, Z)
-        K += self.right(X, Z)
+        self.right._add_to(K, X, Z)
         return K
 
     def _diagonal(self, X: Any) -> FloatArray:

@@ -13,21 +13,16 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
 from mercer.learner._base import Array, Record
-from mercer.learner._codes import (
-    drawn_in,
-    newton_curvature,
-    regression_scale,
-    regression_targets,
-    usual_size,
-)
+from mercer.learner._codes import newton_curvature
 from mercer.learner._descent import SmoothedSlopes, descends
+from mercer.learner._first_fit import FirstFit
 from mercer.learner._passes import cut_pass
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep
 from mercer.second_order import (
     Basis,
+    FeatureTable,
     NewtonSteps,
-    RidgeStream,
     Rows,
     blocks_from_state,
     blocks_to_state,
@@ -43,10 +38,8 @@ _ROWS_PER_STEP = 256
 _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 # Regressions with another loss than the squared one descend on them: steps with each width of the
 # smoothing, in units of the mean absolute residual, and bytes that the features may take.
-_DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 2**28
+_DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
 _BLOCK = 8192
-# Rows that residuals and losses of a start are measured on.
-_JUDGES = 2000
 
 
 class Settings(NamedTuple):
@@ -100,9 +93,7 @@ def rows_per_step(batch_size: int, n_features: int) -> int:
 def descent_rows(batch_size: int, n_features: int) -> int:
     """Rows, at most, that whole steps are made on."""
     fit_in_memory = _FEATURE_BYTES // (8 * max(1, n_features))
-    return min(
-        max(rows_per_step(batch_size, n_features), fit_in_memory), regressed_rows(n_features)
-    )
+    return max(rows_per_step(batch_size, n_features), fit_in_memory)
 
 
 def regressed_rows(n_features: int) -> int:
@@ -143,7 +134,10 @@ class NewtonRows:
     @property
     def n_first_rows(self) -> int:
         """Rows that :meth:`begin` can make use of."""
-        return regressed_rows(self.basis.size)
+        size = self.basis.size
+        return (
+            descent_rows(self.settings.batch_size, size) if self.descends else regressed_rows(size)
+        )
 
     @property
     def rows_per_step(self) -> int:
@@ -166,22 +160,36 @@ class NewtonRows:
         quickly : bool, default=False
             Whether fewer whole steps will do, for a single prediction.
         """
-        start, residual = self._regression(rows)
+        basis = self.basis
+        if self.descends:
+            rows = rows[: descent_rows(self.settings.batch_size, basis.size)]
+            basis = FeatureTable(basis, rows.X)
+            rows = replace(rows, X=basis.numbers)
+        first = FirstFit.of(
+            self.objective,
+            basis,
+            rows,
+            self.n_outputs,
+            self.settings.ridges,
+            forgetting=self.settings.forgetting,
+            robust=self.descends and self.objective.lipschitz is not None,
+        )
+        residual = None if first is None else first.residual
         self.curvature = newton_curvature(self.objective, self.settings.fallback, residual)
-        if residual is not None and len(self.settings.ridges) > 1:
+        if first is not None and len(self.settings.ridges) > 1:
             # Relative to the curvature: a multiple of an objective has the same minimum.
-            self.ridge *= self.curvature
+            self.ridge = first.ridge * self.curvature
         # Weights count as rows: the ridge is that of their mean.
         self.ridge *= float(rows.weights.mean()) or 1.0
         self.steps = self._new_steps()
-        if start is not None:
-            self.steps.start(start)
-        if residual is not None and self.descends:
-            rows = rows[: descent_rows(self.settings.batch_size, self.basis.size)]
-            self._bound(rows)
-            self._descend(rows, residual, _QUICK_DESCENT if quickly else _DESCENT)
+        if first is not None:
+            self.steps.start(first.coefficients)
+        if first is not None and isinstance(basis, FeatureTable):
+            self.steps.know(first.sums, len(rows))
+            n_steps = _QUICK_DESCENT if quickly else _DESCENT
+            self._descend(basis.values, rows, first.residual, n_steps)
         else:
-            self._bound(rows)
+            self._bound(basis, rows)
 
     @property
     def descends(self) -> bool:
@@ -189,11 +197,10 @@ class NewtonRows:
         s = self.settings
         return descends(self.objective, self.n_outputs, s.step_size, s.forgetting)
 
-    def _descend(self, rows: Rows, residual: float, n_steps: int) -> None:
+    def _descend(self, Z: Floats, rows: Rows, residual: float, n_steps: int) -> None:
         """Find the minimum on the rows of the bound, with less and less smoothing."""
         objective, steps = self.objective, self.steps
         batch = Batch(*rows.arrays)
-        Z = self.basis.features(rows.X)
         widths = _WIDTHS if objective.lipschitz is not None else (1.0,) * len(_WIDTHS)
         for share in widths:
             width = share * residual
@@ -206,45 +213,11 @@ class NewtonRows:
         steps.settle(n_steps * len(widths))
         steps.bend(self.curvature)
 
-    def _regression(self, rows: Rows) -> tuple[Array | None, float | None]:
-        """Coefficients of the regression, and its mean absolute residual; chooses the ridge."""
-        rows = rows[rows.weights > 0.0]  # others leave no trace
-        targets = regression_targets(self.objective, rows.targets, self.n_outputs)
-        if targets is None or not len(rows):
-            return None, None
-        start = self._solution(rows, targets)
-        bounded = self.descends and self.objective.lipschitz is not None
-        drawn = drawn_in(targets) if bounded else targets
-        if (drawn != targets).any():
-            # Rows far out are wrong, or right and rare: the loss tells which.
-            ridge, other = self.ridge, self._solution(rows, drawn)
-            last = rows[-_JUDGES:]
-            if self._losses(last, start).sum() <= self._losses(last, other).sum():
-                self.ridge = ridge
-            else:
-                start = other
-        few = rows[:_JUDGES]
-        residuals = np.abs(self.basis.features(few.X) @ start - targets[: len(few)])
-        scale = usual_size(residuals) if bounded else float(residuals.mean())
-        return regression_scale(self.objective) * start, scale
-
-    def _solution(self, rows: Rows, targets: Array) -> Array:
-        """Coefficients of the regression on some targets; chooses the ridge."""
-        c = newton_curvature(self.objective, 1.0, None)
-        raced = len(self.settings.ridges) > 1
-        # In units of the squared error, whose curvature is 1.
-        ridges = [ridge if raced else ridge / c for ridge in self.settings.ridges]
-        stream = RidgeStream(self.basis, self.n_outputs, ridges, self.settings.forgetting)
-        stream.add(replace(rows, targets=targets))
-        start = stream.solve()
-        self.ridge = stream.ridge if raced else self.settings.ridges[0]
-        return start
-
-    def _losses(self, rows: Rows, coefficients: Array) -> Array:
-        values = self.steps.values(self.basis.features(rows.X), coefficients)
+    def _losses(self, basis: Basis, rows: Rows, coefficients: Array) -> Array:
+        values = self.steps.values(basis.features(rows.X), coefficients)
         return self.objective.losses_of(values, Batch(*rows.arrays))
 
-    def _bound(self, rows: Rows) -> None:
+    def _bound(self, basis: Basis, rows: Rows) -> None:
         """Sum up the bound of the Hessian."""
         # An objective of pairs fills its buffer on the way: let a copy do that.
         objective, n = copy.deepcopy(self.objective), self.rows_per_step
@@ -253,7 +226,7 @@ class NewtonRows:
                 break
             batch = Batch(*rows[start : start + n].arrays)
             points = objective.points(batch)
-            Z = self.basis.features(points)
+            Z = basis.features(points)
             self.steps.add_points(Z, objective.steepness(batch, len(points)))
             objective.update(np.zeros((len(points), self.n_outputs)), batch, 0.0)
 
@@ -279,7 +252,7 @@ class NewtonRows:
         if self.n_descended >= orders[0].size:  # the minimum on all rows
             for start in range(0, self.n_descended, _BLOCK):
                 rows = take(orders[0][start : start + _BLOCK])
-                loss = float(self._losses(rows, self.steps.iterate).sum())
+                loss = float(self._losses(self.basis, rows, self.steps.iterate).sum())
                 if note(Record(len(rows), loss, 1.0, self.objective.measured())):
                     break
             return

@@ -1,6 +1,6 @@
 """Second-order learning in bounded memory: sums over the rows, and what is solved with them."""
 
-from mercer.second_order._basis import Basis, KernelBasis
+from mercer.second_order._basis import Basis, FeatureTable, KernelBasis
 from mercer.second_order._centers import CENTERS, choose_centers, distinct_rows
 from mercer.second_order._newton import NewtonSteps
 from mercer.second_order._ridge import RidgeStream
@@ -10,6 +10,7 @@ from mercer.second_order._statistics import RidgeFactor, Statistics, factor_ridg
 __all__ = [
     "CENTERS",
     "Basis",
+    "FeatureTable",
     "KernelBasis",
     "NewtonSteps",
     "RidgeFactor",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel, Mapped
 from mercer.maps import Affine
 
-__all__ = ["Basis", "KernelBasis"]
+__all__ = ["Basis", "FeatureTable", "KernelBasis"]
 
 Floats = NDArray[np.floating]
 
@@ -76,3 +76,51 @@ class KernelBasis:
         """Kernel matrix of the points, in float64."""
         images = np.asarray(self._images, dtype=np.float64)
         return np.asarray(self._inner(images, images), dtype=np.float64)
+
+
+class FeatureTable:
+    """Features of rows that are visited again and again; a row's only input is its number.
+
+    Parameters
+    ----------
+    basis : Basis
+        Where they come from.
+    X : ndarray of shape (n_rows, n_features)
+        The rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+        The features of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> table = FeatureTable(KernelBasis(Linear(), np.array([[2.0]])), np.array([[1.0], [3.0]]))
+    >>> table.features(table.numbers[1:])
+    array([[6.]])
+    """
+
+    def __init__(self, basis: Basis, X: Any) -> None:
+        self._basis = basis
+        self.values = basis.features(X)
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return self._basis.size
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """All rows, shape (n_rows, 1)."""
+        return np.arange(len(self.values))[:, np.newaxis]
+
+    def features(self, X: Any) -> Floats:
+        """Features of rows of given numbers, shape (n, 1)."""
+        values: Floats = self.values[X[:, 0]]
+        return values
+
+    def penalty(self) -> NDArray[np.float64] | None:
+        """See :class:`Basis`."""
+        return self._basis.penalty()

@@ -118,6 +118,10 @@ class NewtonSteps:
             features: Any = Z[used]
             self._sums.add(features, np.zeros((len(features), 1)), weights[used])
 
+    def know(self, sums: Statistics, n_points: int) -> None:
+        """Take the bound of the Hessian from sums over so many points, those of weight 0 too."""
+        self._sums, self.n_points = sums.without_targets(), float(n_points)
+
     def _factored(self, ridge: float) -> RidgeFactor:
         stale = self.n_points > _GROWTH * self.factored_at
         if self.forgetting < 1.0:
@@ -235,7 +239,9 @@ class NewtonSteps:
         """
         ahead, t = self.iterate, 1.0
         for _ in range(n_steps):
-            gradient = self._gradient(Z, slopes(self.values(Z, ahead)), ahead, ridge)
+            # Tall and narrow: this way round, few columns cost half.
+            values: Array = (ahead.T.astype(Z.dtype) @ Z.T).T.astype(np.float64)
+            gradient = self._gradient(Z, slopes(values), ahead, ridge)
             new = ahead - self._factored(ridge).solve(gradient)
             change = new - self.iterate
             if float(np.vdot(gradient, change)) > 0.0:
@@ -247,7 +253,7 @@ class NewtonSteps:
 
     def _gradient(self, Z: Floats, slopes: Array, coefficients: Array, ridge: float) -> Array:
         pull = coefficients if self._penalty is None else self._penalty @ coefficients
-        return (Z.T @ slopes.astype(Z.dtype)).astype(np.float64) + ridge * pull
+        return (slopes.T.astype(Z.dtype) @ Z).T.astype(np.float64) + ridge * pull
 
     def bend(self, curvature: float) -> None:
         """Go on with another bound of the curvature."""

@@ -102,10 +102,15 @@ class RidgeStream:
         last = self._recent[0] if self._recent else None
         if last is not None and len(self.ridges) > 1 and self._sums.weight > 0.0:
             self._choose(last)
-        total = self._sums if last is None else self._with(last)
+        total = self.sums()
         if not total.weight > 0.0:
             return np.zeros_like(total.products)
         return total.solve(self.ridge, self.penalty())
+
+    def sums(self) -> Statistics:
+        """Return the sums over all rows so far."""
+        self._add_up()
+        return self._with(self._recent[0]) if self._recent else self._sums
 
     def penalty(self) -> Array | None:
         """Penalty of the basis, computed once."""

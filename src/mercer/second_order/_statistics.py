@@ -5,6 +5,7 @@ Free of kernels: a row is a vector of features z and its targets y.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -187,6 +188,13 @@ class Statistics:
             # In Fortran order where the original is.
             twin.__dict__[name] = value.copy("A") if isinstance(value, np.ndarray) else value
         return twin
+
+    def without_targets(self) -> Self:
+        """Return the sums of the features, beside 0 for one target; the Gram matrix is shared."""
+        alone = copy.copy(self)
+        alone.products = np.zeros((len(self.gram), 1))
+        alone.target_sums, alone.target_squares, alone.origin = np.zeros((3, 1))
+        return alone
 
     def snapshot(self) -> dict[str, Any]:
         """All sums as plain data; of the Gram matrix a triangle."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,20 @@ def offer(estimator: Any, n_rows: int | None) -> bool:
     if not isinstance(function, Blend) or getattr(estimator, "class_weight", None) is not None:
         return False
     row_bytes = function.n_features * function.dtype.itemsize
-    function.revisits = function.loss.task == "classification" and (
-        n_rows is None or n_rows * row_bytes <= _MOST_BYTES
-    )
+    promised, few = function.revisits, n_rows is None or n_rows * row_bytes <= _MOST_BYTES
+    function.revisits = function.loss.task == "classification" and few
+    if promised and not few:
+        most = f"{n_rows:,} rows of {row_bytes:,} bytes are more than {_MOST_BYTES / 2**30:.3g} GiB"
+        _warn(f"{most} that would be laid down for it")
     return function.revisits
+
+
+def _warn(why: str) -> None:
+    warnings.warn(
+        f"Newton steps on the loss are left out: {why}. The model is that of least squares on "
+        "labels; a file of fewer rows, or Python and `fit`, has the steps.",
+        stacklevel=3,
+    )
 
 
 def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> bool:
@@ -67,7 +78,9 @@ def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> 
     if not offer(estimator, n_rows) or not learner.function.is_decided:
         return False
     n_features, dtype = learner.function.n_features, learner.function.dtype
-    if shutil.disk_usage(folder).free < 2 * n_rows * n_features * dtype.itemsize:
+    needed = 2 * n_rows * n_features * dtype.itemsize
+    if shutil.disk_usage(folder).free < needed:
+        _warn(f"{folder} has no {needed / 2**30:.3g} GiB of room")
         return False
     laid: list[NDArray[Any]] = []
 

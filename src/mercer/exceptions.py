@@ -3,6 +3,7 @@
 __all__ = [
     "ConditioningWarning",
     "DivergenceError",
+    "InputScaleWarning",
     "NothingLearnedWarning",
     "TargetScaleWarning",
     "TrajectoryWarning",
@@ -15,6 +16,10 @@ class NothingLearnedWarning(UserWarning):
 
 class ConditioningWarning(UserWarning):
     """The Gram matrix became ill-conditioned; a slower, more careful path took over."""
+
+
+class InputScaleWarning(UserWarning):
+    """One column of the inputs is in so large a unit that distances see no other."""
 
 
 class TargetScaleWarning(UserWarning):

@@ -13,7 +13,13 @@ from mercer._component import own_copy
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators._fitted_function import FittedFunction
-from mercer.estimators._inputs import check_not_tiny, check_weights, resolve_kernel, sample_of
+from mercer.estimators._inputs import (
+    check_not_tiny,
+    check_weights,
+    resolve_kernel,
+    sample_of,
+    warn_if_one_column_decides,
+)
 from mercer.estimators._progress import Progress, Reporter
 from mercer.estimators._settable import Settable
 from mercer.estimators._undo import all_or_nothing
@@ -249,6 +255,8 @@ class KernelEstimator(FittedFunction, Settable):
     ) -> None:
         """Fill in all numbers from a sample of rows (of how many, if known) and set up f = 0."""
         check_not_tiny(sample, each=self._scales_columns())
+        if isinstance(self.kernel, str) and not self._scales_columns():
+            warn_if_one_column_decides(sample)
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)

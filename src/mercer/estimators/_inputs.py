@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from mercer.exceptions import InputScaleWarning
 from mercer.kernels import Kernel
 
-__all__ = ["check_not_tiny", "check_weights", "resolve_kernel", "sample_of"]
+__all__ = [
+    "check_not_tiny",
+    "check_weights",
+    "resolve_kernel",
+    "sample_of",
+    "warn_if_one_column_decides",
+]
 
 Array = NDArray[np.float64]
 
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
+# Share of the variance of all columns beyond which one decides alone.
+_ALONE = 0.999
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 
 
@@ -61,6 +72,37 @@ def check_not_tiny(sample: Any, *, each: bool) -> None:
                 f"These are rows whose largest input{which} is {float(x):.3g}: its square is 0 in "
                 f"{np.dtype(dtype)}, so that they could not be told apart. {_RESCALE}"
             )
+
+
+def warn_if_one_column_decides(sample: Any) -> None:
+    """Warn if distances of rows are those of a single column, for its unit.
+
+    Parameters
+    ----------
+    sample : ndarray or CSR matrix of shape (n, n_features)
+        Some rows; sparse ones are counts or weights, in one unit.
+
+    Warns
+    -----
+    mercer.exceptions.InputScaleWarning
+        If one column has all but a thousandth of the variance, and others vary, too.
+    """
+    if sparse.issparse(sample):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.std(sample, axis=0, dtype=np.float64)
+    largest = int(np.argmax(spread))
+    others = np.delete(spread, largest)
+    if not (np.isfinite(spread).all() and others.any()):
+        return
+    if np.sum((others / spread[largest]) ** 2) < 1.0 - _ALONE:
+        warnings.warn(
+            f"Column {largest} of the inputs has a deviation of {spread[largest]:.3g}, the others "
+            f"of {others.max():.3g} at most: distances between rows are those of this column, and "
+            f"from the others hardly anything is learned. {_RESCALE}",
+            InputScaleWarning,
+            stacklevel=5,
+        )
 
 
 def sample_of(n: int, generator: np.random.RandomState) -> Any:

@@ -142,7 +142,7 @@ class KernelEstimator(FittedFunction, Settable):
         weights = self._row_weights(y, sample_weight, all_rows=True)
         if not weights.any():
             raise ValueError("`class_weight` is zero for all rows, so there is nothing to fit.")
-        n_passes = self.learner_.n_passes(self._n_passes(n), n)
+        n_passes = self.learner_.n_passes(self._n_passes(n), int(np.count_nonzero(weights)))
         report = Reporter(
             self.learner_,
             self.learner_.n_learned(n, n_passes) * self._visits(),

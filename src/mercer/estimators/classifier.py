@@ -75,8 +75,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
     regularization : float or "auto", default="auto"
         Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made.
     batch_size : int, default=32
-        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step. Plays no
-        role where sums are solved; ``"auto"`` then refuses other values.
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient
+        step; Newton steps are on 256 rows at least. Plays no role where sums are solved;
+        ``"auto"`` then refuses other values.
     n_passes : int, default=1
         Passes of ``fit`` over the data, for learning by steps. ``"auto"`` refuses more than one
         where it learns by sums.

@@ -46,7 +46,7 @@ class Dictionary(Expansion):
     solved for, too (for ``method="td"`` that is LSTD).
 
     Regressions with another loss than the squared one, nothing forgotten and ``step_size="auto"``
-    begin on as many of the first rows as 256 MiB of features hold: with 45 whole steps on all of
+    begin on as many of the first rows as 600 MB of features hold: with 45 whole steps on all of
     these at once, which have momentum and smooth the loss less and less. If these are all rows,
     that is the solution, in one visit of each, and the history has the loss after it.
 

@@ -98,7 +98,7 @@ class RandomFeatures(Expansion):
         Memory for the numbers of blocks, beyond which they are drawn again when needed.
     min_steps : int, default=100
         ``fit`` goes over its rows more often than the estimator's ``n_passes`` until this many
-        steps are made; in faithful mode it does not.
+        steps are made; in the modes ``"faithful"`` and ``"solve"`` it does not.
     seed : int, default=0
         Of the features. The same seed gives the same features everywhere.
 
@@ -177,7 +177,7 @@ class RandomFeatures(Expansion):
             return
         if self.mode == "faithful":
             raise ValueError(
-                f"`ridge` is for the modes that solve, 'newton' and 'cyclic', got {self.ridge!r} "
+                f"`ridge` is for the modes 'newton', 'cyclic' and 'solve', got {self.ridge!r} "
                 "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
             )
         if np.size(self.ridge) == 0 or np.ndim(self.ridge) > 1:

@@ -106,8 +106,9 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """Learn rows in order, ``batch_size`` at a time; each batch is one step.
+        """Learn rows in order.
 
+        Gradient steps are on ``batch_size`` rows each; Newton steps are on more, and wait for them.
         If a step fails, all of this call are undone.
 
         Parameters

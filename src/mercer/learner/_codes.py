@@ -133,45 +133,60 @@ def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
     targets = regression_targets(objective, rows.targets, n_outputs)
     if targets is None:
         return None
-    drawn = targets if objective.lipschitz is None else drawn_in(targets)
-    unit = drawn.std(axis=0)
+    drawn = targets if objective.lipschitz is None else drawn_in(targets, rows.weights)
+    middle = np.average(drawn, axis=0, weights=rows.weights)
+    unit = np.sqrt(np.average((drawn - middle) ** 2, axis=0, weights=rows.weights))
     used = unit > 0.0 if (unit > 0.0).any() else np.full(unit.size, True)
     return replace(rows, targets=drawn[:, used] / np.where(unit > 0.0, unit, 1.0)[used])
 
 
-def usual_size(residuals: Array) -> float:
-    """Mean of residuals, in which those far out count little.
+def _medians(values: Array, weights: Array) -> Array:
+    """Weighted median of each column; of two that are in the middle the lower one."""
+    order = np.argsort(values, axis=0)
+    below = np.cumsum(weights[order], axis=0)
+    at = np.argmax(below >= 0.5 * below[-1], axis=0)
+    medians: Array = np.take_along_axis(values, order, axis=0)[at, np.arange(at.size)]
+    return medians
+
+
+def usual_size(residuals: Array, weights: Array) -> float:
+    """Weighted mean of residuals, in which those far out count little.
 
     Parameters
     ----------
-    residuals : ndarray
+    residuals : ndarray of shape (n, n_outputs)
         Not negative.
+    weights : ndarray of shape (n,)
+        Above 0.
 
     Examples
     --------
-    >>> usual_size(np.array([1.0, 1.0, 1.0, 2.0, 1e9]))
+    >>> usual_size(np.array([[1.0], [1.0], [1.0], [2.0], [1e9]]), np.ones(5))
     2.2
     """
-    middle = float(np.median(residuals))
+    of_all = np.repeat(weights, residuals.shape[1])
+    middle = float(_medians(residuals.reshape(-1, 1), of_all)[0])
     reach = _OUTLYING * middle if middle > 0.0 else np.inf
-    return float(np.minimum(residuals, reach).mean())
+    return float(np.average(np.minimum(residuals.ravel(), reach), weights=of_all))
 
 
-def drawn_in(targets: Array) -> Array:
+def drawn_in(targets: Array, weights: Array) -> Array:
     """Targets with those that lie far out moved nearer, so that they do not pull a regression.
 
     Parameters
     ----------
     targets : ndarray of shape (n, n_outputs)
         Copied.
+    weights : ndarray of shape (n,)
+        Above 0.
 
     Examples
     --------
-    >>> drawn_in(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]])).ravel()
+    >>> drawn_in(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]]), np.ones(5)).ravel()
     array([0., 1., 2., 3., 8.])
     """
-    middle = np.median(targets, axis=0)
-    usual = np.median(np.abs(targets - middle), axis=0)
+    middle = _medians(targets, weights)
+    usual = _medians(np.abs(targets - middle), weights)
     reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
     drawn: Array = np.clip(targets, middle - reach, middle + reach)
     return drawn

@@ -35,7 +35,7 @@ class FirstFit(NamedTuple):
     ridge : float
         The one chosen.
     residual : float
-        Mean absolute residual.
+        Weighted mean absolute residual.
     sums : Statistics
         Over the rows of positive weight.
     """
@@ -94,12 +94,15 @@ class FirstFit(NamedTuple):
             return float(objective.losses_of(values, Batch(*last.arrays)).sum())
 
         fit = solved(targets)
-        drawn = drawn_in(targets) if robust else targets
+        drawn = drawn_in(targets, rows.weights) if robust else targets
         if (drawn != targets).any():
             # Rows far out are wrong, or right and rare: the loss tells which.
             fit = min(fit, solved(drawn), key=loss)
         start, stream = fit
-        few = slice(_JUDGES)
-        residuals = np.abs(basis.features(rows.X[few]) @ start - targets[few])
-        residual = usual_size(residuals) if robust else float(residuals.mean())
+        few = rows[:_JUDGES]
+        residuals = np.abs(basis.features(few.X) @ start - targets[: len(few)])
+        if robust:
+            residual = usual_size(residuals, few.weights)
+        else:
+            residual = float(np.average(residuals, axis=0, weights=few.weights).mean())
         return cls(regression_scale(objective) * start, stream.ridge, residual, stream.sums())

@@ -39,6 +39,7 @@ _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 # Regressions with another loss than the squared one descend on them: steps with each width of the
 # smoothing, in units of the mean absolute residual, and bytes that the features may take.
 _DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
+_VALUES = 4  # that steps have in memory for a row and an output
 _BLOCK = 8192
 
 
@@ -90,9 +91,9 @@ def rows_per_step(batch_size: int, n_features: int) -> int:
     return batch_size * -(-max(_ROWS_PER_STEP, n_features // 2) // batch_size)
 
 
-def descent_rows(batch_size: int, n_features: int) -> int:
+def descent_rows(batch_size: int, n_features: int, n_outputs: int) -> int:
     """Rows, at most, that whole steps are made on."""
-    fit_in_memory = _FEATURE_BYTES // (8 * max(1, n_features))
+    fit_in_memory = _FEATURE_BYTES // (8 * (n_features + _VALUES * n_outputs))
     return max(rows_per_step(batch_size, n_features), fit_in_memory)
 
 
@@ -134,10 +135,9 @@ class NewtonRows:
     @property
     def n_first_rows(self) -> int:
         """Rows that :meth:`begin` can make use of."""
-        size = self.basis.size
-        return (
-            descent_rows(self.settings.batch_size, size) if self.descends else regressed_rows(size)
-        )
+        if self.descends:
+            return descent_rows(self.settings.batch_size, self.basis.size, self.n_outputs)
+        return regressed_rows(self.basis.size)
 
     @property
     def rows_per_step(self) -> int:
@@ -162,7 +162,7 @@ class NewtonRows:
         """
         basis = self.basis
         if self.descends:
-            rows = rows[: descent_rows(self.settings.batch_size, basis.size)]
+            rows = rows[: self.n_first_rows]
             basis = FeatureTable(basis, rows.X)
             rows = replace(rows, X=basis.numbers)
         first = FirstFit.of(

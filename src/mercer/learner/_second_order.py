@@ -154,9 +154,16 @@ class SecondOrderLearner(Learner):
             return
         rows = Rows(self._checked(X), targets, weights)
         with self._all_or_nothing():
-            self.first.look(self.objective, self.function.n_outputs, targets, weights)
+            self._look(targets, weights)
             self._learn(rows)
         self.n_samples += X.shape[0]
+
+    def _look(self, targets: Array, weights: Array) -> None:
+        # Without weights: curvatures are of losses, and weights count elsewhere.
+        used = (weights > 0.0).astype(np.float64)
+        if type(self.objective) is Pointwise and used.any():
+            targets, used = targets[used > 0.0], used[used > 0.0]
+        self.first.look(self.objective, self.function.n_outputs, targets, used)
 
     def _checked(self, X: Any) -> Floats:
         """Rows, dense, at which the kernel is finite."""
@@ -172,6 +179,8 @@ class SecondOrderLearner(Learner):
         return rows
 
     def _learn(self, rows: Rows) -> None:
+        if type(self.objective) is Pointwise:
+            rows = rows[rows.weights > 0.0]  # others leave no trace
         if self._engine is None:
             n_missing = max(self._n_first_rows - self._n_rows, 0)
             first = rows[:n_missing]
@@ -264,10 +273,17 @@ class SecondOrderLearner(Learner):
         if self._solves:
             return 1
         size = min(int(self.function.largest_size), n_rows)
-        if self._descends and n_rows <= descent_rows(self.batch_size, size):
+        most = descent_rows(self.batch_size, size, self.function.n_outputs)
+        if self._descends and n_rows <= min(most, self._most_first_rows):
             return 1
         n_steps = len(cut_steps(n_rows, self.batch_size, size)) - 1
         return max(n_passes, -(-self._times(_STEPS) // n_steps))
+
+    @property
+    def _most_first_rows(self) -> int:
+        """Rows that learning begins with: they are made dense, so of very many columns fewer."""
+        f = self.function
+        return max(int(f.largest_size), _FIRST_BYTES // (8 * int(f.n_features)))
 
     @property
     def _descends(self) -> bool:
@@ -288,45 +304,48 @@ class SecondOrderLearner(Learner):
         report: Callable[[int], bool],
     ) -> None:
         """See :class:`Learner`."""
-        f = self.function
-        self.first.look(self.objective, f.n_outputs, targets, weights)
-        passes = list(orders)
+        self._look(targets, weights)
+        passes, untold = list(orders), 0
+        n_rows = sum(map(len, passes))
+        if type(self.objective) is Pointwise and weights.any():
+            passes = [order[weights[order] > 0.0] for order in passes]  # others leave no trace
 
         def take(numbers: NDArray[np.int64]) -> Rows:
             return Rows(self._checked(X[numbers]), targets[numbers], weights[numbers])
 
-        order, reported = passes[0], 0
-        # Rows are made dense: of very many columns, fewer.
-        most = max(int(f.largest_size), _FIRST_BYTES // (8 * X.shape[1]))
+        def count(n_rows: int) -> None:
+            nonlocal untold
+            self.n_samples += n_rows
+            untold += n_rows
+
+        def tell() -> bool:
+            nonlocal untold
+            told, untold = untold, 0
+            return told > 0 and report(told)
+
+        def note(record: Record) -> bool:
+            self.note(record)
+            count(record.n_rows)
+            return untold >= _CHUNK and tell()
+
+        order = passes[0]
+        count(n_rows - sum(map(len, passes)))
+        most = self._most_first_rows
         basis = self._place(take(order[: min(self._n_first_rows, most)]), chosen=True)
         self._engine = engine = self._new_engine(basis)
         if isinstance(engine, NewtonRows):
             engine.begin(take(order[: min(engine.n_first_rows, most)]))
-
-            def note(record: Record) -> bool:
-                nonlocal reported
-                self.note(record)
-                self.n_samples += record.n_rows
-                reported += record.n_rows
-                if reported < _CHUNK:
-                    return False
-                done, reported = reported, 0
-                return report(done)
-
             engine.passes(take, passes, note)
             self._n_rows = order.size
         else:
             for start in range(0, order.size, self._chunk):
-                if start and report(reported):
-                    reported = 0
+                if start and tell():
                     break
                 rows = take(order[start : start + self._chunk])
                 self._learn_on(rows)
-                reported = len(rows)
-                self.n_samples += reported
+                count(len(rows))
         self._solve()
-        if reported:
-            report(reported)
+        tell()
 
     # -- the function ---------------------------------------------------------------------------
 

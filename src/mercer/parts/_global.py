@@ -102,6 +102,7 @@ class GlobalPart:
         self.statistics.map_targets(codes, offset)
         self.unit = np.ones(offset.size)
         self.coefficients = self.coefficients @ codes
+        self.without_held = self.without_held @ codes
 
     def learn(self, rows: Rows) -> None:
         """Add rows to the sums."""

@@ -91,7 +91,7 @@ class FeatureTable:
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        The features of all rows.
+        The features of all rows, in float64: steps on them are not cut where rounding is coarse.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class FeatureTable:
 
     def __init__(self, basis: Basis, X: Any) -> None:
         self._basis = basis
-        self.values = basis.features(X)
+        self.values: Floats = np.asarray(basis.features(X), dtype=np.float64)
 
     @property
     def size(self) -> int:

@@ -224,7 +224,7 @@ class NewtonSteps:
         Parameters
         ----------
         Z : ndarray of shape (n_points, n_features)
-            Features of the points, the same that were added to the bound.
+            Features in float64 of the points, the same that were added to the bound.
         slopes : callable
             Values at the points, (n_points, n_outputs), to derivatives of the objective there.
         ridge : float
@@ -240,8 +240,7 @@ class NewtonSteps:
         ahead, t = self.iterate, 1.0
         for _ in range(n_steps):
             # Tall and narrow: this way round, few columns cost half.
-            values: Array = (ahead.T.astype(Z.dtype) @ Z.T).T.astype(np.float64)
-            gradient = self._gradient(Z, slopes(values), ahead, ridge)
+            gradient = self._gradient(Z, slopes((ahead.T @ Z.T).T), ahead, ridge)
             new = ahead - self._factored(ridge).solve(gradient)
             change = new - self.iterate
             if float(np.vdot(gradient, change)) > 0.0:

@@ -76,6 +76,8 @@ def test_fit_writes_a_model_and_says_what_it_did(files, mercer, tmp_path):
     assert "classification of 'y' (guessed; --task overrides)" in err
     assert "400 of 400 rows  100%" in err
     assert re.search(r"model order [\d,]+ after 400 rows, .* rows/s", err)
+    assert err.count("rows/s") == 1  # of the whole run only
+    assert "loss 0" in err
     assert load_model(tmp_path / "m.mercer").classes_.tolist() == ["no", "yes"]
     assert os.listdir(tmp_path) == ["m.mercer"]
 
@@ -194,6 +196,9 @@ def test_quantiles_have_pinball_losses_and_coverages(files, mercer):
     for level, column in zip((0.1, 0.5, 0.9), predicted.T, strict=True):
         assert_allclose(found[f"pinball_{level}"], mean_pinball_loss(y, column, alpha=level))
         assert_allclose(found[f"coverage_{level}"], np.mean(y <= column))
+    low, _, high = predicted.T
+    assert_allclose(found["coverage_0.1_to_0.9"], np.mean((low <= y) & (y <= high)))
+    assert_allclose(found["mean_pinball"], np.mean([found[f"pinball_0.{i}"] for i in (1, 5, 9)]))
     assert "mse" in found
 
 
@@ -243,6 +248,10 @@ def test_evaluation_writes_a_report(files, mercer, tmp_path):
         )  # fmt: skip
         assert code == 0, err
         assert words in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    cards = re.findall("<dt>(.*?)</dt>", page[: page.index("</dl>")])
+    assert cards[:2] == ["mean pinball", "coverage 0.1 to 0.9"]
+    assert {"pinball 0.9", "coverage 0.9"} <= set(cards)
 
 
 def test_a_report_says_when_its_figures_show_a_sample(files, mercer, tmp_path, monkeypatch):
@@ -336,6 +345,8 @@ def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatc
     code, out, err = mercer("demo", "--out", "here")
     assert code == 0, err
     assert float(re.search(r"held-out images: ([\d.]+) %", out)[1]) > 97.0
+    assert "--expansion komp --max-size 300" in out
+    assert re.search(r"model order: \d,\d{3} of 1,347 training images", out)
     written = {path.name for path in (tmp_path / "here").iterdir()}
     assert written >= {
         "digits.mercer", "report.html", "race.png", "dictionary.png",
@@ -572,6 +583,64 @@ def test_a_slip_in_a_numeric_column_is_named_with_its_line(mercer, tmp_path):
     assert "warning: The column 'x' is taken for categories, because 'n/a?' in line 42" in err
     _, _, err = mercer("fit", file, "--target", "y", "--out", tmp_path / "m", "--exclude", "x")
     assert "categories" not in err
+
+
+def test_the_loss_of_a_regression_is_called_standardised(files, mercer, tmp_path):
+    words = ("--target", "y", "--out", tmp_path / "m", "--expansion", "komp", "--max-size", "20")
+    _, _, err = mercer("fit", files / "quantities.parquet", *words)
+    assert "  loss (standardised) " in err
+
+
+def test_one_class_alone_is_refused(mercer, tmp_path):
+    pq.write_table(classes(names=("yes", "yes")), tmp_path / "one.parquet")
+    code, _, err = mercer(
+        "fit", tmp_path / "one.parquet", "--target", "y", "--max-size", "9", "--out", tmp_path / "m"
+    )
+    assert code == 2
+    assert "; 1 class: yes; " in err
+    assert "'y' is 'yes' in all 400 rows" in err
+    assert not (tmp_path / "m").exists()
+
+
+def with_stores(n_stores):
+    table = classes(20 * n_stores)
+    return table.set_column(3, "store", pa.array([f"s{i % n_stores}" for i in range(len(table))]))
+
+
+def test_frequent_categories_without_an_input_are_said(mercer, tmp_path):
+    pq.write_table(with_stores(150), tmp_path / "d.parquet")
+    fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m", "--max-size", 9]
+    _, _, err = mercer(*fit)
+    said = "'store' has 150 frequent categories: '(other)' takes 22 of them, 15 % of the rows"
+    assert f"{said}; see `--categories`." in err
+    _, _, err = mercer(*fit, "--categories", "150")
+    assert "frequent categories" not in err
+    assert "inputs made of them: 154" in err  # with (other), id, a and b
+
+
+def test_new_categories_are_said_once(work, mercer, tmp_path):
+    table = classes(20_000)
+    town = np.where(np.arange(20_000) % 4000 == 0, "Ulm", table.column("town").to_pylist())
+    pq.write_table(table.set_column(3, "town", pa.array(town)), tmp_path / "new.parquet")
+    for words in (["evaluate"], ["predict", "--out", tmp_path / "p.parquet"]):
+        _, _, err = mercer(*words, work / "classes.mercer", tmp_path / "new.parquet")
+        assert err.count("warning: ") == 1
+        assert "the 400 rows which training measured did not have; they are taken as" in err
+        assert "'town' (5 of 20,000 rows, such as 'Ulm')" in err
+
+
+@pytest.mark.parametrize(("column", "cell"), [("y", ""), ("x", "n/a?")])
+def test_a_slip_in_test_data_is_named_with_its_line(column, cell, mercer, tmp_path):
+    train = csv_with(tmp_path, "0.5", column=column).rename(tmp_path / "train.csv")
+    fit = ["fit", train, "--target", "y", "--max-size", "9", "--out", tmp_path / "m"]
+    assert mercer(*fit)[0] == 0
+    file = csv_with(tmp_path, cell, column=column)
+    header, *lines = file.read_text().split("\n")
+    good = [line for line in lines if line != lines[40]]
+    file.write_text("\n".join([header, *good * 150, lines[40], *good]))
+    code, _, err = mercer("evaluate", tmp_path / "m", file)
+    assert code == 2
+    assert "in line 8,852 of typo.csv" in err
 
 
 def test_fit_names_the_classes(files, mercer, tmp_path):

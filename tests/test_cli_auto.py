@@ -86,6 +86,7 @@ def test_a_kernel_that_is_given_does_not_race(mercer, tmp_path):
         ("--budget-seconds 0", "`--budget-seconds` must be"),
         ("--forgetting 2", "`--forgetting` must be"),
         ("--max-memory 1G --max-size 50", "The expansion 'auto' has no --max-size"),
+        ("--expansion auto --max-size 50", "The expansion 'auto' has no --max-size: leave it out"),
         ("--expansion komp --forgetting 0.9", "The expansion 'komp' has no --forgetting"),
         ("--passes 3", "`--passes` is of learning by steps, and must be 1"),
         ("--regularization 0.1", "`--regularization` is of learning by steps"),

@@ -317,6 +317,8 @@ MISTAKES = {
     "fit machines.parquet --task novelty --out m --class-weight balanced": "cannot be chosen",
     "fit machines.parquet --task novelty --out m --mode newton": "mode='faithful'",
     "fit machines.parquet --task novelty --out m --target knd": "Did you mean 'kind'?",
+    "fit quantities.parquet --task novelty --target y --out m": "which rows are known, as 1 and -1",
+    "fit machines.parquet --task novelty --target kind --out m --test three.parquet": "are 3,",
     "fit quantities.parquet --task gp --target y --out m --noise 0": "`--noise` must be",
     "fit quantities.parquet --task gp --target y --out m --features 0": "`--features` must be",
     "fit quantities.parquet --task gp --target y --out m --passes 2": "independent observations",

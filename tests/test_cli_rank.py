@@ -15,7 +15,7 @@ from command_line import run
 from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
 from mercer.cli._console import in_words_of_the_command
-from mercer.cli._parts import ExpansionName, make_expansion
+from mercer.cli._parts import make_expansion
 from mercer.cli._ranking import auc_standard_error, describe_pairs
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
@@ -181,9 +181,7 @@ def test_the_dictionary_has_room_for_the_buffer_that_was_chosen(files, mercer, t
         )
         assert code == 0, err
     # More than the 200 points that are the default of smaller buffers.
-    expansion = make_expansion(
-        ExpansionName.auto, {"tolerance": 0.01}, ranker=KernelRanker(buffer=FIFO(300))
-    )
+    expansion = make_expansion(None, {"tolerance": 0.01}, ranker=KernelRanker(buffer=FIFO(300)))
     assert expansion == KOMP(max_size=600, tolerance=0.01)
 
 

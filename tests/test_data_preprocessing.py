@@ -236,7 +236,31 @@ def test_rare_and_unseen_categories_share_an_output():
     names, X = fitted(values, ["a", "b", "c", "new", None], min_count=3)
     assert names == ["x=a", "x=b", "x=(other)"]
     assert_array_equal(X, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]])
-    assert fitted(values, categories=1)[0] == ["x=a", "x=(other)"]
+
+
+def test_frequent_categories_without_an_output_of_their_own_are_said():
+    values = ["a"] * 8 + ["b"] * 6 + ["c"] * 5 + ["d"]
+    with pytest.warns(UserWarning, match="has 3 frequent .* 2 of them, 55 % of the rows"):
+        names, _ = fitted(values, categories=1, min_count=5)
+    assert names == ["x=a", "x=(other)"]
+    with pytest.warns(UserWarning, match="has 3 frequent .* 1 of them, 25 % of the rows"):
+        seen = TablePreprocessor(categories=2).fit({"x": values})
+    again = TablePreprocessor.from_state(seen.to_state())  # says nothing once more
+    assert again.feature_names_out() == ["x=a", "x=b", "x=(other)"]
+    many = [f"store {i}" for i in range(128)] * 5  # as many as have outputs by default
+    assert len(fitted(many)[0]) == 129
+
+
+def test_categories_that_the_warmup_did_not_have_are_counted():
+    table = {"x": ["a"] * 6 + ["b"], "only": ["u"] * 7, "z": [True, False] * 3 + [None]}
+    seen = TablePreprocessor().fit(table)
+    later = {"x": ["a", None, "new", "b", "new", "c"], "only": ["v"] * 6, "z": [None] * 6}
+    assert seen.new_categories(later) == {"x": (3, "new")}  # b was there, though rare
+    unused = pd.DataFrame({"x": pd.Categorical(["a"], ["new", "a"]), "only": ["u"], "z": [True]})
+    assert seen.new_categories(unused) == {}
+    ids = [f"id{i}" for i in range(9000)] + ["often", "sometimes"] * 2000
+    bounded = TablePreprocessor().fit({"x": np.array(ids, dtype=object)})
+    assert bounded.new_categories({"x": ["id0", "new"]}) == {}  # which ones it had is not known
 
 
 def test_the_number_of_categories_counted_is_bounded_and_frequent_ones_survive():
@@ -378,9 +402,9 @@ def replaced(name, value):
     [
         (mixed().drop(columns="income"), "no column 'income'"),
         (mixed().rename(columns={"income": "incme"}), "'income'. Did you mean 'incme'?"),
-        (replaced("age", ["12", "old"] * 25), "'age' held numbers .* first bad value 'old'"),
+        (replaced("age", ["12", "old"] * 25), "'age' held numbers .* first 'old' in row 1"),
         (replaced("town", 5), "'town' held text .* now holds numbers, first 5"),
-        (replaced("income", -np.inf), r"'income' holds -inf \(row 0"),
+        (replaced("income", -np.inf), "'income' holds -inf in row 0"),
         (replaced("income", 1e200), r"'income' holds 1e\+200"),
         (replaced("age", [1j] * 50), "'age' has the dtype complex|'age' held numbers"),
         (pa.table({name: [[1, 2]] for name in mixed().columns}), "'age' has the type list"),

@@ -84,6 +84,19 @@ def test_a_damaged_file_is_named(file):
             list(read_tables(file))
 
 
+def test_an_empty_file_is_called_empty(file):
+    file.write_bytes(b"")
+    with pytest.raises(ValueError, match=f"{file.name} is empty"):
+        list(read_tables(file))
+
+
+def test_all_columns_are_listed_up_to_twenty(tmp_path):
+    for n, said in ((20, "'c18', 'c19'.$"), (21, r"'c18' and 2 more\.$")):
+        pq.write_table(pa.table({f"c{i}": [1] for i in range(n)}), tmp_path / "wide.parquet")
+        with pytest.raises(ValueError, match=said):
+            list(read_tables(tmp_path / "wide.parquet", columns=["other"]))
+
+
 def test_a_folder_and_a_glob_are_read_in_sorted_order(tmp_path):
     for start in (200, 0, 100):
         pq.write_table(example(100, start), tmp_path / f"part-{start:03}.parquet")

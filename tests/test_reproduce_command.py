@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 
 import numpy as np
@@ -187,6 +188,20 @@ def test_wrong_seeds_are_refused_before_anything_is_run(mercer, offer, tmp_path)
     assert code == 2
     assert "--seed" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_made_only_when_something_is_written(mercer, offer, tmp_path):
+    offer(toy(needs=("lidar.parquet",)))
+    out = tmp_path / "new" / "out"
+    code, _, _ = mercer("reproduce", "toy", "--data", tmp_path, "--out", out)
+    assert code == 2
+    assert os.listdir(tmp_path) == []
+    offer(toy())
+    assert mercer("reproduce", "toy", "--out", out)[0] == 0
+    assert "toy.json" in os.listdir(out)
+    code, _, err = mercer("reproduce", "toy", "--out", out / "toy.json" / "more")
+    assert code == 2
+    assert "is a file, but `--out` must be a folder" in err
 
 
 def test_downloads_are_told_in_a_line(mercer, offer, monkeypatch, tmp_path):

@@ -267,7 +267,7 @@ def test_resuming_on_other_data_says_what_differs(data, checkpoint):
 def test_damaged_or_missing_checkpoints_are_refused(data, checkpoint, tmp_path):
     content = checkpoint.read_bytes()
     checkpoint.write_bytes(content[:-100])
-    with pytest.raises(ValueError, match="truncated or altered"):
+    with pytest.raises(ValueError, match=r"altered\. Delete it and start afresh, without `resume`"):
         training(data).resume(checkpoint)
     training(data).start().run(tmp_path / "done")
     with pytest.raises(ValueError, match="finished TableModel"):

@@ -49,10 +49,10 @@ _RENAMED = {
     "n_features": "features",
 }
 _SHARED = (
-    "batch_size|block_size|budget_seconds|buffer|checkpoint_every|class_weight|exclude|expansion|"
-    "forgetting|group|kernel|max_memory|"
+    "batch_size|block_size|budget_seconds|buffer|categories|checkpoint_every|class_weight|exclude|"
+    "expansion|forgetting|group|kernel|max_memory|"
     "length_scale|loss|max_blocks|max_size|mode|noise|normalize|nu|outlier|pair_kernel|pair_label|"
-    "parsimony|regularization|ridge|risk|scaling|seed|shuffle_buffer|step_size|strategy|target|"
+    "parsimony|regularization|resume|ridge|risk|scaling|seed|shuffle_buffer|step_size|strategy|target|"
     "task|tolerance"
 )
 _WORDING = (
@@ -311,7 +311,7 @@ class ProgressView:
                 completed=progress.n_rows,
                 description="learning" if progress.n_total else f"{progress.n_rows:,} rows",
                 figures=f"{self._loss(progress)}{self._order(progress)}",
-                speed=f"{progress.rows_per_second:,.0f} rows/s",
+                speed=_speed(progress),
             )
         elif time.monotonic() - self._last_line >= _LINE_SECONDS:
             self._line(progress)
@@ -320,12 +320,13 @@ class ProgressView:
         if self._quiet:
             return
         self._last_line, self._shown = time.monotonic(), progress.n_rows
-        done, total, speed = progress.n_rows, progress.n_total, progress.rows_per_second
+        done, total = progress.n_rows, progress.n_total
         parts = [f"{done:,} of {total:,} rows  {done / total:.0%}" if total else f"{done:,} rows"]
         parts.append(f"{self._loss(progress)}model {self._order(progress)}")
-        parts.append(f"{speed:,.0f} rows/s")
+        if speed := _speed(progress):
+            parts.append(speed)
         if total and done < total and self._speed_known:
-            seconds = round((total - done) / speed)
+            seconds = round((total - done) / progress.rows_per_second)
             parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
         _say("  ".join(parts))
 
@@ -335,6 +336,12 @@ class ProgressView:
 
     def _loss(self, progress: TrainingProgress) -> str:
         return "" if progress.loss is None else f"{self._measure} {progress.loss:.4g}  "
+
+
+def _speed(progress: TrainingProgress) -> str:
+    """Rows per second, unless all are learned: the end says how long the whole took."""
+    done = progress.n_rows == progress.n_total
+    return "" if done else f"{progress.rows_per_second:,.0f} rows/s"
 
 
 def _columns(width: int) -> list[Any]:

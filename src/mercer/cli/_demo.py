@@ -60,15 +60,15 @@ def demo(
         f"  mercer inspect {model_file}\n"
         f"  mercer evaluate {model_file} {test_file}\n"
         f"  mercer predict {model_file} {test_file} --out {out / 'predictions.csv'}\n"
-        f"  mercer fit {train_file} --target digit --expansion komp --passes 5 "
-        f"--out {out / 'mine.mercer'} --test {test_file}\n"
+        f"  mercer fit {train_file} --target digit --expansion komp --max-size 300 "
+        f"--passes 5 --out {out / 'mine.mercer'} --test {test_file}\n"
         "or `mercer fit YOUR-TABLE.csv --target COLUMN --out MODEL` on data of your own."
     )
 
 
 def _size(model: TableModel, n_images: int) -> str:
     if hasattr(model.estimator, "dictionary_"):
-        return f"model order: {model.model_order_} of {n_images:,} training images are kept"
+        return f"model order: {model.model_order_:,} of {n_images:,} training images are kept"
     return f"model order: {model.model_order_:,} random features"
 
 

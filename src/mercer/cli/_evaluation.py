@@ -12,16 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._console import note
-from mercer.cli._measures import scores_for
+from mercer.cli._measures import novel_rows, scores_for
 from mercer.cli._sample import RowSample
 from mercer.data import read_tables, schema
-from mercer.data._columns import check_names, listed
+from mercer.data._columns import check_names, first_text, level_column, listed
 from mercer.data._formats import Csv, format_of
-from mercer.data.tables import find_files
+from mercer.data._views import view_table
+from mercer.data.tables import find_files, place_of
 from mercer.estimators import TableModel
+from mercer.training._estimator import check_marks
 from mercer.training._row_stream import in_place
 
-__all__ = ["Evaluation", "check_test_data", "encoded_tables", "evaluate", "note_extra"]
+__all__ = [
+    "Evaluation",
+    "check_marks_of_novelty",
+    "check_test_data",
+    "encoded_tables",
+    "evaluate",
+    "note_extra",
+]
 
 Array = NDArray[np.float64]
 
@@ -126,12 +135,16 @@ def encoded_tables(
     Warns
     -----
     UserWarning
-        At the end, if there were gaps in columns that had none in training.
+        At the end, if there were gaps in columns that had none in training, or new categories.
     """
+    _refuse_text(model, data)
     more = [*more] if target is None else [*more, target]
     columns = list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
     tables = read_tables(data, columns=columns, column_types=column_types(model, data))
     gaps: Counter[str] = Counter()
+    new: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    n_rows = 0
     for table, X, y in in_place(
         data,
         tables,
@@ -142,17 +155,83 @@ def encoded_tables(
         ),
     ):
         gaps.update(model.preprocessor.new_gaps(table))
+        for name, (n, category) in model.preprocessor.new_categories(table).items():
+            new[name] += n
+            examples.setdefault(name, category)
+        n_rows += len(X)
         yield table, X, y
     if gaps:
         filled = model.preprocessor.fillings()
-        said = [
-            f"{name!r} ({n:,} rows; taken as {filled[name]})" for name, n in gaps.most_common(10)
-        ]
+        said = [f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in gaps.most_common(10)]
         warnings.warn(
             f"{data} has gaps in columns that had none in training, so that nothing was learned of "
             f"them: {', '.join(said)}{' and others' * (len(gaps) > 10)}.",
             stacklevel=2,
         )
+    if new:
+        said = [
+            f"{k!r} ({n:,} of {_rows(n_rows)}, such as {examples[k]!r})"
+            for k, n in new.most_common(10)
+        ]
+        warnings.warn(
+            f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} which "
+            "training measured did not have; they are taken as '(other)': "
+            f"{', '.join(said)}"
+            f"{' and others' * (len(new) > 10)}.",
+            stacklevel=2,
+        )
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'s' * (n != 1)}"
+
+
+def _refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
+    """Raise for the first cell of text in a column of numbers: it makes text of the whole column.
+
+    Raises
+    ------
+    ValueError
+        Naming its place.
+    """
+    columns = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
+    text = [f.name for f in schema(data) if f.name in columns and "string" in str(f.type)]
+    start = 0
+    for table in read_tables(data, columns=text) if text else ():
+        view = view_table(table)
+        for name in text:
+            column = level_column(view, name)
+            row = first_text(column)
+            if row is not None:
+                raise ValueError(
+                    f"Column {name!r} held numbers in training but now holds "
+                    f"{column.levels[column.codes[row]]!r} in {place_of(data, start + row)}. "
+                    "Correct such cells, or leave them empty, which is a missing value."
+                )
+        start += table.num_rows
+
+
+def check_marks_of_novelty(
+    model: TableModel, data: str | os.PathLike[str], *, outlier: str | None
+) -> None:
+    """Raise ``ValueError`` unless test data, if they have the target, say which rows are novel.
+
+    Parameters
+    ----------
+    model : TableModel
+        A model past its warm-up; nothing is checked but of novelty detection.
+    data, outlier
+        As for :func:`check_test_data`, which comes first.
+    """
+    name = model.target
+    if model.task != "novelty" or name is None or name not in schema(data).names:
+        return
+    labels = []
+    for table in read_tables(data, columns=[name], column_types=column_types(model, data)):
+        check_marks(table, name)
+        labels.append(model.targets(table, column=name))
+    if labels:
+        novel_rows(np.concatenate(labels), outlier)
 
 
 def evaluate(
@@ -181,7 +260,9 @@ def evaluate(
         classes present), ``log_loss`` (natural logarithm, probabilities of at least 2.2e-16) where
         the model has probabilities, ``auc`` for two classes, exact. Regression: ``mse``, ``rmse``,
         ``mae``, ``r2``; for quantiles ``pinball_<level>`` and ``coverage_<level>`` (the share of
-        targets not above the prediction), and the other measures for the median if it is there.
+        targets not above the prediction), for several of them ``mean_pinball`` and
+        ``coverage_<lowest>_to_<highest>`` (the share between the predictions), and the other
+        measures for the median if it is there.
         Also ``mean_loss``, ``value_at_risk_<percent>`` and ``cvar_<percent>`` (mean of the worst
         losses) of the model's own loss at 90, 95 and 99 % and at the level of its risk, in the
         units of the target; of a classification only if it minimises a risk, and of rows with

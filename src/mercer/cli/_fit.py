@@ -13,7 +13,13 @@ import typer
 
 from mercer._validation import check_integer
 from mercer.cli._console import COMPILING, ProgressView, Stopped, guarded, note, print_result
-from mercer.cli._evaluation import Evaluation, check_test_data, evaluate, note_extra
+from mercer.cli._evaluation import (
+    Evaluation,
+    check_marks_of_novelty,
+    check_test_data,
+    evaluate,
+    note_extra,
+)
 from mercer.cli._files import check_writable
 from mercer.cli._models import load_table_model
 from mercer.cli._pairs import (
@@ -109,13 +115,13 @@ def fit(  # noqa: PLR0913  # one parameter per option
         str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
     ] = None,
     expansion: Annotated[
-        ExpansionName,
+        ExpansionName | None,
         choice(
             ExpansionName,
             "How the model stays small; by default parts that a race chooses.",
             _LEARNING,
         ),
-    ] = ExpansionName.auto,
+    ] = None,
     max_size: Annotated[
         int | None,
         _option("Most dictionary points (1,000; ranking: 200; gp: random features).", _LEARNING),
@@ -179,6 +185,9 @@ def fit(  # noqa: PLR0913  # one parameter per option
         list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
     ] = None,
     scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto,
+    categories: Annotated[
+        int, _option("Most categories of a column with inputs of their own (128).", _DATA)
+    ] = 128,
     shuffle_buffer: Annotated[
         int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
     ] = 65_536,
@@ -231,7 +240,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
             )
     if checkpoint_every is not None:
         check_integer("checkpoint_every", checkpoint_every, low=1)
-    points = max_size if task is Task.gp and expansion is ExpansionName.auto else None
+    points = max_size if task is Task.gp and expansion is None else None
     if task is Task.novelty and expansion is ExpansionName.random_features and mode is None:
         mode = Mode.faithful  # the others have no meaning there
     of_expansion = {
@@ -277,6 +286,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         n_passes=passes,
         exclude=exclude or (),
         scaling=scaling.value,
+        categories=categories,
         seed=seed,
         shuffle_buffer=shuffle_buffer,
     )
@@ -298,6 +308,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
     model = training.model_
     if test is not None:
         check_test_data(model, test, target=None, outlier=outlier)
+        check_marks_of_novelty(model, test, outlier=outlier)
         note_extra(model, test, quiet=quiet)
     guessed = not (resumed or loss or quantiles or task is not Task.auto)
     hint = " (guessed; --task overrides)" if guessed else ""
@@ -306,7 +317,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
     shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
         len(classes) > _CLASSES_SHOWN
     )
-    found = f"; {len(classes):,} classes: {shown}" if classes else ""
+    found = f"; {len(classes):,} class{'es' * (len(classes) != 1)}: {shown}" if classes else ""
     note(
         f"{TASKS[training.task].title}{of_what}{hint}{found}; "
         f"columns: {len(model.preprocessor.feature_names_in_):,}, "
@@ -375,6 +386,8 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
     at_risk = getattr(training.model_.estimator, "risk", None) is not None
     ranks = training.task == "rank"
     measure = "objective" if at_risk else "loss of pairs" if ranks else "loss"
+    if training.model_.target_scale_ != 1.0:
+        measure = f"{measure} (standardised)"
     estimator = training.model_.estimator
     races = isinstance(estimator, KernelClassifier | KernelRegressor) and isinstance(
         estimator._chosen_expansion(), Auto | Dictionary

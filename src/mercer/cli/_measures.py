@@ -12,7 +12,7 @@ from mercer.cli._ranking import Rankings
 from mercer.cli._risk import LossTail
 from mercer.estimators import TableModel
 
-__all__ = ["Scores", "scores_for"]
+__all__ = ["Scores", "novel_rows", "scores_for"]
 
 Array = NDArray[np.float64]
 
@@ -134,6 +134,7 @@ class Quantities:
         self.sums = np.zeros(4)  # y, y^2, squared and absolute errors
         self.pinball: Array = np.zeros(0 if self.levels is None else self.levels.size)
         self.covered: Array = self.pinball.copy()
+        self.between = 0
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         predicted = self._predicted(X, y).reshape(len(y), -1)
@@ -142,6 +143,8 @@ class Quantities:
             residual = y[:, None] - predicted
             self.pinball += np.maximum(self.levels * residual, (self.levels - 1) * residual).sum(0)
             self.covered += (residual <= 0.0).sum(axis=0)
+            above, below = residual[:, np.argmin(self.levels)], residual[:, np.argmax(self.levels)]
+            self.between += int(((above >= 0.0) & (below <= 0.0)).sum())
             middle = predicted[:, np.argmin(np.abs(self.levels - 0.5))]
         centred = y - self.model.target_mean_
         error = middle - y
@@ -165,6 +168,10 @@ class Quantities:
         n = self.n_rows
         result = {}
         if self.levels is not None:
+            if self.levels.size > 1:
+                band = f"coverage_{self.levels.min():g}_to_{self.levels.max():g}"
+                result["mean_pinball"] = float(self.pinball.mean() / n)
+                result[band] = self.between / n
             for level, pinball, covered in zip(
                 self.levels, self.pinball, self.covered, strict=True
             ):
@@ -225,38 +232,13 @@ class Novelties:
             self.labels.append(y)
         self.n_rows += len(y)
 
-    def _novel(self) -> NDArray[np.bool_]:
-        """Which rows the labels call novel."""
-        labels = np.concatenate(self.labels)
-        values, counts = np.unique(labels, return_counts=True)
-        if self.outlier is not None:
-            marked = np.array([_same(value, self.outlier) for value in values.tolist()])
-            if not marked.any() and values.size > 1:
-                raise ValueError(
-                    f"`outlier` is {self.outlier!r}, but the labels are "
-                    f"{', '.join(map(repr, values[:5].tolist()))}: no row would be novel."
-                )
-            return np.isin(labels, values[marked])
-        if values.size > 2 or (values.size == 2 and counts[0] == counts[1]):
-            seen = ", ".join(map(repr, values[:5].tolist()))
-            raise ValueError(
-                f"`outlier` must say which label marks novel rows: there are {values.size}, "
-                f"{seen}, and none is the rarer of two."
-            )
-        if values.size < 2:
-            raise ValueError(
-                f"All labels are {values.tolist()[0]!r}, so `outlier` must say whether that marks "
-                "novel rows."
-            )
-        return np.asarray(labels == values[np.argmin(counts)])
-
     def measures(self) -> dict[str, float]:
         scores = np.concatenate(self.scores)
         found = scores < 0.0
         result = {"novel_percent": 100.0 * float(found.mean())}
         if not self.labels:
             return result
-        novel = self._novel()
+        novel = novel_rows(np.concatenate(self.labels), self.outlier)
         result["labelled_novel_percent"] = 100.0 * float(novel.mean())
         if novel.any():
             result["found_percent"] = 100.0 * float(found[novel].mean())
@@ -268,6 +250,48 @@ class Novelties:
 
     def by_class(self) -> dict[str, dict[str, Any]]:
         return {}
+
+
+def novel_rows(labels: NDArray[Any], outlier: str | None) -> NDArray[np.bool_]:
+    """Tell which rows the labels call novel.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+        Labels of two kinds, or of more if ``outlier`` says which is that of novel rows.
+    outlier : str or None
+        Label of novel rows; None: the rarer of two.
+
+    Returns
+    -------
+    novel : ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If that cannot be told.
+    """
+    values, counts = np.unique(labels, return_counts=True)
+    if outlier is not None:
+        marked = np.array([_same(value, outlier) for value in values.tolist()])
+        if not marked.any() and values.size > 1:
+            raise ValueError(
+                f"`outlier` is {outlier!r}, but the labels are "
+                f"{', '.join(map(repr, values[:5].tolist()))}: no row would be novel."
+            )
+        return np.isin(labels, values[marked])
+    if values.size > 2 or (values.size == 2 and counts[0] == counts[1]):
+        seen = ", ".join(map(repr, values[:5].tolist()))
+        raise ValueError(
+            f"`outlier` must say which label marks novel rows: there are {values.size}, "
+            f"{seen}, and none is the rarer of two."
+        )
+    if values.size < 2:
+        raise ValueError(
+            f"All labels are {values.tolist()[0]!r}, so `outlier` must say whether that marks "
+            "novel rows."
+        )
+    return np.asarray(labels == values[np.argmin(counts)])
 
 
 def _same(value: Any, text: str) -> bool:

@@ -244,14 +244,17 @@ def make_memory(text: str | None) -> int | None:
 
 
 def make_expansion(
-    name: ExpansionName, options: dict[str, Any], seed: int = 0, ranker: KernelRanker | None = None
+    name: ExpansionName | None,
+    options: dict[str, Any],
+    seed: int = 0,
+    ranker: KernelRanker | None = None,
 ) -> Expansion | None:
-    """Join the options of an expansion; None if none was given.
+    """Join the options of an expansion; None for that of the estimator.
 
     Parameters
     ----------
-    name : ExpansionName
-        ``--expansion``; "auto" goes by the options that were given.
+    name : ExpansionName or None
+        ``--expansion``; None goes by the options that were given.
     options : dict of str to object
         Names of options with underscores; None for those not given.
     seed : int, default=0
@@ -266,14 +269,14 @@ def make_expansion(
 
     Examples
     --------
-    >>> make_expansion(ExpansionName.auto, {"tolerance": 0.01})
+    >>> make_expansion(None, {"tolerance": 0.01})
     KOMP(max_size=1000, tolerance=0.01)
     """
     given = {key: value for key, value in options.items() if value is not None}
-    chosen = name.value
-    if name is ExpansionName.auto:
-        if not given:
-            return None
+    if not given and name in (None, ExpansionName.auto):
+        return None
+    chosen = "auto" if name is None else name.value
+    if name is None:
         if given.keys() <= _TAKES["komp"].keys():
             automatic = "auto" if ranker is None else ranker._chosen_expansion()
             return KOMP(**{**as_expansion(automatic).get_params(), **given})
@@ -285,7 +288,8 @@ def make_expansion(
     refused = [f"--{key.replace('_', '-')}" for key in given if key not in taken]
     if refused:
         raise ValueError(
-            f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it out. auto takes "
+            f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it "
+            "out, or choose an expansion that has it. auto takes "
             "--budget-seconds, --max-memory, --forgetting and --resumable, dictionary takes "
             "--max-size, --ridge and --forgetting, komp takes --max-size, --tolerance and "
             "--parsimony, budget takes --max-size and --strategy, random_features takes --mode, "

@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 
 ROWS_FOR_PICTURES = 20_000
 _MOST_NAMED = 30
+_MOST_CARDS = 4  # measures in the summary
+_MOST_CARDS_OF_QUANTILES = 8
 _TO_GO_ON = (
     "the file leaves out large sums: `mercer fit --resumable`, in Python "
     "expansion=Auto(resumable=True), keeps them"
@@ -222,8 +224,9 @@ def report(
         if isinstance(getattr(model.estimator, "loss_", None), Squared) and "mean loss" in measures:
             measures["mean loss, half the squared error"] = measures.pop("mean loss")
         shown = [name for name in measures if name != "rows"]
+        most = _MOST_CARDS_OF_QUANTILES if "mean pinball" in measures else _MOST_CARDS
         summary = (
-            {name: measures[name] for name in shown[:4]}
+            {name: measures[name] for name in shown[:most]}
             | _at_risk(model, worst)
             | {
                 "model order": summary["model order"],

@@ -22,6 +22,7 @@ from mercer._validation import check_integer
 from mercer.cli._catalogue import catalogue_rows, catalogue_view, catalogue_words
 from mercer.cli._console import guarded, note
 from mercer.cli._experiment_view import ExperimentView
+from mercer.cli._files import check_writable
 from mercer.display._drawing import (
     PALETTE,
     draw_legend,
@@ -98,7 +99,7 @@ def reproduce(
     context = Context(data=data, quick=quick, seed=seed, say=view.say, download=data is None)
     left_out = []
     failed = {}
-    out.mkdir(parents=True, exist_ok=True)
+    _check_folder(out)
     for experiment in chosen:
         note(f"{experiment.name}: {experiment.title} ({experiment.place})")
         try:
@@ -126,6 +127,17 @@ def reproduce(
     if failed:
         note("failed:\n" + "\n".join(f"  {one}: {why}" for one, why in failed.items()))
         raise typer.Exit(1)
+
+
+def _check_folder(out: Path) -> None:
+    """Raise unless a folder can be written to, or made once there is something to write."""
+    place = out.absolute()
+    nearest = next(folder for folder in (place, *place.parents) if folder.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(
+            f"{str(nearest)!r} is a file, but `--out` must be a folder. Choose another place."
+        )
+    check_writable(nearest / "results.json")
 
 
 class _MissingError(Exception):
@@ -213,6 +225,7 @@ def _write(
     experiment: Experiment, result: Result, context: Context, folder: Path, *, svg: bool
 ) -> list[str]:
     """Write the result and its figures; return the names of the files."""
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for drawing in result.drawings:
         for ending in (".png", ".svg") if svg else (".png",):

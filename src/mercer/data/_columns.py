@@ -13,6 +13,7 @@ from mercer.data._views import Levels, TableView
 __all__ = [
     "LARGEST",
     "check_names",
+    "first_text",
     "is_number",
     "level_column",
     "listed",
@@ -22,6 +23,7 @@ __all__ = [
 
 LARGEST = 1e150  # the square of a larger number overflows float64
 _BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
+_MOST_LISTED = 20
 
 
 def check_names(
@@ -50,15 +52,17 @@ def row_blocks(view: TableView, n_columns: int) -> Iterator[tuple[int, TableView
         yield start, view.slice(start, min(start + step, view.n_rows))
 
 
-def number_block(view: TableView, names: Sequence[str]) -> NDArray[np.float64]:
+def number_block(view: TableView, names: Sequence[str], first_row: int = 0) -> NDArray[np.float64]:
     """Read numeric columns as one array.
 
     Parameters
     ----------
     view : TableView
-        The table.
+        The table, or a block of it.
     names : sequence of str
         Columns that must hold numbers.
+    first_row : int, default=0
+        Row of the table that the block begins with; errors count from the table's first.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def number_block(view: TableView, names: Sequence[str]) -> NDArray[np.float64]:
     for out, name in zip(block, names, strict=True):
         column = view.column(name)
         if isinstance(column, Levels):
-            _check_no_text(name, column)
+            _check_no_text(name, column, first_row)
             out[:] = np.nan
             continue
         out[:] = column.values
@@ -83,9 +87,9 @@ def number_block(view: TableView, names: Sequence[str]) -> NDArray[np.float64]:
             if largest > LARGEST:
                 row = int(np.flatnonzero(np.abs(out) > LARGEST)[0])
                 raise ValueError(
-                    f"Column {name!r} holds {out[row]:g} (row {row} of this table). Infinite or "
-                    f"huge numbers (beyond {LARGEST:g}) leave no finite mean or distance: replace "
-                    "them, or mark them as missing (NaN)."
+                    f"Column {name!r} holds {out[row]:g} in row {first_row + row} of this table. "
+                    f"Infinite or huge numbers (beyond {LARGEST:g}) leave no finite mean or "
+                    "distance: replace them, or mark them as missing (NaN)."
                 )
     return block
 
@@ -110,14 +114,33 @@ def level_column(view: TableView, name: str) -> Levels:
     return Levels(np.full(view.n_rows, -1), [])
 
 
-def _check_no_text(name: str, column: Levels) -> None:
-    used = [column.levels[code] for code in column.codes if code >= 0]
-    if not used:
+def first_text(column: Levels) -> int | None:
+    """Return the first row that holds something other than a number, if one does.
+
+    Examples
+    --------
+    >>> first_text(Levels(np.array([0, -1, 1, 1]), ["0.5", "12,5"]))
+    2
+    """
+    bad = [column.boolean or not is_number(level) for level in column.levels]
+    # The code -1 of missing values picks the last entry.
+    rows = np.flatnonzero(np.array([*bad, False])[column.codes])
+    return int(rows[0]) if rows.size else None
+
+
+def _check_no_text(name: str, column: Levels, first_row: int) -> None:
+    if column.first() is None:
         return
-    bad = next((value for value in used if not is_number(value)), used[0])
+    row = first_text(column)
+    if row is None:
+        raise ValueError(
+            f"Column {name!r} held numbers in training but now holds numbers as text, first "
+            f"{column.first()!r}. Convert the column to numbers."
+        )
     raise ValueError(
-        f"Column {name!r} held numbers in training but now holds text or booleans, first bad value "
-        f"{bad!r}. Convert it to numbers, with a missing value in place of such entries."
+        f"Column {name!r} held numbers in training but now holds text or booleans, first "
+        f"{column.levels[column.codes[row]]!r} in row {first_row + row} of this table. Convert it "
+        "to numbers, with a missing value in place of such entries."
     )
 
 
@@ -131,7 +154,14 @@ def is_number(text: str) -> bool:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Quote names, the first ten if there are many."""
+    """Quote names, the first ones if there are more than twenty.
+
+    Examples
+    --------
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
     names = list(names)
-    tail = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(repr(name) for name in names[:10]) + tail
+    shown = names if len(names) <= _MOST_LISTED else names[: _MOST_LISTED - 1]
+    tail = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    return ", ".join(map(repr, shown)) + tail

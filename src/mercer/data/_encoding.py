@@ -92,6 +92,12 @@ class TableEncoding:
     scaling : str
         Passed to :func:`scales`.
 
+    Attributes
+    ----------
+    folded : dict of str to (int, int, int)
+        Columns with more frequent categories than outputs: number of frequent ones, how many of
+        them have no output of their own, and rows that hold these.
+
     Raises
     ------
     ValueError
@@ -109,6 +115,7 @@ class TableEncoding:
         self._value_slot = np.full(len(self.number_names), -1)
         self._missing_slot = np.full(len(self.number_names), -1)
         self._levels: dict[str, _LevelSlots] = {}
+        self.folded: dict[str, tuple[int, int, int]] = {}
         row_of = {name: row for row, name in enumerate(self.number_names)}
         for name in statistics.names:
             if name in row_of:
@@ -117,6 +124,14 @@ class TableEncoding:
                 self._levels[name] = self._place_levels(
                     name, statistics.levels[name], categories, min_count
                 )
+        # Beyond a bound not all levels are counted: whether one was there is then not known.
+        self._known = {
+            name: frozenset(seen.counts)
+            for name, seen in statistics.levels.items()
+            if self._levels[name].lookup
+            and self._levels[name].other >= 0
+            and sum(seen.counts.values()) + seen.missing == statistics.n_rows
+        }
         if not self.feature_names:
             raise ValueError(
                 f"No column varies in the {statistics.n_rows} rows seen, so there is nothing to "
@@ -141,9 +156,11 @@ class TableEncoding:
         if not seen.counts:
             raise ValueError(_all_missing(name, seen.missing))
         by_count = sorted(seen.counts.items(), key=lambda item: (-item[1], item[0]))
-        kept = sorted(
-            level for level, count in by_count[:categories] if count >= min_count or seen.boolean
-        )
+        frequent = [level for level, count in by_count if count >= min_count or seen.boolean]
+        kept = sorted(frequent[:categories])
+        if rest := frequent[categories:]:
+            rows = sum(seen.counts[level] for level in rest)
+            self.folded[name] = len(frequent), len(rest), rows
         constant = len(kept) + (len(kept) < len(seen.counts)) < 2
         lookup: dict[str, int] = {}
         other = missing = -1
@@ -172,7 +189,7 @@ class TableEncoding:
         X: NDArray[np.floating] = np.zeros((view.n_rows, len(self.feature_names)), dtype=dtype)
         for start, block in row_blocks(view, len(self.feature_names)):
             out = X[start : start + block.n_rows]
-            self._encode_numbers(block, out)
+            self._encode_numbers(block, out, start)
             for name, slots in self._levels.items():
                 column = level_column(block, name)
                 targets = [slots.lookup.get(level, slots.other) for level in column.levels]
@@ -181,6 +198,18 @@ class TableEncoding:
                 rows = np.flatnonzero(slot >= 0)
                 out[rows, slot[rows]] = 1.0
         return X
+
+    def new_categories(self, view: TableView) -> dict[str, tuple[int, str]]:
+        """Count rows with categories that were not there, for columns where all were counted."""
+        found = {}
+        for name, known in self._known.items():
+            column = level_column(view, name)
+            new = [level not in known for level in column.levels]
+            # The code -1 of missing values picks the last entry.
+            rows = np.flatnonzero(np.array([*new, False])[column.codes])
+            if rows.size:
+                found[name] = int(rows.size), column.levels[column.codes[rows[0]]]
+        return found
 
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none."""
@@ -193,8 +222,8 @@ class TableEncoding:
                 filled[name] = "no category" if slots.other < 0 else "an unseen category"
         return filled
 
-    def _encode_numbers(self, block: TableView, out: NDArray[np.floating]) -> None:
-        values = number_block(block, self.number_names)
+    def _encode_numbers(self, block: TableView, out: NDArray[np.floating], first_row: int) -> None:
+        values = number_block(block, self.number_names, first_row)
         absent = np.isnan(values)
         if absent.any():
             np.copyto(values, self._fill[:, None], where=absent)

@@ -203,8 +203,8 @@ class TableStatistics:
         """
         found = [name for name in view.names if name not in excluded]
         check_names(self.names, found, "The table", allow_extra=False)
-        for _, block in row_blocks(view, len(self.number_names)):
-            values = number_block(block, self.number_names)
+        for start, block in row_blocks(view, len(self.number_names)):
+            values = number_block(block, self.number_names, start)
             whole = [getattr(block.column(name), "integer", False) for name in self.number_names]
             self.numbers.merge(NumberStatistics.of(values, np.array(whole, dtype=bool)))
             for name, counts in self.levels.items():

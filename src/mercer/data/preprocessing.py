@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self
 
@@ -44,7 +45,7 @@ class TablePreprocessor(Component):
 
     Parameters
     ----------
-    categories : int, default=32
+    categories : int, default=128
         Largest number of categories of a column with an output of their own, the most frequent
         first. At most 4,096 values of a column are counted at any time.
     min_count : int, default=5
@@ -98,7 +99,7 @@ class TablePreprocessor(Component):
 
     def __init__(
         self,
-        categories: int = 32,
+        categories: int = 128,
         *,
         min_count: int = 5,
         warmup_rows: int | None = 50_000,
@@ -258,9 +259,24 @@ class TablePreprocessor(Component):
         ------
         ValueError
             If no rows were seen, a column had no value, or no column varies.
+
+        Warns
+        -----
+        UserWarning
+            If a column has more than ``categories`` frequent categories.
         """
         if self.frozen_:
             return self
+        self._encode()
+        for name, (frequent, folded, rows) in self._encoding.folded.items():
+            warnings.warn(
+                f"{name!r} has {frequent:,} frequent categories: '(other)' takes {folded:,} of "
+                f"them, {100.0 * rows / self.n_samples_seen_:.2g} % of the rows; see `categories`.",
+                stacklevel=2,
+            )
+        return self
+
+    def _encode(self) -> None:
         statistics = self._seen()
         if statistics.n_rows == 0:
             raise ValueError("No rows were seen, so there is nothing to freeze.")
@@ -270,7 +286,6 @@ class TablePreprocessor(Component):
             min_count=self.min_count,
             scaling=self.scaling,
         )
-        return self
 
     def transform(
         self, table: Any, *, extra: Literal["error", "drop"] = "error"
@@ -327,6 +342,28 @@ class TablePreprocessor(Component):
         counts = {name: missing_cells(view.column(name)) for name in self.fillings()}
         return {name: n for name, n in counts.items() if n}
 
+    def new_categories(self, table: Any) -> dict[str, tuple[int, str]]:
+        """Count rows with categories that the warm-up did not have.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        found : dict of str to (int, str)
+            Rows, and the first such category. Columns that had more values than are counted are
+            left out: nobody knows which.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor(min_count=1).fit({"town": ["Bern", "Bonn"]})
+        >>> seen.new_categories({"town": ["Ulm", "Bonn"]})
+        {'town': (1, 'Ulm')}
+        """
+        return self._frozen().new_categories(view_table(table))
+
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none in the warm-up."""
         return self._frozen().fillings()
@@ -368,7 +405,7 @@ class TablePreprocessor(Component):
             if state["statistics"] is not None:
                 result._statistics = TableStatistics.from_state(state["statistics"])
             if state["frozen"]:
-                result.freeze()
+                result._encode()
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(
                 f"This is not the state of a TablePreprocessor: {error}. It may be damaged, or "

@@ -298,4 +298,8 @@ def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
             f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. Correct "
             f"the file, or choose a type with `column_types={{{name!r}: 'string'}}` (or 'float64')."
         ) from None
+    if file.stat().st_size == 0:
+        raise ValueError(
+            f"{file} is empty (0 bytes): there is not even a header to read."
+        ) from None
     raise ValueError(f"{file} could not be read, it may be damaged or cut off: {error}") from error

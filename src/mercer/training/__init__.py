@@ -27,7 +27,12 @@ from mercer.estimators._table_ranking import check_group, warn_if_no_pairs
 from mercer.estimators._table_tasks import TASKS
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
-from mercer.training._estimator import first_classes, make_estimator
+from mercer.training._estimator import (
+    check_marks,
+    check_two_classes,
+    first_classes,
+    make_estimator,
+)
 from mercer.training._group_shuffle import shuffled_groups
 from mercer.training._plan import RunPlan, plan_run
 from mercer.training._progress import TrainingProgress, Watch
@@ -82,6 +87,8 @@ class FileTraining:
         :func:`mercer.training.shuffled_groups`.
     warmup_rows : int, default=50_000
         Rows that scales and categories are measured on.
+    categories : int, default=128
+        Most categories of a column of text with an input of their own; the rarer share one.
 
     Attributes
     ----------
@@ -134,6 +141,7 @@ class FileTraining:
         seed: int = 0,
         shuffle_buffer: int = 65_536,
         warmup_rows: int = 50_000,
+        categories: int = 128,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
         if target is None and task != "novelty":
@@ -170,6 +178,7 @@ class FileTraining:
                 dict.fromkeys(name for name in (target, group, *exclude) if name is not None)
             ),
             "scaling": scaling,
+            "categories": categories,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
         }
         self._warmup_rows = self._columns["warmup_rows"]
@@ -193,6 +202,7 @@ class FileTraining:
                 name for name in self._columns["exclude"] if name not in (self.target, self.group)
             ],
             "scaling": self._columns["scaling"],
+            "categories": self._columns["categories"],
             "warm-up rows": self._columns["warmup_rows"],
             "seed": self.seed,
             "shuffle buffer": self.shuffle_buffer,
@@ -244,6 +254,8 @@ class FileTraining:
             raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
         if self.task not in ("classification", "novelty"):
             self._refuse_stray_text(table)
+        if self.task == "novelty" and self.target is not None:
+            check_marks(table, self.target)
         if self.task == "auto":
             try:
                 self.task = infer_task(table.column(looked_at))
@@ -367,7 +379,8 @@ class FileTraining:
         Raises
         ------
         ValueError
-            For data that cannot be learned, and if the files change while they are read.
+            For data that cannot be learned, such as classes of which there is only one, and if
+            the files change while they are read.
         mercer.exceptions.DivergenceError
             If the step size is too large.
         OSError
@@ -435,6 +448,8 @@ class FileTraining:
                 saved_at = self.n_rows_
             if stop:
                 return False
+        if self.task == "classification":
+            check_two_classes(self.model_.classes_, self.target, self.n_rows_)
         self.model_.save(out)
         checkpoint_path(out).unlink(missing_ok=True)
         warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mercer._container import _RECOVER as RECOVER
 from mercer._validation import check_integer
 from mercer.data import schema
 from mercer.data.tables import find_files
@@ -15,6 +16,7 @@ from mercer.model_file import read_state, write_state
 __all__ = ["Checkpoint", "checkpoint_path", "fingerprint"]
 
 _MOST_COLUMNS = 8
+_AFRESH = "Delete it and start afresh, without `resume`."
 
 
 def checkpoint_path(out: str | os.PathLike[str]) -> Path:
@@ -86,7 +88,11 @@ class Checkpoint(NamedTuple):
         ValueError
             If the file is damaged or no checkpoint.
         """
-        state = read_state(path)
+        try:
+            state = read_state(path)
+        except ValueError as error:
+            reason = str(error).removesuffix(RECOVER).rstrip()
+            raise ValueError(f"{reason} {_AFRESH}") from error
         try:
             if "training" not in state:
                 raise ValueError(f"it holds a finished {state['kind']}")
@@ -101,9 +107,7 @@ class Checkpoint(NamedTuple):
                 dict(training["data"]),
             )
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            raise ValueError(
-                f"{path} is not a valid checkpoint: {error}. Delete it to start afresh."
-            ) from error
+            raise ValueError(f"{path} is not a valid checkpoint: {error}. {_AFRESH}") from error
 
     def check_same(
         self, path: str | os.PathLike[str], settings: dict[str, Any], data: dict[str, Any]

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.data._views import Numbers, view_table
 from mercer.estimators._table_tasks import TASKS
 from mercer.expansions import Auto
 from mercer.losses import Loss
 from mercer.training._plan import expansion_of
 
-__all__ = ["first_classes", "make_estimator"]
+__all__ = ["check_marks", "check_two_classes", "first_classes", "make_estimator"]
 
 _MOST_CLASSES = 1000
 
@@ -101,3 +102,35 @@ def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:
             "or regression if these are quantities."
         )
     return list(classes.tolist())
+
+
+def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) -> None:
+    """Raise ``ValueError`` if all rows of a classification were of one class."""
+    if classes.size < 2:
+        raise ValueError(
+            f"The target {target!r} is {classes.tolist()[0]!r} in all {n_rows:,} rows, so there is "
+            "nothing to tell apart. Give rows of another class or another target; or use "
+            "`task='novelty'`, which needs no target, to find what is unlike these rows."
+        )
+
+
+def check_marks(table: Any, target: str) -> None:
+    """Raise ``ValueError`` if a target that is to mark novel rows holds quantities.
+
+    Examples
+    --------
+    >>> check_marks({"kind": [1, -1]}, "kind")
+    """
+    column = view_table(table).column(target)
+    if not isinstance(column, Numbers):
+        return
+    present = column.values[~np.isnan(column.values)]
+    quantities = present[present != np.round(present)]
+    if quantities.size:
+        raise ValueError(
+            f"The target {target!r} holds quantities, first {quantities[0]:g}, but "
+            "`task='novelty'` learns no target: it only marks which rows are known, as 1 and -1 "
+            "or by labels, to measure what was found. Leave the target out (then exclude the "
+            "column, unless it is an input), name a column of labels, or choose regression to "
+            "predict it."
+        )

@@ -8,6 +8,7 @@ somewhere inside, the pass is read again and its first rows are dropped.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data import read_tables, shuffled
+from mercer.data.tables import place_of
 from mercer.estimators import TableModel
 from mercer.training._group_shuffle import shuffled_groups
 
@@ -170,10 +172,20 @@ def in_place(
         try:
             result = encode(table)
         except ValueError as error:
-            place = f"{os.fspath(data)}, {table.num_rows:,} rows from row {start:,} on"
-            raise ValueError(f"{place}: {error}") from error
+            n = table.num_rows
+            place = f"{os.fspath(data)}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
+            raise ValueError(f"{place}: {_placed(str(error), data, start)}") from error
         yield result
         start += table.num_rows
+
+
+def _placed(message: str, data: str | os.PathLike[str], start: int) -> str:
+    """Say where in the file a row is, if a message names one of the table from ``start`` on."""
+    return re.sub(
+        r"row (\d+) of this table",
+        lambda found: place_of(data, start + int(found[1])),
+        message,
+    )
 
 
 def _split(held: list[Block], size: int) -> tuple[Block, Block]:

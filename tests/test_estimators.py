@@ -11,7 +11,9 @@ import pytest
 from numpy.testing import assert_allclose
 from river import compat
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
+from sklearn.metrics import d2_pinball_score, mean_pinball_loss, r2_score
+from sklearn.model_selection import GridSearchCV
 
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import DivergenceError, NothingLearnedWarning
@@ -386,6 +388,48 @@ def test_quantiles_of_several_levels_are_predicted_at_once():
     assert_allclose((y[:, None] <= predicted).mean(axis=0), [0.1, 0.5, 0.9], atol=0.05)
     two = KernelRegressor(Quantile([0.1, 0.9]), kernel=KERNEL).fit(X, np.column_stack([TARGETS, X]))
     assert two.predict(X).shape == (240, 6)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_score_of_several_levels_is_the_d2_of_scikit_learn_over_the_levels(n_targets, weighted):
+    levels = (0.1, 0.5, 0.9)
+    y = np.column_stack([TARGETS, 3.0 * X[:, 1] ** 2])[:, :n_targets]
+    y = y[:, 0] if n_targets == 1 else y
+    weights = np.random.default_rng(1).uniform(0.0, 3.0, size=240) if weighted else None
+    model = KernelRegressor(Quantile(levels), kernel=KERNEL, random_state=0).fit(X, y)
+    predicted = model.predict(X).reshape(240, n_targets, 3)
+    shares = []
+    for target, columns in zip(y.reshape(240, -1).T, predicted.transpose(1, 2, 0), strict=True):
+        lost, of_constants = 0.0, 0.0
+        for level, column in zip(levels, columns, strict=True):
+            settings = {
+                "alpha": level,
+                "sample_weight": np.ones(240) if weights is None else weights,
+            }
+            loss = mean_pinball_loss(target, column, **settings)
+            lost += loss
+            of_constants += loss / (1.0 - d2_pinball_score(target, column, **settings))
+        shares.append(1.0 - lost / of_constants)
+    assert model.score(X, y, weights) == pytest.approx(np.mean(shares), rel=1e-9)
+    assert np.mean(shares) > 0.5
+
+
+def test_searches_take_several_levels_and_other_losses_keep_their_score():
+    search = GridSearchCV(
+        KernelRegressor(Quantile((0.1, 0.5, 0.9)), random_state=0), {"kernel": [KERNEL]}, cv=2
+    ).fit(X, TARGETS)
+    assert 0.0 < search.best_score_ < 1.0
+    model = search.best_estimator_
+    with pytest.raises(ValueError, match="does not fit"):
+        model.score(X, np.column_stack([TARGETS, TARGETS]))
+    with pytest.raises(ValueError, match="`sample_weight` must have shape"):
+        model.score(X, TARGETS, np.ones(3))
+    with pytest.warns(UndefinedMetricWarning, match="fewer than two rows"):
+        assert np.isnan(model.score(X[:1], TARGETS[:1]))
+    for loss in ("squared", Quantile(0.9), Quantile([0.9])):
+        one = KernelRegressor(loss, kernel=KERNEL, random_state=0).fit(X, TARGETS)
+        assert one.score(X, TARGETS) == r2_score(TARGETS, one.predict(X))
 
 
 @pytest.mark.parametrize(

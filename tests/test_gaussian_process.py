@@ -12,12 +12,12 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GaussianProcessRegressor, load_model
-from mercer.exceptions import ConditioningWarning, DivergenceError
+from mercer.exceptions import ConditioningWarning, DivergenceError, TargetScaleWarning
 from mercer.features import FeatureMap, FeatureOptions
 from mercer.gaussian_process import Cyclic, Faithful, FeatureBlocks, Operator
 from mercer.gaussian_process import _descent as descent
 from mercer.gaussian_process import _operator as operator
-from mercer.kernels import Gaussian, Kernel, Laplacian
+from mercer.kernels import Gaussian, Kernel, Laplacian, Polynomial
 from oracles_gp import log_marginal_likelihood, operator_descent, posterior, ridge_descent
 
 RNG = np.random.default_rng(0)
@@ -171,6 +171,33 @@ def test_effective_dimension_is_the_trace_of_the_hat_matrix():
     assert_allclose(model.effective_dimension_, np.trace(hat), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("unit", "words"), [(100.0, "too small"), (0.001, "too large")])
+def test_targets_in_another_unit_than_the_prior_are_told(unit, words):
+    y = np.column_stack([Y, unit * Y])
+    model = GaussianProcessRegressor(KERNEL, noise=NOISE, n_features=64, random_state=0)
+    with pytest.warns(TargetScaleWarning, match=f"{words}.*normalize_y=True.*likelihood") as told:
+        model.fit(X, y)
+    assert [w.filename for w in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(normalize_y=True).fit(X, y)
+        # Nor where kernel and noise are in the same unit, be it by weights that divide the noise.
+        model.set_params(normalize_y=False, kernel=unit**2 * KERNEL, noise=unit**2 * NOISE)
+        model.fit(X, unit * Y)
+        model.set_params(noise=NOISE).fit(X, unit * Y, np.full(60, unit**-2.0))
+
+
+def test_only_the_first_rows_of_a_stream_tell_of_units():
+    model = plane_model()
+    with pytest.warns(TargetScaleWarning):
+        model.partial_fit(X, 1e3 * Y)
+    model.partial_fit(X, 1e3 * Y)
+    # Few rows, zeros, and a kernel that grows where the function does not, say nothing.
+    plane_model().partial_fit(X[:9], 1e-3 * Y[:9])
+    plane_model().fit(X, np.zeros(60))
+    GaussianProcessRegressor(Polynomial(5, offset=1.0), method="dictionary").fit(X, Y)
+
+
 # -- random features ------------------------------------------------------------------------------
 
 
@@ -270,7 +297,7 @@ def test_far_from_the_data_the_prior_comes_back():
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_partial_fit_in_any_pieces_is_fit(normalize_y, rng):
     parameters = {"noise": NOISE, "n_features": 128, "random_state": 7, "normalize_y": normalize_y}
-    y, weights = 30.0 + Y, rng.uniform(0.5, 2.0, size=60)
+    y, weights = 30.0 * normalize_y + Y, rng.uniform(0.5, 2.0, size=60)
     whole = GaussianProcessRegressor(KERNEL, **parameters).fit(X, y, weights)
     for cuts in ([20], [1, 2, 3, 50], range(1, 60)):
         model = GaussianProcessRegressor(KERNEL, batch_size=7, **parameters)
@@ -642,6 +669,7 @@ def test_noise_below_rounding_leaves_cyclic_descent_its_solution():
         assert_allclose(std, 0.0, atol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.TargetScaleWarning")
 def test_marginal_likelihood_of_interpolated_targets():
     """The squares of the targets less what is explained are no more than their rounding error."""
     few, y, noise = X[:12], np.full(12, 1e3), 1e-15
@@ -693,6 +721,7 @@ def expected_failures(estimator):
     return {"check_sample_weight_equivalence_on_dense_data": reason}
 
 
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.TargetScaleWarning")
 @parametrize_with_checks(
     [
         GaussianProcessRegressor(**SMALL),

@@ -269,3 +269,13 @@ def test_softmax_equals_scipy(seed):
     assert_allclose(Softmax().derivative(y, f), special.softmax(f, axis=1) - one_hot, atol=1e-14)
     expected = -special.log_softmax(f, axis=1)[np.arange(len(f)), y[:, 0].astype(int)]
     assert_allclose(Softmax().value(y, f), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_explained_share_of_the_pinball_loss_at_its_ends():
+    loss, y, ones = Quantile([0.1, 0.9]), np.arange(1.0, 5.0), np.ones(4)
+    assert loss.explained(y, np.column_stack([y, y]), ones) == 1.0
+    assert loss.explained(y, np.tile([1.0, 4.0], (4, 1)), ones) == 0.0
+    # Constants are all there is to know.
+    constant = np.full((4, 2), 7.0)
+    assert loss.explained(constant[:, 0], constant, ones) == 1.0
+    assert loss.explained(constant[:, 0], constant + 1.0, ones) == 0.0

@@ -27,7 +27,10 @@ BRANCHES = [
     ),
     (
         "Is only the order\nof rows wanted?",
-        [("rare positives, queries, matches", "KernelRanker", "mercer")],
+        [
+            ("two classes, one is rare", "KernelClassifier.decision_function", "mercer"),
+            ("queries, grades, matches", "KernelRanker", "mercer"),
+        ],
     ),
     (
         "Are the inputs images,\nsound or text as such?",
@@ -50,7 +53,11 @@ BRANCHES = [
             ("the mean", "KernelRegressor()", "mercer"),
             ("a band", "KernelRegressor(Quantile(...))", "mercer"),
             ("wrong values among them", 'KernelRegressor("huber")', "mercer"),
-            ("large errors are costly", 'KernelRegressor(risk="cvar:0.9")', "mercer"),
+            (
+                "large errors cost: compare both",
+                'KernelRegressor(risk="cvar:0.9")\nand KernelRegressor()',
+                "mercer",
+            ),
             ("how well is it known?", "GaussianProcessRegressor", "mercer"),
         ],
     ),
@@ -98,7 +105,7 @@ def draw():
             axis.text(
                 ANSWER_X, y + 0.06, answer, va="bottom", color=INK, fontsize=9, style="italic"
             )
-            height = 0.98 if "\n" in estimator else 0.74
+            height = 0.9 if "\n" in estimator else 0.74
             box(axis, BOX_X, y, BOX_WIDTH, height, estimator, kind, mono=kind == "mercer")
             y -= ROW
         previous, y = middle, y - GAP

@@ -23,7 +23,7 @@ class InputScaleWarning(UserWarning):
 
 
 class TargetScaleWarning(UserWarning):
-    """The targets are in units in which the steps on the loss do not get far, or too far."""
+    """The targets are in units that do not suit the steps on the loss, or the prior."""
 
 
 class TrajectoryWarning(UserWarning):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from mercer.estimators._gaussian_process_answers import NOISE_WHY, AskedGaussian
 from mercer.estimators._gaussian_process_state import StoredGaussianProcess
 from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
 from mercer.estimators._undo import all_or_nothing
+from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (
     DescentPosterior,
@@ -37,6 +39,11 @@ __all__ = ["GaussianProcessRegressor"]
 
 Array = NDArray[np.float64]
 
+# Mean squares of targets so many times larger or smaller than the prior's are in another unit.
+_FAR = 100.0
+# Fewer rows may be near 0 by chance.
+_ENOUGH_ROWS = 10
+
 
 def _takes_rows_later(model: Any) -> bool:
     """Whether a model can be learned piece by piece; AttributeError if not."""
@@ -48,6 +55,35 @@ def _takes_rows_later(model: Any) -> bool:
             "regularises by noise / n, so all rows must be there from the start. Use `fit`."
         )
     return True
+
+
+def _warn_of_targets(
+    targets: Array, weights: Array, prior: NDArray[np.floating], noise: float
+) -> None:
+    """Warn of targets far larger or smaller than what k(x, x) of some rows and noise say."""
+    n_rows = np.count_nonzero(weights)
+    if n_rows < _ENOUGH_ROWS or not np.isfinite(prior).all():
+        return
+    squares = np.average(targets**2, axis=0, weights=weights)
+    squares = squares[squares > 0.0]
+    noise *= n_rows / weights.sum()
+    # Kernels without a bound grow with the inputs, and functions need not: the least counts.
+    much, little = float(prior.mean()) + noise, float(prior.min()) + noise
+    if (squares > _FAR * much).any():
+        found, said, wrong = squares.max(), much, "small"
+    elif (_FAR * squares < little).any():
+        found, said, wrong = squares.min(), little, "large"
+    else:
+        return
+    warnings.warn(
+        f"The mean square of the targets is {found:.3g}, but kernel and `noise` say {said:.3g}: "
+        f"error bars will be much too {wrong}. Set `normalize_y=True`, which puts `noise` in units "
+        "of the targets' variance, and take the `noise` of the largest "
+        "`log_marginal_likelihood(noise)`. Or give both in the targets' units: such as "
+        "4.0 * Gaussian() for functions of standard deviation 2.",
+        TargetScaleWarning,
+        stacklevel=4,
+    )
 
 
 @storable
@@ -99,7 +135,8 @@ class GaussianProcessRegressor(
         How the frequencies of the features are drawn; "auto" takes the most accurate way.
     normalize_y : bool, default=False
         Whether the model is of the targets less their mean and over their standard deviation, as
-        in scikit-learn. Without it the prior mean is 0: centre the target.
+        in scikit-learn. Without it the prior mean is 0 and its variance that of the kernel: centre
+        the target, and choose kernel and ``noise`` in its units.
     batch_size : int, default=1024
         Rows that features are made of at a time. Bounds memory, and changes nothing else.
     random_state : int, RandomState instance or None, default=None
@@ -186,6 +223,12 @@ class GaussianProcessRegressor(
             For wrong parameters or data; the model stays as it was.
         mercer.exceptions.DivergenceError
             If doubly stochastic steps are too large; the model stays as it was.
+
+        Warns
+        -----
+        mercer.exceptions.TargetScaleWarning
+            If, without ``normalize_y``, the mean square of the targets is over 100 times what
+            kernel and noise say, or under a hundredth: error bars would be wrong by as much.
         """
         with all_or_nothing(self):
             self._check_parameters()
@@ -215,6 +258,11 @@ class GaussianProcessRegressor(
             For wrong parameters or data; the model stays as it was.
         AttributeError
             For a method of descent.
+
+        Warns
+        -----
+        mercer.exceptions.TargetScaleWarning
+            As :meth:`fit`, by the rows of the first call.
         """
         self._check_parameters()
         with all_or_nothing(self):
@@ -243,6 +291,9 @@ class GaussianProcessRegressor(
         sample = used[sample_of(used.shape[0], generator)]
         with np.errstate(over="ignore", invalid="ignore"):
             self.kernel_ = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
+            if not self.normalize_y:
+                prior = self.kernel_.diag(sample)
+                _warn_of_targets(targets, weights, prior, float(self.noise))
         self.posterior_ = self._posterior(sample, targets.shape[1], *map(int, seeds))
         with one_blas_thread():
             self.posterior_.learn(X, targets, weights)

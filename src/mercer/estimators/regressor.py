@@ -8,17 +8,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array, validate_data
 
 from mercer._component import own_copy
 from mercer.estimators._base import Array
+from mercer.estimators._inputs import check_weights
 from mercer.estimators._risk import RiskEstimator
 from mercer.estimators._rows import RegressorRows
 from mercer.estimators._state import StoredEstimator
 from mercer.estimators._target_units import curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
-from mercer.losses import Loss, as_loss
+from mercer.losses import Loss, Quantile, as_loss
 from mercer.model_file import storable
 from mercer.planning import AutomaticStep
 from mercer.risks import Risk
@@ -58,7 +60,7 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
         With another loss than ``"squared"`` it is a :class:`~mercer.expansions.Dictionary`, for
-        which the race finds the kernel; with a ``risk``, a ``step_size`` of your own it is
+        which the race finds the kernel; with a ``risk`` or a ``step_size`` of your own it is
         ``KOMP(max_size=1000)``, which learns by steps.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
@@ -69,8 +71,9 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
         Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made (in
         the unit in which the steps are).
     batch_size : int, default=32
-        Rows per step. A ``partial_fit`` of at most this many rows is exactly one step. Plays no
-        role where sums are solved; ``"auto"`` then refuses other values.
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient
+        step; Newton steps are on 256 rows at least. Plays no role where sums are solved;
+        ``"auto"`` then refuses other values.
     n_passes : int, default=1
         Passes of ``fit`` over the data, at least, for learning by steps. ``"auto"`` refuses more
         than one where it learns by sums, and needs one where other losses are solved for.
@@ -298,6 +301,40 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
             n_targets * n_levels), the levels of the first target first.
         """
         return self._targets(self._scores(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or for several quantile levels D², the explained share of the pinball loss.
+
+        R² is one less the squared error over that of the mean of ``y``. D² is one less the pinball
+        loss, averaged over rows and levels, over that of the quantiles of ``y``:
+        :func:`sklearn.metrics.d2_pinball_score` with numerator and denominator averaged over the
+        levels. Both are 1 at best, 0 for the best constants, and averaged over targets.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            True targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Of fewer than two rows NaN, with a warning.
+
+        Raises
+        ------
+        ValueError
+            If ``y`` has another shape than the targets that were learned.
+        """
+        predicted, loss = self.predict(X), self.loss_
+        if not isinstance(loss, Quantile) or loss.n_scores(1) == 1:
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        weights = check_weights(sample_weight, len(predicted))
+        return loss.explained(targets, predicted, weights)
 
     def _targets(self, scores: Array) -> Array:
         values = self.loss_.predict(scores)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import UndefinedMetricWarning
 
 from mercer._validation import check_real
 from mercer.losses._base import Array
@@ -336,6 +338,52 @@ class Quantile(RegressionLoss):
                 f"multiple of {n_levels}: one column per target and level."
             )
         return n_scores // n_levels
+
+    def explained(self, y: ArrayLike, f: ArrayLike, sample_weight: Array) -> float:
+        """Explained share of the loss, D², averaged over targets.
+
+        Parameters
+        ----------
+        y, f : array-like
+            As in :meth:`value`; of one target and several levels ``f`` has one column per level.
+        sample_weight : ndarray of shape (n_samples,)
+            Weights of the rows.
+
+        Returns
+        -------
+        share : float
+            One less the mean loss over that of the quantiles of ``y``, the best constants; 0
+            where only constants are without loss; NaN, with a warning, of fewer than two rows.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`value`.
+
+        Examples
+        --------
+        >>> f = [[1.0, 1.0], [2.0, 2.0], [3.0, 4.0]]
+        >>> round(Quantile([0.1, 0.9]).explained([1.0, 2.0, 3.0], f, np.ones(3)), 3)
+        0.833
+        """
+        targets = np.asarray(y, dtype=np.float64).reshape(np.shape(y)[0], -1)
+        scores = np.asarray(f, dtype=np.float64)
+        if len(targets) < 2:
+            warnings.warn("D² of fewer than two rows is not defined.", UndefinedMetricWarning, 2)
+            return math.nan
+        self.value(targets, scores)  # checks the shapes
+        shares = []
+        for column, levels in zip(targets.T, np.split(scores, targets.shape[1], 1), strict=True):
+            order = np.argsort(column)
+            heights = np.cumsum(sample_weight[order])
+            ranks = np.searchsorted(heights, np.asarray(self._levels()) * heights[-1])
+            constants = np.broadcast_to(column[order][ranks], levels.shape)
+            left, least = (
+                float(np.average(self.value(column, tried), weights=sample_weight))
+                for tried in (levels, constants)
+            )
+            shares.append(1.0 - left / least if least > 0.0 else float(left == 0.0))
+        return float(np.mean(shares))
 
 
 _LARGEST_LOG_RATE = 30.0

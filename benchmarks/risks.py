@@ -1,6 +1,8 @@
 """What risks do to real losses, untuned, one pass: mean, worst tenth and worst hundredth.
 
-Data as in ``defaults.py``. Losses: half the squared error of the standardised target for
+Steps on KOMP's dictionary (at most 1,000 points, the default for risks) and on random features;
+in the rows of the mean the plain default learner beside them, which makes no gradient steps. Data
+as in ``defaults.py``. Losses: half the squared error of the standardised target for
 regressions, the logistic loss for classifications, each on held-out rows.
 """
 
@@ -11,9 +13,11 @@ import defaults
 import numpy as np
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.expansions import KOMP
 
 DATA = ("california_housing", "protein_casp", "ijcnn1", "adult")
 RISKS = (None, "semideviation", "semivariance", "entropic", "cvar:0.9", "cvar:0.99")
+EXPANSIONS = {"KOMP": KOMP(max_size=1000), "features": "random_features", "default": "auto"}
 
 
 def losses_of(model, X, y, regression):
@@ -41,7 +45,7 @@ def main():
     rng = np.random.default_rng(0)  # compile before timing
     for risk in (None, "semideviation"):
         small = rng.normal(size=(2000, 3))
-        for expansion in ("auto", "random_features"):
+        for expansion in EXPANSIONS.values():
             KernelClassifier(risk=risk, expansion=expansion).fit(small, small[:, 0] > 0)
             KernelRegressor(risk=risk, expansion=expansion).fit(small, small[:, 0])
     rows = []
@@ -49,9 +53,11 @@ def main():
         data = defaults.load(name)
         for risk in RISKS:
             row = {"data": name, "risk": risk or "mean"}
-            for label, expansion in (("KOMP", "auto"), ("features", "random_features")):
-                numbers = measure(data, name in defaults.REGRESSIONS, risk, expansion)
+            for label, expansion in EXPANSIONS.items():
                 heads = ("mean", "worst 10 %", "worst 1 %", "CPU s")
+                numbers = [""] * len(heads)
+                if label != "default" or risk is None:
+                    numbers = measure(data, name in defaults.REGRESSIONS, risk, expansion)
                 row |= {f"{label}: {h}": v for h, v in zip(heads, numbers, strict=True)}
             rows.append(row)
             print(row, flush=True)
@@ -60,7 +66,9 @@ def main():
         rows,
         "The worst hundredth falls under every risk but CVaR .9 with features on ijcnn1; the mean "
         "pays. CVaR .9 does not always lower the worst tenth: not where the worst losses are noise "
-        "(California housing, hardly) or the risk learns too slowly (ijcnn1). No other library "
+        "(California housing, hardly) or the risk learns too slowly (ijcnn1). The plain default, "
+        "which fits closer, has a lower worst tenth than every risk on California housing and "
+        "ijcnn1; a risk has the lower worst hundredth everywhere, on Adult both. No other library "
         "that we know of minimises these risks with kernels, so there is no peer in this table.",
     )
 

@@ -7,6 +7,7 @@ python benchmarks/run.py --write         # only the page
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -98,15 +99,19 @@ def page():
     return "\n".join(parts)
 
 
-def main(arguments):
-    chosen = [a for a in arguments if not a.startswith("-")]
-    if "--write" not in arguments:
-        for script in chosen or SCRIPTS:
+def main():
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("scripts", nargs="*", help="which to run; all, if none is named")
+    parser.add_argument("--write", action="store_true", help="write the page, and run nothing")
+    arguments = parser.parse_args()
+    if not arguments.write:
+        for script in arguments.scripts or SCRIPTS:
             print(f"-- {script}", flush=True)
-            options = ["--svc"] if script == "mnist" and not chosen else []
+            options = ["--svc"] if script == "mnist" and not arguments.scripts else []
             subprocess.run([sys.executable, str(HERE / f"{script}.py"), *options], check=True)
     (HERE.parent / "docs" / "benchmarks.md").write_text(page())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

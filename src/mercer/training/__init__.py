@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,9 +18,6 @@ from mercer._component import to_config
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data._columns import check_names
-from mercer.data._stray import stray_text
-from mercer.data._views import view_table
-from mercer.data.tables import place_of
 from mercer.estimators import TableModel
 from mercer.estimators._table_ranking import check_group, warn_if_no_pairs
 from mercer.estimators._table_tasks import TASKS
@@ -38,6 +34,7 @@ from mercer.training._plan import RunPlan, plan_run
 from mercer.training._progress import TrainingProgress, Watch
 from mercer.training._revisit import finish, offer
 from mercer.training._row_stream import RowStream, in_place
+from mercer.training._stray_text import refuse_stray_text, warn_of_stray_text
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
 
@@ -253,7 +250,7 @@ class FileTraining:
         if table is None:
             raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
         if self.task not in ("classification", "novelty"):
-            self._refuse_stray_text(table)
+            refuse_stray_text(self.data, str(self.target), table)
         if self.task == "novelty" and self.target is not None:
             check_marks(table, self.target)
         if self.task == "auto":
@@ -270,7 +267,7 @@ class FileTraining:
         if self.task == "classification":
             self.first_classes_ = first_classes(targets, self.target)
             n_outputs = len(self.first_classes_) if len(self.first_classes_) > 2 else 1
-        self._warn_of_stray_text()
+        warn_of_stray_text(self.data, self._columns["exclude"], warmup_rows)
         self.model_ = model.warm_up(read_tables(self.data))
         self._rows_per_pass = count_rows(self.data)
         n_rows = self._rows_per_pass
@@ -279,36 +276,6 @@ class FileTraining:
         self._follow(plan_run(model.estimator, self.n_passes, n_rows, n_outputs))
         self.n_rows_ = 0
         return self
-
-    def _refuse_stray_text(self, table: Any) -> None:
-        stray = stray_text(view_table(table).column(str(self.target)))
-        if stray is not None:
-            raise ValueError(
-                f"The target {self.target!r} is text, because "
-                f"{stray.says(place_of(self.data, stray.row))}. Correct such cells, or leave out "
-                "rows whose target is not known. If the column holds classes, say "
-                "`task='classification'`."
-            )
-
-    def _warn_of_stray_text(self) -> None:
-        """Warn of columns that one slip of the pen made categories of."""
-        text = [
-            field.name
-            for field in schema(self.data)
-            if "string" in str(field.type) and field.name not in self._columns["exclude"]
-        ]
-        if not text:
-            return
-        table = next(read_tables(self.data, columns=text, rows_per_table=self._warmup_rows))
-        for name in text:
-            stray = stray_text(view_table(table).column(name))
-            if stray is not None:
-                warnings.warn(
-                    f"The column {name!r} is taken for categories, because "
-                    f"{stray.says(place_of(self.data, stray.row))}. If it holds quantities, "
-                    "correct such cells, or leave them empty, which is a missing value.",
-                    stacklevel=3,
-                )
 
     def _follow(self, plan: RunPlan) -> None:
         self._plan = plan

@@ -19,6 +19,7 @@ __all__ = [
     "listed",
     "number_block",
     "row_blocks",
+    "rows_of_levels",
 ]
 
 LARGEST = 1e150  # the square of a larger number overflows float64
@@ -114,6 +115,12 @@ def level_column(view: TableView, name: str) -> Levels:
     return Levels(np.full(view.n_rows, -1), [])
 
 
+def rows_of_levels(column: Levels, marked: Sequence[bool]) -> NDArray[np.intp]:
+    """Return the rows that hold one of the marked levels; missing values are none."""
+    # The code -1 of missing values picks the last entry.
+    return np.flatnonzero(np.array([*marked, False])[column.codes])
+
+
 def first_text(column: Levels) -> int | None:
     """Return the first row that holds something other than a number, if one does.
 
@@ -123,8 +130,7 @@ def first_text(column: Levels) -> int | None:
     2
     """
     bad = [column.boolean or not is_number(level) for level in column.levels]
-    # The code -1 of missing values picks the last entry.
-    rows = np.flatnonzero(np.array([*bad, False])[column.codes])
+    rows = rows_of_levels(column, bad)
     return int(rows[0]) if rows.size else None
 
 

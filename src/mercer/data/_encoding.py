@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.data._columns import level_column, number_block, row_blocks
+from mercer.data._columns import level_column, number_block, row_blocks, rows_of_levels
 from mercer.data._statistics import LevelCounts, NumberStatistics, TableStatistics
 from mercer.data._views import TableView
 
@@ -204,9 +204,7 @@ class TableEncoding:
         found = {}
         for name, known in self._known.items():
             column = level_column(view, name)
-            new = [level not in known for level in column.levels]
-            # The code -1 of missing values picks the last entry.
-            rows = np.flatnonzero(np.array([*new, False])[column.codes])
+            rows = rows_of_levels(column, [level not in known for level in column.levels])
             if rows.size:
                 found[name] = int(rows.size), column.levels[column.codes[rows[0]]]
         return found

@@ -164,6 +164,7 @@ def test_measures_of_a_classification_are_those_of_scikit_learn(files, mercer):
         "rows": 600,
         "error_percent": 100 * np.mean(predicted != y),
         "balanced_error_percent": 100 * (1 - np.mean(recalls)),
+        "commonest_class_error_percent": 100 * min(np.mean(y == c) for c in ("no", "yes")),
         "log_loss": log_loss(y, model.predict_proba(test), labels=["no", "yes"]),
         "auc": roc_auc_score(y == "yes", model.decision_function(test)),
     }

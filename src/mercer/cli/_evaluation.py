@@ -257,11 +257,13 @@ def evaluate(
     -------
     evaluation : Evaluation
         Classification: ``rows``, ``error_percent``, ``balanced_error_percent`` (mean over the
-        classes present), ``log_loss`` (natural logarithm, probabilities of at least 2.2e-16) where
-        the model has probabilities, ``auc`` for two classes, exact. Regression: ``mse``, ``rmse``,
-        ``mae``, ``r2``; for quantiles ``pinball_<level>`` and ``coverage_<level>`` (the share of
-        targets not above the prediction), for several of them ``mean_pinball`` and
-        ``coverage_<lowest>_to_<highest>`` (the share between the predictions), and the other
+        classes present), ``commonest_class_error_percent`` (of always answering the commonest class
+        of the test rows: what an error is to be compared with), ``log_loss`` (natural logarithm,
+        probabilities of at least 2.2e-16) where the model has probabilities, ``auc`` for two
+        classes, exact. Regression: ``mse``, ``rmse``, ``mae``, ``r2``; for quantiles
+        ``pinball_<level>`` and ``coverage_<level>`` (the share of targets not above the
+        prediction), for several of them ``mean_pinball`` and ``coverage_<lowest>_to_<highest>``
+        (the share between the predictions), and the other
         measures for the median if it is there.
         Also ``mean_loss``, ``value_at_risk_<percent>`` and ``cvar_<percent>`` (mean of the worst
         losses) of the model's own loss at 90, 95 and 99 % and at the level of its risk, in the

@@ -108,6 +108,7 @@ class Classes:
             positive = np.concatenate(self.positive)
             if 0 < positive.sum() < positive.size:
                 result["auc"] = float(roc_auc_score(positive, np.concatenate(self.scores)))
+        result["commonest_class_error_percent"] = float(100.0 * (1.0 - rows.max() / self.n_rows))
         if self.tail is not None:
             without = self.n_rows - self.tail.losses.size
             result |= {"rows_without_loss": without} if without else {}

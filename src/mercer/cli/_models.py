@@ -67,14 +67,15 @@ def evaluate_command(
     """Measure a model on data that it has not learned.
 
     Classification: error, balanced error (mean over the classes), log loss where the model has
-    probabilities, AUC for two classes. Regression, in units of the target: MSE, RMSE, MAE, R²; for
-    quantiles pinball loss and coverage; for a Gaussian process mean log predictive density and
-    coverage of the 90 % intervals. Regression, and classification with a risk: mean, value at risk
-    and CVaR (mean of the worst) of the model's own loss; squared is half the squared error.
-    Novelty: share of the rows found novel and, where labels are known, share of the novel rows
-    found, false alarms and AUC. Ranking: AUC for two classes, with its standard error; else the
-    share of pairs in the right order; within groups, if it has any, with the mean NDCG of their
-    first 10 rows. Columns that training did not have are named and not looked at.
+    probabilities, AUC for two classes, and the error of the commonest class. Regression, in units
+    of the target: MSE, RMSE, MAE, R²; for quantiles pinball loss and coverage; for a Gaussian
+    process mean log predictive density and coverage of the 90 % intervals. Regression, and
+    classification with a risk: mean, value at risk and CVaR (mean of the worst) of the model's own
+    loss; squared is half the squared error. Novelty: share of the rows found novel and, where
+    labels are known, share of the novel rows found, false alarms and AUC. Ranking: AUC for two
+    classes, with its standard error; else the share of pairs in the right order; within groups, if
+    it has any, with the mean NDCG of their first 10 rows. Columns that training did not have are
+    named and not looked at.
     """
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))

@@ -23,11 +23,11 @@ def ridge_path(K, K_DD, Y, weights, ridges, K_new):
     return np.stack([K_new @ ridge_on_dictionary(K, K_DD, Y, weights, r) for r in ridges])
 
 
-def leave_one_out(K, K_DD, Y, weights, ridge):
-    """Value at each row of a fit in which that row alone has no weight."""
+def leave_one_out(K, K_DD, Y, weights, ridge, block=1):
+    """Value at each row of a fit in which that row alone, or its block, has no weight."""
     values = np.empty_like(Y)
     for i in range(len(Y)):
-        others = np.arange(len(Y)) != i
+        others = np.arange(len(Y)) // block != i // block
         # The mean is over all rows in either case, so the ridge is stronger for a mean of others.
         stronger = ridge * weights.sum() / weights[others].sum()
         c = ridge_on_dictionary(K[others], K_DD, Y[others], weights[others], stronger)

@@ -206,6 +206,18 @@ def test_leave_one_out_equals_a_fit_without_each_row():
     assert_allclose(part.evaluate(rows.X), K @ whole, atol=1e-6)
 
 
+@pytest.mark.parametrize("ridge", [1e-1, 1e-2, 1e-3])
+@pytest.mark.parametrize("block", [1, 2, 7, 9])
+def test_leave_out_equals_a_fit_without_each_block(block, ridge):
+    rows = made_rows(45)
+    part = GlobalPart(SHARP, rows.X[:30], 2)
+    part.fix_ridge(ridge)
+    predictions = part.solve_without(rows, block)
+    K, K_DD = SHARP(rows.X, rows.X[:30]), SHARP(rows.X[:30], rows.X[:30])
+    expected = leave_one_out(K, K_DD, rows.targets, rows.weights, ridge, block)
+    assert_allclose(predictions, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("cut", [1, 7, 60])
 def test_forgetting_weighs_rows_by_their_age(cut):
     fitted, held = split(made_rows(75), 60)

@@ -259,9 +259,9 @@ def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
     rows = made_rows(900)
     seen = []
 
-    def watched(some, n_rows, seed):
+    def watched(some, n_rows, seed, **more):
         seen.append(some.X)
-        return race(some, n_rows, seed)
+        return race(some, n_rows, seed, **more)
 
     monkeypatch.setattr(_blend, "race", watched)
     X, y = rows.X, rows.targets[:, 0]
@@ -298,9 +298,9 @@ def test_the_race_has_no_order(few):
 def test_a_small_budget_races_on_fewer_rows(monkeypatch):
     sizes = []
 
-    def watched(some, n_rows, seed):
+    def watched(some, n_rows, seed, **more):
         sizes.append(len(some))
-        return race(some, n_rows, seed)
+        return race(some, n_rows, seed, **more)
 
     monkeypatch.setattr(_blend, "race", watched)
     monkeypatch.setattr(_blend, "_HASTY_ROWS", 100)
@@ -314,9 +314,9 @@ def test_a_small_budget_races_on_fewer_rows(monkeypatch):
 def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
     raced = []
 
-    def watched(some, n_rows, seed):
+    def watched(some, n_rows, seed, **more):
         raced.append(len(some))
-        return race(some, n_rows, seed)
+        return race(some, n_rows, seed, **more)
 
     monkeypatch.setattr(_blend, "race", watched)
     rows = made_rows(100)

@@ -49,8 +49,8 @@ _RENAMED = {
     "n_features": "features",
 }
 _SHARED = (
-    "batch_size|block_size|budget_seconds|buffer|categories|checkpoint_every|class_weight|exclude|"
-    "expansion|forgetting|group|kernel|max_memory|"
+    "batch_size|block_length|block_size|budget_seconds|buffer|categories|checkpoint_every|"
+    "class_weight|exclude|expansion|forgetting|group|kernel|max_memory|"
     "length_scale|loss|max_blocks|max_size|mode|noise|normalize|nu|outlier|pair_kernel|pair_label|"
     "parsimony|regularization|resume|ridge|risk|scaling|seed|shuffle_buffer|step_size|strategy|target|"
     "task|tolerance"
@@ -68,6 +68,7 @@ _WORDING = (
     (re.compile(r"a kernel object, a function of two arrays, or (?=one of)"), ""),
     (re.compile(r"a loss of mercer\.losses or (?=one of)"), ""),
     (re.compile(r"another expansion, such as '?komp'?"), "another one, such as `--expansion komp`"),
+    (re.compile(r'\bOr "auto"\.'), "Leave it out to have it found."),
     (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
     (
         re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),

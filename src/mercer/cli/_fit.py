@@ -138,6 +138,10 @@ def fit(  # noqa: PLR0913  # one parameter per option
     resumable: Annotated[
         bool, _option("Keep the sums of auto in the file: it can go on.", _LEARNING, "--resumable")
     ] = False,
+    block_length: Annotated[
+        int | None,
+        _option("Rows in succession that auto judges together; else found out.", _LEARNING),
+    ] = None,
     tolerance: Annotated[
         float | None, _option("Error that compression may make in a step.", _LEARNING)
     ] = None,
@@ -256,6 +260,7 @@ def fit(  # noqa: PLR0913  # one parameter per option
         "max_memory": make_memory(max_memory),
         "forgetting": forgetting,
         "resumable": resumable or None,
+        "block_length": block_length,
     }
     paired = make_buffer(buffer)
     ranker = KernelRanker(buffer=paired or "auto") if task is Task.rank else None

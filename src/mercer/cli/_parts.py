@@ -123,7 +123,10 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
 
 # Options that each expansion takes, and what it calls them.
 _TAKES: dict[str, dict[str, str]] = {
-    "auto": {name: name for name in ("budget_seconds", "max_memory", "forgetting", "resumable")},
+    "auto": {
+        name: name
+        for name in ("budget_seconds", "max_memory", "forgetting", "resumable", "block_length")
+    },
     "dictionary": {"max_size": "size", "ridge": "ridge", "forgetting": "forgetting"},
     "komp": {"max_size": "max_size", "tolerance": "tolerance", "parsimony": "parsimony"},
     "budget": {"max_size": "size", "strategy": "strategy"},
@@ -290,7 +293,8 @@ def make_expansion(
         raise ValueError(
             f"The expansion {chosen!r} has no {' and no '.join(refused)}: leave it "
             "out, or choose an expansion that has it. auto takes "
-            "--budget-seconds, --max-memory, --forgetting and --resumable, dictionary takes "
+            "--budget-seconds, --max-memory, --forgetting, --resumable and --block-length, "
+            "dictionary takes "
             "--max-size, --ridge and --forgetting, komp takes --max-size, --tolerance and "
             "--parsimony, budget takes --max-size and --strategy, random_features takes --mode, "
             "--block-size, --max-blocks and --ridge, full takes none."

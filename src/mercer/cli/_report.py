@@ -14,7 +14,7 @@ from mercer.cli._evaluation import Evaluation
 from mercer.cli._progress_error import progress_error
 from mercer.cli._ranking import describe_pairs
 from mercer.cli._risk import describe_risk, history_in_units, loss_units
-from mercer.display._race import parts_table, race_table
+from mercer.display._race import parts_table, race_table, rows_judged_together
 from mercer.estimators import TableModel
 from mercer.expansions import FeatureExpansion
 from mercer.kernels import Mapped
@@ -134,6 +134,7 @@ def _kernel_words(kernel: Any) -> str:
 def _of_parts(estimator: Any, function: Blend, model: Any) -> dict[str, Any]:
     """Describe a sum of parts that learned by sums."""
     sums = function.waiting.n_bytes + sum(part.sum_bytes for part in function.parts)
+    together = rows_judged_together(estimator)
     return {
         "loss": repr(estimator.loss_),
         "expansion": repr(function.expansion),
@@ -143,6 +144,7 @@ def _of_parts(estimator: Any, function: Blend, model: Any) -> dict[str, Any]:
         "to_go_on": _TO_GO_ON if function.is_compact else None,
         "bytes_of_sums": 0 if function.is_compact else sums,
         "n_rows_learned": estimator.n_samples_seen_,
+        "rows_judged_together": None if together == 1 else together,
         **_latest_loss(model),
         "parts": parts_table(estimator),
         "race": race_table(estimator) or None,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
-__all__ = ["RaceDisplay", "parts_table", "race_table"]
+__all__ = ["RaceDisplay", "parts_table", "race_table", "rows_judged_together"]
 
 _COLUMNS = ("form", "metric", "n_inputs", "length", "error", "standard_error")
 _NEEDED = ("form", "metric", "length", "error", "standard_error", "chosen")
@@ -211,6 +211,25 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
         }
         for entry in function.contest.table
     ]
+
+
+def rows_judged_together(estimator: Any) -> int:
+    """Rows in succession that a model with parts held out together, a fifth of all at most.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    n_rows : int
+        1 if each was held out by itself, and for other models.
+    """
+    function = _with_parts(estimator)
+    if not isinstance(function, Blend):
+        return 1
+    return max(1, min(function.block, function.n_rows // 5))
 
 
 def parts_table(estimator: Any) -> list[dict[str, Any]]:

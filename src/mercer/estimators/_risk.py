@@ -157,6 +157,20 @@ class RiskEstimator(KernelEstimator):
         return [dict(entry) for entry in contest.table]
 
     @property
+    def block_length_(self) -> int:
+        """Rows that a model of the default expansion held out together to judge what to choose.
+
+        1 if each was judged by itself; more where rows depend on their neighbours, as in a series
+        (``block_length`` of :class:`mercer.expansions.Auto`).
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._blend().block
+
+    @property
     def parts_(self) -> list[FittedPart]:
         """Parts of a model of the default expansion: f is the sum of what they say.
 
@@ -169,13 +183,17 @@ class RiskEstimator(KernelEstimator):
         AttributeError
             If the model has another expansion.
         """
+        return [FittedPart.of(weight, part) for weight, part in self._blend().used]
+
+    def _blend(self) -> Blend:
+        """Return the function if it is a sum of parts, else raise AttributeError."""
         function = self._fitted().current_function()
         if not isinstance(function, Blend):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a single part: see "
                 "`kernel_`, `dictionary_` and `coefficients_`."
             )
-        return [FittedPart.of(weight, part) for weight, part in function.used]
+        return function
 
     def _objective(self) -> Objective:
         return make_objective(self.loss_, self.risk_)

@@ -117,6 +117,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         is one part on one dictionary, which is so up to 2,000 rows.
     race_ : list of dict
         With the default expansion: what the race tried, and the errors it saw.
+    block_length_ : int
+        With the default expansion: rows in succession that were held out together, more than 1 if
+        rows are like their neighbours, as in a series.
     loss_ : Loss
         The loss in use.
     risk_ : Risk or None

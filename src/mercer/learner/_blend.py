@@ -12,7 +12,7 @@ from mercer._threads import one_blas_thread
 from mercer.learner._base import Array, Learner, Record, StepSize, Take, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
-from mercer.parts import Blend
+from mercer.parts import FEWEST_ROWS, Blend, block_order
 from mercer.planning import AutomaticStep
 from mercer.second_order import Rows, check_sizes
 
@@ -106,7 +106,8 @@ class BlendLearner(Learner):
         report: Callable[[int], bool],
     ) -> None:
         """See :class:`Learner`: sums take every row once, in the first of the orders."""
-        order, chunk = next(iter(orders)), _chunk(X)
+        check_sizes(X, targets)
+        order, chunk = self._in_blocks(X, targets, weights, next(iter(orders))), _chunk(X)
         stopped, self.function.revisits = False, True
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
@@ -128,6 +129,26 @@ class BlendLearner(Learner):
                 return
             self.function.finish(take)
         report(order.size - start)
+
+    def _in_blocks(
+        self, X: Any, targets: Array, weights: Array, order: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Order in which rows that are held out together stay so; those of weight 0 come last."""
+        function, counts = self.function, weights > 0.0
+        used = np.flatnonzero(counts)
+
+        def take(numbers: NDArray[np.int64]) -> Rows:
+            some = used[numbers]
+            return self._rows(X[some], targets[some], weights[some])
+
+        function.find_block(take, used.size)
+        # What comes is in another order, and would tell nothing.
+        function.knows_block |= used.size >= FEWEST_ROWS
+        if function.block == 1:
+            return order
+        ranks = np.cumsum(counts) - 1
+        in_blocks = used[block_order(ranks[order[counts[order]]], function.block)]
+        return np.concatenate([in_blocks, order[~counts[order]]])
 
     def finish(self, take: Take | None = None) -> None:
         """See :class:`Learner`: predictions go by all rows, and files need no sums.

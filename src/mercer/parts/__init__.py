@@ -2,12 +2,14 @@
 
 from mercer.parts._blend import Blend
 from mercer.parts._cells import CellsPart
+from mercer.parts._dependence import FEWEST_ROWS, block_length, block_order
 from mercer.parts._fitted import FittedPart
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means
 from mercer.parts._race import Candidate, Contest, race, race_point
 
 __all__ = [
+    "FEWEST_ROWS",
     "Blend",
     "Candidate",
     "CellsPart",
@@ -15,6 +17,8 @@ __all__ = [
     "FittedPart",
     "GlobalPart",
     "Means",
+    "block_length",
+    "block_order",
     "race",
     "race_point",
 ]

@@ -12,6 +12,7 @@ from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.parts._cells import CellsPart
+from mercer.parts._dependence import block_length, block_order
 from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means, Part, line_up, only_part
 from mercer.parts._newton import mean_loss, refine
@@ -23,6 +24,7 @@ from mercer.second_order import Rows, check_sizes
 __all__ = ["FIRST_ROWS", "Blend"]
 
 Array = NDArray[np.float64]
+Take = Callable[[NDArray[np.int64]], Rows]
 
 #: Rows that are kept and raced on before parts learn by sums.
 FIRST_ROWS = 20_000
@@ -36,8 +38,8 @@ _MOST_PIECES = 256
 # Rows that wait beyond those before they are added to the sums.
 _WAITING = 8192
 # Attributes that files have.
-_COUNTS = ("n_rows", "solved_at", "raced_at")
-_FLAGS = ("is_decided", "is_finished", "is_compact", "is_stale", "races")
+_COUNTS = ("n_rows", "solved_at", "raced_at", "block")
+_FLAGS = ("is_decided", "is_finished", "is_compact", "is_stale", "races", "knows_block")
 
 
 class Blend:
@@ -92,6 +94,10 @@ class Blend:
         self.unit = np.ones(n_outputs)
         #: Whether rows can be visited again once all have come.
         self.revisits = False
+        #: Rows that are held out together, and whether that is settled; else races find it out.
+        self.block, self.knows_block = 1, not isinstance(expansion.block_length, str)
+        if not isinstance(expansion.block_length, str):
+            self.block = int(expansion.block_length)
         #: Whether the solution is that of other outputs or parts.
         self.is_stale = False
         #: Mean loss of the rows kept back, before they were learned, at the last solution.
@@ -167,18 +173,34 @@ class Blend:
             deviations = rows.targets.std(axis=0)
             self.unit = np.where(deviations > 0.0, deviations, 1.0)
 
+    def find_block(self, take: Take, n_rows: int) -> None:
+        """Find out how many rows are to be held out together, unless that is settled.
+
+        Parameters
+        ----------
+        take : callable
+            Numbers of rows to rows, in their own order: that of a stream, or of the arrays of
+            ``fit`` before it shuffles them.
+        n_rows : int
+            How many there are.
+        """
+        if not self.knows_block:
+            self.block = block_length(take, n_rows, self.expansion.seed)
+
     def _shuffled(self, rows: Rows) -> Rows:
         # Of some rows in no order, whatever the stream's: they are judged by others of the same.
-        return rows[np.random.default_rng(self.expansion.seed).permutation(len(rows))]
+        order = np.random.default_rng(self.expansion.seed).permutation(len(rows))
+        return rows[block_order(order, self.block)]
 
     def _race(self, rows: Rows, expected: int | None) -> None:
         self._measure(rows)
+        self.find_block(rows.__getitem__, len(rows))
         if self.races:
             budget = self.expansion.budget_seconds
             few = budget is not None and budget < _HASTE
             raced = self._shuffled(rows)[: _HASTY_ROWS if few else None]
             measured = raced.map_targets(np.diag(1.0 / self.unit), np.zeros(self.n_outputs))
-            self.contest = race(measured, expected, self.expansion.seed)
+            self.contest = race(measured, expected, self.expansion.seed, block=self.block)
         self.raced_at = len(rows)
 
     def _line_up(self, rows: Rows, expected: int | None) -> None:
@@ -263,7 +285,8 @@ class Blend:
             self._race(rows[:raced], len(rows))
         self._line_up(rows, len(rows))
         if len(rows) <= SMALL:
-            return rows, [p.solve_without(rows) for p in self.parts if isinstance(p, GlobalPart)]
+            alone = [part for part in self.parts if isinstance(part, GlobalPart)]
+            return rows, [part.solve_without(rows, self.block) for part in alone]
         for part in self.parts:
             part.learn(rows[:n])
         return rows[n:], [part.solve(rows[n:]) for part in self.parts]
@@ -356,7 +379,7 @@ class Blend:
 
     # -- state ----------------------------------------------------------------------------------
 
-    def finish(self, take: Callable[[NDArray[np.int64]], Rows]) -> None:
+    def finish(self, take: Take) -> None:
         """Learn that all rows came: predictions go by all of them, and files need no sums.
 
         Where there is nothing but one dictionary for classes, Newton steps on the loss follow.
@@ -406,7 +429,9 @@ class Blend:
         ValueError
             If the pieces do not fit together.
         """
-        numbers, parts = state["numbers"], state["parts"]
+        # Files of earlier versions held out row by row.
+        numbers = {"block": 1, "knows_block": True, **state["numbers"]}
+        parts = state["parts"]
         n = len(parts)
         first = parts["0"] if n else None
         if first is not None:
@@ -421,7 +446,7 @@ class Blend:
             raise ValueError("the weights of the parts do not fit them")
         self.v = v.copy()
         for name in _COUNTS:
-            setattr(self, name, check_integer(name, numbers[name], low=0))
+            setattr(self, name, check_integer(name, numbers[name], low=int(name == "block")))
         for name in _FLAGS:
             setattr(self, name, bool(numbers[name]))
         ridge = numbers["ridge"]

@@ -20,6 +20,7 @@ _CHUNK = 4096
 #: Ridges that are tried, from the strongest to the weakest.
 RIDGES = 10.0 ** -np.arange(0.0, 10.0)
 _FIRST, _MANY = 6, 2000
+_MOST_LEVERAGE = 1.0 - 1e-8
 
 
 def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
@@ -150,18 +151,21 @@ class GlobalPart:
         self.without_held = w
         return np.asarray(predictions, dtype=np.float64)
 
-    def solve_without(self, rows: Rows) -> Array:
-        """Learn all rows there are, and choose the ridge by fits that leave one of them out.
+    def solve_without(self, rows: Rows, block: int = 1) -> Array:
+        """Learn all rows there are, and choose the ridge by fits that leave some of them out.
 
         Parameters
         ----------
         rows : Rows
             The rows.
+        block : int, default=1
+            Rows that are left out together, in the order in which they come; no more than a fifth
+            of all, since nothing is to be learned from no row.
 
         Returns
         -------
         predictions : ndarray of shape (n, n_outputs)
-            Value at each row of the fit to all others, in closed form.
+            Value at each row of the fit to all others, or to all other blocks, in closed form.
         """
         Z: Any = self.basis.features(rows.X)
         rows = rows.aged(self.forgetting)
@@ -169,13 +173,13 @@ class GlobalPart:
         self.statistics.add(Z.copy(), rows.targets, rows.weights)
         right = self.statistics.products / self.statistics.weight
         share = rows.weights / self.statistics.weight
+        block = min(block, max(1, len(rows) // 5))
 
         def attempt(number: int) -> tuple[float, tuple[Array, Array]]:
             factor = self.statistics.factor(self.ridges[number], self._penalty)
             w = factor.solve(right)
-            leverages = share * np.sum(factor.whiten(Z.T) ** 2, axis=0)
-            others = 1.0 - np.minimum(leverages, 1.0 - 1e-8)
-            predictions = rows.targets - (rows.targets - Z @ w) / others[:, np.newaxis]
+            residuals = _left_out(factor.whiten(Z.T), share, rows.targets - Z @ w, block)
+            predictions = rows.targets - residuals
             return squared_error(predictions, rows, self.unit), (predictions, w)
 
         self.ridge, (predictions, w) = descend(attempt, self._first, self.ridges.size)
@@ -224,6 +228,33 @@ class GlobalPart:
             cut = slice(start, start + _CHUNK)
             values[cut] = self.basis.features(X[cut]) @ w
         return values
+
+
+def _left_out(white: Any, share: Array, residuals: Array, block: int) -> Array:
+    """Residuals of rows that were left out, block by block.
+
+    Parameters
+    ----------
+    white : ndarray of shape (n_points, n)
+        Whitened features: products of columns are leverages for each unit of weight.
+    share : ndarray of shape (n,)
+        Weights of the rows.
+    residuals : ndarray of shape (n, n_outputs)
+        Of the fit to all rows.
+    block : int
+        Rows that are left out together.
+    """
+    if block == 1:
+        leverages = share * np.sum(white**2, axis=0)
+        alone: Array = residuals / (1.0 - np.minimum(leverages, _MOST_LEVERAGE))[:, np.newaxis]
+        return alone
+    found = np.empty_like(residuals)
+    for start in range(0, len(residuals), block):
+        some = slice(start, start + block)
+        own = white[:, some].T @ white[:, some] * -(_MOST_LEVERAGE * share[some])
+        own[np.diag_indices_from(own)] += 1.0
+        found[some] = np.linalg.solve(own, residuals[some])
+    return found
 
 
 def _first_of(n_points: int) -> int:

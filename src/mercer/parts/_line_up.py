@@ -59,6 +59,7 @@ class Means(Protocol):
     refresh: float
     expected_rows: int | None
     resumable: bool
+    block_length: int | str
     seed: int
 
 

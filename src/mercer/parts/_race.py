@@ -136,7 +136,9 @@ class Contest(NamedTuple):
         )
 
 
-def race(rows: Rows, n_rows: int | None, seed: int, *, cells: bool = True) -> Contest:
+def race(
+    rows: Rows, n_rows: int | None, seed: int, *, cells: bool = True, block: int = 1
+) -> Contest:
     """Find out what suits the first rows.
 
     Parameters
@@ -149,8 +151,10 @@ def race(rows: Rows, n_rows: int | None, seed: int, *, cells: bool = True) -> Co
         Of the pilots' points and the anchors.
     cells : bool, default=True
         Whether cells race, too.
+    block : int, default=1
+        Rows that are judged together by a fit to others, where each would be by itself.
     """
-    contest = _Race(rows, seed)
+    contest = _Race(rows, seed, block)
     plain = [contest.best_length(name, map) for name, map in _input_maps(rows.X)]
     found = [candidate for candidate, _ in plain]
     straight = [pair for pair in plain if "components" not in pair[0].metric]
@@ -187,8 +191,8 @@ def race_point(n_rows: int) -> int:
 class _Race:
     """Pilots on the same rows, and the table of their errors."""
 
-    def __init__(self, rows: Rows, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, rows: Rows, seed: int, block: int) -> None:
+        self.seed, self.block = seed, block
         self.table: list[dict[str, Any]] = []
         self.rows = rows[: _PILOT_ROWS if len(rows) > SMALL else _FEW_ROWS]
         n_judged = 0 if len(self.rows) <= SMALL else int(_JUDGED * len(self.rows))
@@ -226,8 +230,8 @@ class _Race:
         if not self.half:
             return []
         rows = self.fitted[: self.half]
-        pilot = GlobalPart(pilot.kernel, rows.X[:_PILOT_POINTS].astype(np.float64), self.n_outputs)
-        pilot.solve_without(rows)
+        pilot = GlobalPart(pilot.kernel, self._points(rows), self.n_outputs)
+        pilot.solve_without(rows, self.block)
         return _metrics(pilot, pilot.coefficients, best, rows)
 
     def of_all_rows(self, winner: Candidate, best: Candidate) -> Candidate:
@@ -244,12 +248,20 @@ class _Race:
         return winner
 
     def _pilot(self, kernel: Kernel) -> tuple[GlobalPart, Array]:
-        points = self.fitted.X[:_PILOT_POINTS].astype(np.float64)
+        points = self._points(self.fitted)
         pilot = GlobalPart(kernel, points, self.n_outputs)
         if self.is_small:
-            return pilot, pilot.solve_without(self.fitted)
+            return pilot, pilot.solve_without(self.fitted, self.block)
         pilot.learn(self.fitted)
         return pilot, pilot.solve(self.judged)
+
+    def _points(self, rows: Rows) -> Array:
+        """First rows, which are some of all unless rows are in blocks."""
+        some: Any = slice(_PILOT_POINTS)
+        if self.block > 1:
+            some = np.random.default_rng(self.seed).permutation(len(rows))[some]
+        points: Array = rows.X[some].astype(np.float64)
+        return points
 
     def best_multiple(self, like: Candidate) -> Candidate:
         """Best length scale of cells behind a candidate's map."""

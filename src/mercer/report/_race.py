@@ -6,7 +6,7 @@ from typing import Any
 
 from mercer.display import RaceDisplay
 from mercer.display._drawing import format_number, report_axes, report_style
-from mercer.display._race import parts_table, race_table
+from mercer.display._race import parts_table, race_table, rows_judged_together
 from mercer.report._section import Section
 
 __all__ = ["race_section"]
@@ -20,6 +20,12 @@ _TEXT = (
     "distances of their rows. Parts are weighted by how they predict rows that they were not "
     "fitted to. Of few rows (up to 2,000) the winning metric is made again from all of them, which "
     "changes its length a little."
+)
+
+_SERIES = (
+    " Blocks of {} rows in succession were held out together, as suits a series, where a row is "
+    "like its neighbours: rows of the future will have no neighbours either. Standard errors count "
+    "rows as if they were independent, and are too small then."
 )
 
 
@@ -57,6 +63,7 @@ def race_section(estimator: Any) -> Section | None:
         display = RaceDisplay(entries=entries)
         figure, ax = report_axes(height=1.2 + _LINE * len(display.lines))
         display.plot(ax)
+    block = rows_judged_together(estimator)
     best = min(entries, key=lambda entry: float(entry["error"]))
     figure.set_label(
         f"Errors of {len(entries)} pilots with their standard errors; the smallest is "
@@ -66,7 +73,7 @@ def race_section(estimator: Any) -> Section | None:
     entries.sort(key=lambda e: (order[e["form"], e["metric"]], float(e["error"])))
     return Section(
         "The race",
-        _TEXT,
+        _TEXT + (_SERIES.format(block) if block > 1 else ""),
         figures=[("Errors of the pilots, with their standard errors", figure)],
         tables={
             "Parts of the model": [_part(part) for part in parts_table(estimator)],

@@ -81,7 +81,8 @@ class FileTraining:
     shuffle_buffer : int, default=65_536
         Rows shuffled at a time; fewer if they would take more than 64 MiB. 0 or 1 keeps the order
         of the files. With groups, rows of one group stay together, so that they meet: see
-        :func:`mercer.training.shuffled_groups`.
+        :func:`mercer.training.shuffled_groups`. Blocks of a series stay together, too, where the
+        default expansion holds them out (``block_length`` of :class:`mercer.expansions.Auto`).
     warmup_rows : int, default=50_000
         Rows that scales and categories are measured on.
     categories : int, default=128
@@ -371,6 +372,8 @@ class FileTraining:
             rows_per_step=self._plan.rows_per_step,
             cuts_matter=self._plan.cuts_matter,
         )
+        if self.n_rows_ == 0:
+            stream.find_blocks()
         watch = Watch(self.model_)
         offer(self.model_.estimator, self.n_total_)
         resumed_at, saved_at = self.n_rows_, self.n_rows_

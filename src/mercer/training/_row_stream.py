@@ -1,24 +1,30 @@
 """The rows that a training learns, in an order that the data and the settings alone decide.
 
 Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p); rows of a
-group stay together where a ranking compares rows within groups. To go on
-somewhere inside, the pass is read again and its first rows are dropped.
+group stay together where a ranking compares rows within groups, and so do blocks of a series that
+the default expansion holds out together. To go on somewhere inside, the pass is read again and its
+first rows are dropped.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from mercer.data import read_tables, shuffled
 from mercer.data.tables import place_of
 from mercer.estimators import TableModel
+from mercer.expansions import Auto
+from mercer.parts import block_length
+from mercer.second_order import Rows
 from mercer.training._group_shuffle import shuffled_groups
+from mercer.training._plan import expansion_of
 
 __all__ = ["RowStream", "in_place"]
 
@@ -142,19 +148,88 @@ class RowStream:
                 )
             self.rows_per_pass = n_seen
 
-    def _one_pass(self, number: int) -> Iterator[Block]:
+    def find_blocks(self) -> None:
+        """Let the default expansion hold out blocks, if rows are a series in their own order.
+
+        It could not find out by itself once they are shuffled. The first rows tell, as many as are
+        shuffled at a time.
+        """
+        estimator = self.model.estimator
+        expansion = expansion_of(estimator)
+        if not isinstance(expansion, Auto) or expansion.block_length != "auto":
+            return
+        if self.shuffle_buffer < 2:
+            return  # the estimator gets them in their order
+        held: list[Block] = []
+        n_held, size = 0, max(self._buffer_rows, _CHUNK)
+        for block in self._in_order():
+            held.append(block)
+            n_held += len(block[1])
+            if n_held >= size:
+                break
+        X, y, _ = _split(held, size)[0]
+        labels = np.unique(y) if is_classifier(estimator) else None
+
+        def take(numbers: NDArray[np.int64]) -> Rows:
+            targets = y[numbers, np.newaxis]
+            if labels is not None:
+                targets = np.where(targets == labels, 1.0, -1.0)
+            return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
+
+        length = block_length(take, len(y), expansion.seed)
+        if length > 1:
+            params = {**expansion.get_params(deep=False), "block_length": length}
+            estimator.set_params(expansion=Auto(**params))
+
+    @property
+    def _buffer_rows(self) -> int:
+        preprocessor = self.model.preprocessor
+        row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype).itemsize
+        return max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
+
+    def _in_order(self) -> Iterator[Block]:
         model = self.model
-        blocks: Iterator[Any] = in_place(
+        return in_place(
             self.data,
             read_tables(self.data, columns=model.columns_),
             lambda table: (*model.rows(table), model.groups(table)),
         )
+
+    def _one_pass(self, number: int) -> Iterator[Block]:
+        rows: Iterator[Any] = self._in_order()
         if self.shuffle_buffer < 2:
-            return blocks
-        row_bytes = model.preprocessor.n_features_out_ * np.dtype(model.preprocessor.dtype).itemsize
-        size = max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
-        shuffle = shuffled if model.group is None else shuffled_groups
-        return shuffle(blocks, size, np.random.SeedSequence([self.seed, number]))
+            return rows
+        size, seed = self._buffer_rows, np.random.SeedSequence([self.seed, number])
+        if self.model.group is not None:
+            return shuffled_groups(rows, size, seed)
+        length = getattr(expansion_of(self.model.estimator), "block_length", 1)
+        if length == 1 or isinstance(length, str):
+            return shuffled(rows, size, seed)
+        return _shuffled_blocks(rows, int(length), size, seed)
+
+
+def _shuffled_blocks(
+    rows: Iterable[Block], length: int, size: int, seed: np.random.SeedSequence
+) -> Iterator[Block]:
+    """Shuffle blocks of so many rows, which stay together; a shorter last one stays last.
+
+    Blocks are a fifth of the ``size`` rows that are shuffled at a time, if they would be longer.
+    """
+    held: list[Block] = []
+    length = min(length, max(1, size // 5))
+
+    def blocks() -> Iterator[tuple[NDArray[Any], ...]]:
+        for some in rows:
+            held.append(some)
+            whole = sum(len(y) for _, y, _ in held) // length * length
+            if whole:
+                full, rest = _split(held, whole)
+                held[:] = [rest]
+                yield tuple(array.reshape(-1, length, *array.shape[1:]) for array in full[:2])
+
+    for X, y in shuffled(blocks(), max(1, size // length), seed):
+        yield X.reshape(-1, X.shape[-1]), y.reshape(-1), None
+    yield from (rest for rest in held if len(rest[1]))
 
 
 def in_place(

@@ -88,8 +88,8 @@ def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> block_order(np.array([6, 1, 3, 0, 5, 2, 4, 8, 7, 10, 9]), 2)
-    array([2, 3, 6, 7, 0, 1, 4, 5, 8, 9, 10])
+    >>> block_order(np.array([6, 1, 3, 0, 5, 2, 4, 8, 7, 10, 9]), 2).tolist()
+    [2, 3, 6, 7, 0, 1, 4, 5, 8, 9, 10]
     """
     block = min(block, max(1, order.size // 5))
     whole = order.size // block

@@ -112,13 +112,11 @@ def test_repeated_numbers_do_not_lose_single_rows(order):
     np.testing.assert_array_equal(block_order(order, 1), order)
 
 
-@pytest.mark.parametrize(
-    ("task", "n", "factor"), [(KernelRegressor, 700, 0.92), (KernelClassifier, 2600, 0.8)]
-)
-def test_the_future_is_predicted_better(task, n, factor):
+@pytest.mark.parametrize("task", [KernelRegressor, KernelClassifier])
+def test_the_future_is_predicted_better(task):
     """By what is chosen on blocks; rows chosen one by one follow the wandering inputs."""
-    errors = {"auto": [], 1: []}
-    for seed in range(6):
+    errors, n = {"auto": [], 1: []}, 2600
+    for seed in range(2):
         X, y = series(2 * n, seed)
         useful = np.sin(3.0 * X[:, 0])
         if task is KernelClassifier:
@@ -126,7 +124,7 @@ def test_the_future_is_predicted_better(task, n, factor):
         for block, found in errors.items():
             model = task(expansion=Auto(block_length=block), random_state=0).fit(X[:n], y[:n])
             found.append(np.mean(np.square(1.0 * model.predict(X[n:]) - useful[n:])))
-    assert np.mean(errors["auto"]) < factor * np.mean(errors[1])
+    assert np.mean(errors["auto"]) < 0.8 * np.mean(errors[1])
 
 
 def test_a_fit_of_rows_in_no_order_is_as_if_nobody_had_looked():

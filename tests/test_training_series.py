@@ -58,7 +58,7 @@ def test_a_series_is_learned_as_well_from_a_file_as_by_fit(tmp_path):
 
 
 def test_a_stopped_run_goes_on_in_the_same_order(tmp_path):
-    data = write(tmp_path / "d.parquet", 17_010)
+    data = write(tmp_path / "d.parquet", 9010)
     whole = FileTraining(data, "y").start()
     whole.run(tmp_path / "whole")
     stopped = FileTraining(data, "y").start()

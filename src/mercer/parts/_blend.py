@@ -14,11 +14,12 @@ from mercer.losses import Loss
 from mercer.parts._cells import CellsPart
 from mercer.parts._dependence import block_length, block_order
 from mercer.parts._global import GlobalPart
-from mercer.parts._line_up import Means, Part, line_up, only_part
+from mercer.parts._line_up import Means, line_up, only_part
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._race import SMALL, Contest, race, race_point
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state, rows_from_state
+from mercer.parts._sum import SumOfParts
 from mercer.second_order import Rows, check_sizes
 
 __all__ = ["FIRST_ROWS", "Blend"]
@@ -42,7 +43,7 @@ _COUNTS = ("n_rows", "solved_at", "raced_at", "block")
 _FLAGS = ("is_decided", "is_finished", "is_compact", "is_stale", "races", "knows_block")
 
 
-class Blend:
+class Blend(SumOfParts):
     r"""Weighted sum of parts, :math:`f = \sum_p v_p f_p`, learned from a stream by sums.
 
     The first rows are kept and raced on (:func:`mercer.parts.race`), twice each time they double.
@@ -76,16 +77,11 @@ class Blend:
     def __init__(
         self, kernel: Kernel, expansion: Means, n_features: int, n_outputs: int, dtype: Any
     ) -> None:
-        self.given_kernel = kernel
+        super().__init__(kernel, n_features, n_outputs, dtype)
         self.expansion = expansion
-        self.n_features = n_features
-        self.n_outputs = n_outputs
-        self.dtype = np.dtype(np.float64 if dtype is None else dtype)
         self.races = True
         self.ridge: float | None = None
         self.contest: Contest | None = None
-        self.parts: list[Part] = []
-        self.v = np.zeros(0)
         self.n_rows = 0
         self.solved_at = 0
         self.raced_at = 0
@@ -303,56 +299,6 @@ class Blend:
         """As many of ``n`` rows as still count where old ones are forgotten."""
         forgetting = self.expansion.forgetting
         return float(n) if forgetting == 1.0 else (1.0 - forgetting**n) / (1.0 - forgetting)
-
-    # -- the function ---------------------------------------------------------------------------
-
-    def evaluate(self, X: Any) -> Array:
-        """Values at rows, shape (n, n_outputs)."""
-        values = np.zeros((X.shape[0], self.n_outputs))
-        for weight, part in zip(self.v, self.parts, strict=True):
-            if weight > 0.0:
-                values += weight * part.evaluate(X)
-        return values
-
-    @property
-    def used(self) -> list[tuple[float, Part]]:
-        """Parts that count, with their weights."""
-        return [(float(v), part) for v, part in zip(self.v, self.parts, strict=True) if v > 0.0]
-
-    @property
-    def size(self) -> int:
-        """Points of all parts that count."""
-        return sum(part.n_points for _, part in self.used)
-
-    @property
-    def kernel(self) -> Kernel:
-        """Kernel of the only part; AttributeError if there are several."""
-        return self._only()[1].kernel if self.parts else self.given_kernel
-
-    @property
-    def dictionary(self) -> Any:
-        """Points of the only part, in units of the inputs; AttributeError if there are several."""
-        if not self.parts:
-            return np.empty((0, self.n_features), self.dtype)
-        return self._only()[1].dictionary
-
-    @property
-    def coefficients(self) -> Array:
-        """Coefficients of the :attr:`dictionary`; AttributeError if there are several parts."""
-        if not self.parts:
-            return np.zeros((0, self.n_outputs))
-        weight, part = self._only()
-        return weight * part.coefficients
-
-    def _only(self) -> tuple[float, GlobalPart]:
-        used = self.used
-        if len(used) != 1 or not isinstance(used[0][1], GlobalPart):
-            raise AttributeError(
-                f"This model is a sum of {len(used)} parts ({self.size} points), each with a "
-                "kernel, a dictionary and coefficients of its own: see `parts_`. For a single "
-                "dictionary choose expansion=Dictionary() or KOMP()."
-            )
-        return used[0][0], used[0][1]
 
     # -- other outputs --------------------------------------------------------------------------
 

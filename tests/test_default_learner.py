@@ -43,7 +43,7 @@ def small(monkeypatch):
     monkeypatch.setattr(_line_up, "_POINTS", 60)
     monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
     # As `max(1000, ...)` points would be all rows, memory keeps the dictionary small.
-    monkeypatch.setattr(_line_up, "_most_points", lambda memory, n_outputs, matrices=1: 60)
+    monkeypatch.setattr(_line_up, "_most_points", lambda memory, n_outputs, **kept: 60)
 
 
 def numbers(n, seed=0, noise=0.1):

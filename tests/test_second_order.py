@@ -14,6 +14,7 @@ from mercer.second_order import (
     NewtonSteps,
     RidgeStream,
     Rows,
+    Statistics,
     choose_centers,
     factor_ridge,
 )
@@ -265,6 +266,31 @@ def test_sums_of_next_to_nothing_have_a_factor(size, ridge, penalty):
     scale = np.diag(expected).mean() or 1.0
     assert 0.0 < factor.jitter <= 1e-9 * scale
     assert_allclose(lower @ lower.T, expected + factor.jitter * np.eye(3), rtol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n_features=st.integers(1, 9),
+    n=st.integers(0, 20),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 10**6),
+)
+def test_packed_sums_are_the_lower_triangle_in_half_the_memory(n_features, n, dtype, seed):
+    rng = np.random.default_rng(seed)
+    sums, expected = Statistics(n_features, 1), np.zeros((n_features, n_features))
+    for _ in range(3):
+        Z = rng.normal(size=(n, n_features)).astype(dtype)
+        weights = rng.uniform(0.5, 2.0, n)
+        expected += (Z * weights[:, np.newaxis]).T @ Z
+        sums.add(Z.copy(), np.zeros((n, 1)), weights)
+    assert sums.packed.size == n_features * (n_features + 1) // 2
+    rounding = np.finfo(dtype).eps * 10 * (n + 1)
+    assert_allclose(np.tril(sums.gram), np.tril(expected), rtol=1e-12, atol=rounding)
+    twin = Statistics(n_features, 1)
+    twin.gram = sums.gram
+    assert_array_equal(twin.packed, sums.packed)
+    sums.forget(0.5)
+    assert_allclose(2.0 * np.tril(sums.gram), np.tril(twin.gram), rtol=1e-15)
 
 
 # -- Newton steps ----------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ class Cell:
     ) -> float:
         """Ridge that generalised cross-validation chooses, from the sums alone."""
         statistics, penalty = equations
-        moments = statistics.gram / statistics.weight
+        moments = statistics.moments()
         right = statistics.products / statistics.weight
         squares = float((statistics.target_squares / statistics.weight).sum())
         whole = np.tril(moments) + np.tril(moments, -1).T
@@ -171,7 +171,7 @@ class Cell:
         """Predictions at rows for all ridges, (n_ridges, n, n_outputs)."""
         statistics, penalty = equations
         Z = self.function.features(X)
-        moments = statistics.gram / statistics.weight
+        moments = statistics.moments()
         right = statistics.products / statistics.weight
         solutions = [factor_ridge(moments, ridge, penalty).solve(right) for ridge in ridges]
         return np.stack([cut(Z @ w, self.range) for w in solutions])
@@ -184,7 +184,7 @@ class Cell:
             ends = wider_range(ends, held.targets)
             statistics = statistics if statistics is not self.statistics else statistics.copy()
             self._add(statistics, held)
-        factor = factor_ridge(statistics.gram / statistics.weight, ridge, penalty)
+        factor = factor_ridge(statistics.moments(), ridge, penalty)
         solution = factor.solve(statistics.products / statistics.weight)
         coefficients = np.ascontiguousarray(solution)  # as they are in a file
         self.function = self.function._replace(coefficients=coefficients, range=ends)

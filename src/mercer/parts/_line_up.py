@@ -98,8 +98,8 @@ def line_up(
     cell, memory = _sum_bytes(CELL_SIZE, rows.targets.shape[1]), means.max_memory
     n_partitions = min(sizes.n_partitions, memory // (4 * cell))
     # Half of the memory, or a little less where the global part needs all of its own.
-    whole = _sum_bytes(parts[0].n_points, rows.targets.shape[1], matrices=2)
-    affordable = min(memory // (16 * CELL_SIZE**2), (memory - whole) // cell)
+    whole = _sum_bytes(parts[0].n_points, rows.targets.shape[1], keeps_kernel=True)
+    affordable = min(memory // 2, memory - whole) // cell
     most = min(_MOST_CELLS, affordable // max(1, n_partitions))
     for number in range(n_partitions):
         candidate = near[number % len(near)]
@@ -159,7 +159,7 @@ def _global(
 ) -> GlobalPart:
     kernel = contest.kernel
     n_outputs = rows.targets.shape[1]
-    most = _most_points(means.max_memory // 2, n_outputs, matrices=2)
+    most = _most_points(means.max_memory // 2, n_outputs, keeps_kernel=True)
     if n <= min(SMALL, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
     size = min(sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
@@ -171,16 +171,18 @@ def _global(
     return GlobalPart(kernel, points, n_outputs, means.forgetting, sizes.max_rows)
 
 
-def _sum_bytes(size: int, n_outputs: int, matrices: int = 1) -> int:
-    """Memory of the sums of a dictionary; of ``matrices=2`` with its kernel matrix, if kept."""
-    return 8 * (matrices * size**2 + (size + 3) * (n_outputs + 1))
+def _sum_bytes(size: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:
+    """Memory of the sums of a dictionary, whose matrix is packed, and of its kernel matrix."""
+    halves = 3 if keeps_kernel else 1
+    return 8 * (halves * size * (size + 1) // 2 + (size + 3) * (n_outputs + 1))
 
 
-def _most_points(memory: int, n_outputs: int, matrices: int = 1) -> int:
+def _most_points(memory: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:
     """Points of the largest dictionary whose :func:`_sum_bytes` are within the memory."""
-    b = n_outputs + 1
-    root = isqrt(max(0, b**2 + 4 * matrices * (memory // 8 - 3 * b)))
-    return max(1, (root - b) // (2 * matrices))
+    halves, b = 3 if keeps_kernel else 1, n_outputs + 1
+    linear = halves + 2 * b
+    root = isqrt(max(0, linear**2 + 8 * halves * (memory // 8 - 3 * b)))
+    return max(1, (root - linear) // (2 * halves))
 
 
 def _points(
@@ -221,7 +223,7 @@ def only_part(
     if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > SMALL:
         in_cell = min(CELL_SIZE, _most_points(means.max_memory // inner.n_cells, n_outputs))
         return CellsPart(inner, map, in_cell, n_outputs, 0, means.forgetting)
-    most = _most_points(means.max_memory // 2, n_outputs, matrices=2)
+    most = _most_points(means.max_memory // 2, n_outputs, keeps_kernel=True)
     if n <= min(SMALL, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
     sizes = _sizes(rows.X.shape[1], [], n, means, steps=False)

@@ -12,16 +12,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, ssyrk
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dsfrk, dtfttr, dtrtrs, dtrttf, ssfrk
 
 __all__ = ["RidgeFactor", "Statistics", "factor_ridge", "target_scale"]
 
 Array = NDArray[np.float64]
 
-# Of the mean of the diagonal, for sums of products in float64 and in float32; each attempt is with
-# ten times the one before.
-_JITTER, _SINGLE_JITTER = 1e-11, 1e-8
+# Of the mean of the diagonal, for sums of products in float64, and for each feature in float32,
+# where thousands need 1e-5; each attempt is with ten times the one before.
+_JITTER, _SINGLE_JITTER = 1e-11, 2.5e-10
 _ATTEMPTS = 11
 
 
@@ -37,8 +36,9 @@ class Statistics:
 
     Attributes
     ----------
-    gram : ndarray of shape (n_features, n_features)
-        Z'WZ, lower triangle, in Fortran order.
+    packed : ndarray of shape (n_features * (n_features + 1) // 2,)
+        Z'WZ, lower triangle, in the rectangular full packed format of LAPACK: half the memory of
+        the matrix at its speed.
     products : ndarray of shape (n_features, n_targets)
         Z'W(Y - origin).
     feature_sums : ndarray of shape (n_features,)
@@ -57,7 +57,7 @@ class Statistics:
     """
 
     def __init__(self, n_features: int, n_targets: int) -> None:
-        self.gram = np.zeros((n_features, n_features), order="F")
+        self.packed = np.zeros(n_features * (n_features + 1) // 2)
         self.products = np.zeros((n_features, n_targets))
         self.feature_sums = np.zeros(n_features)
         self.target_sums = np.zeros(n_targets)
@@ -67,6 +67,27 @@ class Statistics:
         self.log_weight = 0.0
         self.n_rows = 0
         self.jitter = _JITTER
+
+    @property
+    def n_features(self) -> int:
+        """Number of features M."""
+        return self.feature_sums.size
+
+    @property
+    def gram(self) -> Array:
+        """Z'WZ, (n_features, n_features), lower triangle, in Fortran order; made anew."""
+        matrix: Array = dtfttr(self.n_features, self.packed, uplo="L")[0]
+        return matrix
+
+    @gram.setter
+    def gram(self, matrix: Array) -> None:
+        self.packed = dtrttf(matrix, uplo="L")[0]
+
+    def moments(self) -> Array:
+        """Z'WZ per unit of weight, as :attr:`gram`."""
+        matrix = self.gram
+        matrix /= self.weight
+        return matrix
 
     def add(self, Z: Array, targets: Array, weights: Array) -> None:
         """Add rows.
@@ -86,13 +107,15 @@ class Statistics:
             Z *= root[:, np.newaxis].astype(Z.dtype)
         Y = (targets - self.origin) * root[:, np.newaxis]
         # Only a triangle: half the work of Z.T @ Z.
+        n, M = Z.shape
         if Z.dtype == np.float32:
-            self.gram += ssyrk(1.0, Z.T, lower=1)
-            self.jitter = _SINGLE_JITTER
+            none = np.zeros(self.packed.size, dtype=np.float32)
+            self.packed += ssfrk(M, n, 1.0, Z.T, 0.0, none, uplo="L", overwrite_c=1)
+            self.jitter = max(_JITTER, _SINGLE_JITTER * M)
         else:
-            self.gram = dsyrk(1.0, Z.T, beta=1.0, c=self.gram, lower=1, overwrite_c=1)
+            self.packed = dsfrk(M, n, 1.0, Z.T, 1.0, self.packed, uplo="L", overwrite_c=1)
         self.products += Z.T @ Y.astype(Z.dtype)
-        self.feature_sums += Z.T @ root
+        self.feature_sums += Z.T @ root.astype(Z.dtype)
         self.target_sums += root @ Y
         self.target_squares += np.sum(Y**2, axis=0)
         self.weight += float(weights.sum())
@@ -107,7 +130,7 @@ class Statistics:
         factor : float
             Above 0, at most 1.
         """
-        self.gram *= factor
+        self.packed *= factor
         self.products *= factor
         self.feature_sums *= factor
         self.target_sums *= factor
@@ -146,7 +169,7 @@ class Statistics:
         ValueError
             If the sums are not finite.
         """
-        made = factor_ridge(self.gram / self.weight, ridge, penalty, self.jitter)
+        made = factor_ridge(self.moments(), ridge, penalty, self.jitter)
         # The sums' rounding errors ask for it, whatever the ridge: do not find that out again.
         self.jitter = max(self.jitter, made.least_jitter)
         return made
@@ -185,21 +208,20 @@ class Statistics:
         """Copy that shares nothing."""
         twin = object.__new__(type(self))
         for name, value in self.__dict__.items():
-            # In Fortran order where the original is.
-            twin.__dict__[name] = value.copy("A") if isinstance(value, np.ndarray) else value
+            twin.__dict__[name] = value.copy() if isinstance(value, np.ndarray) else value
         return twin
 
     def without_targets(self) -> Self:
         """Return the sums of the features, beside 0 for one target; the Gram matrix is shared."""
         alone = copy.copy(self)
-        alone.products = np.zeros((len(self.gram), 1))
+        alone.products = np.zeros((self.n_features, 1))
         alone.target_sums, alone.target_squares, alone.origin = np.zeros((3, 1))
         return alone
 
     def snapshot(self) -> dict[str, Any]:
         """All sums as plain data; of the Gram matrix a triangle."""
-        state = {name: value for name, value in self.__dict__.items() if name != "gram"}
-        state["triangle"] = self.gram[np.tril_indices(self.gram.shape[0])]
+        state = {name: value for name, value in self.__dict__.items() if name != "packed"}
+        state["triangle"] = self.gram[np.tril_indices(self.n_features)]
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -217,14 +239,16 @@ class Statistics:
             array = state[name]
             if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
                 raise ValueError(f"the sums `{name}` are of the wrong shape or not finite")
-        self.gram[np.tril_indices(M)] = state["triangle"]
+        gram = np.zeros((M, M), order="F")
+        gram[np.tril_indices(M)] = state["triangle"]
+        self.gram = gram
         for name in list(shapes)[1:]:
             setattr(self, name, state[name].copy())
         self.weight, self.log_weight = float(state["weight"]), float(state["log_weight"])
         self.n_rows, self.jitter = int(state["n_rows"]), float(state["jitter"])
         if not (self.weight > 0.0 and math.isfinite(self.weight + self.log_weight)):
             raise ValueError("the sums of the weights are out of their range")
-        if self.n_rows < 1 or (np.diag(self.gram) < 0.0).any():
+        if self.n_rows < 1 or (np.diag(gram) < 0.0).any():
             raise ValueError("the sums over the rows are out of their range")
 
 

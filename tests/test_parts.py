@@ -23,6 +23,7 @@ from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
 from mercer.second_order import Rows, choose_centers
+from mercer.second_order import _statistics as statistics_module
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,
@@ -182,6 +183,28 @@ def test_what_rounding_asked_for_once_is_not_asked_for_ever(monkeypatch):
     assert part.statistics.jitter == before
     assert part.ridge != starts[0]
     assert starts[0] == starts[1]
+
+
+@pytest.mark.parametrize(("first", "knows"), [(1, True), (6, False)])
+def test_the_factor_for_steps_is_that_of_a_part_that_was_not_solved(monkeypatch, first, knows):
+    monkeypatch.setattr(global_module, "_FIRST", first)
+    fitted, held = split(made_rows(500), 400)
+    points = fitted.X.astype(np.float32)  # sums too rough for weak ridges
+    part, fresh = (GlobalPart(KERNEL, points, 2) for _ in range(2))
+    for one in (part, fresh):
+        one.learn(fitted)
+    part.solve(held)
+    fresh.ridge = part.ridge
+    expected = fresh.factor()
+    potrf, attempts = statistics_module.dpotrf, []
+    monkeypatch.setattr(
+        statistics_module, "dpotrf", lambda A, **how: attempts.append(A) or potrf(A, **how)
+    )
+    found = part.factor()
+    assert_array_equal(np.tril(found.lower), np.tril(expected.lower))
+    assert found.jitter == expected.jitter > 1e-7 * found.lower[0, 0] ** 2
+    assert (part.ridge > first) == knows
+    assert (len(attempts) == 1) == knows  # what the solution found out is not found out again
 
 
 def test_leave_one_out_equals_a_fit_without_each_row():

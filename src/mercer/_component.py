@@ -6,6 +6,7 @@ A component stores its constructor arguments unchanged (scikit-learn's conventio
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -45,6 +46,12 @@ class Component(BaseEstimator):
         super().set_params(**params)
         self._check()
         return self
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # The signature is read once: there may be a kernel for each of a thousand cells.
+        return list(super()._get_param_names())
 
     def _check(self) -> None:
         """Raise ``ValueError`` if a parameter is outside its range."""

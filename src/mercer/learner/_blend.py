@@ -18,7 +18,8 @@ from mercer.second_order import Rows, check_sizes
 
 __all__ = ["BlendLearner"]
 
-_CHUNK = 65_536  # rows at a time, or fewer that take so many bytes
+# Rows at a time, or fewer that take so many bytes: each cell gets some hundred of them together.
+_CHUNK = 131_072
 _CHUNK_BYTES = 2**26
 
 

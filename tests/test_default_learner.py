@@ -5,6 +5,7 @@ stage: rows judged one by one, rows kept, parts that learn by sums.
 """
 
 import pickle
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -770,3 +771,14 @@ def test_a_loss_object_is_as_good_as_its_name(small):
     by_name = KernelClassifier("hinge", random_state=0).fit(X, y)
     by_object = KernelClassifier(Hinge(), random_state=0).fit(X, y)
     assert_array_equal(by_name.decision_function(X), by_object.decision_function(X))
+
+
+@TASKS
+def test_a_state_does_not_change_with_the_model_it_was_taken_of(small, task):
+    X, y = data_of(task, 1200)
+    model = stream(model_of(task), X[:800], y[:800])
+    state = model.to_state()
+    expected = deepcopy(state)
+    stream(model, X[800:], y[800:], cuts=(100, 200))
+    first, second = (stream(type(model).from_state(s), X[:400], y[:400]) for s in (state, expected))
+    assert_array_equal(values_of(first, X), values_of(second, X))

@@ -293,6 +293,77 @@ def test_packed_sums_are_the_lower_triangle_in_half_the_memory(n_features, n, dt
     assert_allclose(2.0 * np.tril(sums.gram), np.tril(twin.gram), rtol=1e-15)
 
 
+def test_long_blocks_in_single_precision_are_added_up_in_pieces():
+    Z = np.full((200_000, 3), 0.3, dtype=np.float32)
+    sums, ones = Statistics(3, 1), np.ones(len(Z))
+    sums.add(Z.copy(), ones[:, np.newaxis], ones)
+    expected = 0.3 * len(Z)
+    assert_allclose(sums.feature_sums, expected, rtol=1e-4)
+    assert_allclose(sums.products, expected, rtol=1e-4)
+    assert sums.n_rows == len(Z)
+
+
+@pytest.mark.parametrize("size", [40, 400, 1000])
+def test_jitter_of_single_precision_begins_below_what_is_needed(size):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2 * size, 3)).astype(np.float32)
+    basis = KernelBasis(Gaussian(1.0), rows[:size])
+    sums, ones = Statistics(size, 1), np.ones(len(rows))
+    sums.add(basis.features(rows), ones[:, np.newaxis], ones)
+    begins = sums.jitter
+    found = factor_ridge(sums.moments(), 1e-7, basis.penalty(), 1e-8).least_jitter
+    assert 1e-8 <= begins <= found
+    assert sums.factor(1e-7, basis.penalty()).least_jitter == found  # wherever the attempts begin
+    assert sums.jitter == found
+    with sums.trial():
+        sums.jitter = 1.0
+    assert sums.jitter == found
+
+
+def test_sums_mapped_from_a_file_for_reading_go_on():
+    Z, ones = BASIS.features(X), np.ones(len(X))
+    sums, expected = Statistics(BASIS.size, 2), Statistics(BASIS.size, 2)
+    for one in (sums, expected):
+        one.add(Z.copy(), Y, ones)
+    mapped = {name: value for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
+    before = {name: value.copy() for name, value in mapped.items()}
+    for value in mapped.values():
+        value.flags.writeable = False
+    for one in (sums, expected):
+        one.forget(0.5)
+        one.add(Z.copy(), Y, ones)
+    for name, value in before.items():
+        assert_array_equal(mapped[name], value)
+        assert_array_equal(getattr(sums, name), getattr(expected, name))
+
+
+def test_a_snapshot_of_sums_does_not_change_with_them():
+    sums = Statistics(BASIS.size, 2)
+    sums.add(BASIS.features(X), Y, WEIGHTS)
+    state, twin = sums.snapshot(), Statistics(BASIS.size, 2)
+    expected = sums.copy()
+    sums.forget(0.5)
+    sums.add(BASIS.features(X), Y, WEIGHTS)
+    twin.restore(state)
+    assert vars(twin).keys() == vars(expected).keys()
+    for name, value in vars(expected).items():
+        assert_array_equal(getattr(twin, name), value)
+
+
+def test_more_features_than_lapack_counts_are_refused():
+    with pytest.raises(ValueError, match=r"at most 46,340 features, got 46,341, .* 9 GB"):
+        Statistics(46_341, 1)
+
+
+def test_asking_a_stream_leaves_its_jitter_as_it_was():
+    stream = RidgeStream(KernelBasis(Gaussian(3.0), X[:60]), 2, [1e-3, 1e-9, 0.0])
+    stream.add(rows_of(slice(None)))
+    before = stream.sums().jitter
+    first = stream.solve()
+    assert stream.sums().jitter == before
+    assert_array_equal(stream.solve(), first)
+
+
 # -- Newton steps ----------------------------------------------------------------------------------
 
 

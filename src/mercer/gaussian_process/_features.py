@@ -40,8 +40,8 @@ class FeaturePosterior:
     r"""Gaussian process whose kernel is :math:`z(x)^T z(x')` for M features.
 
     The posterior is exact for that kernel. Of random features it is a Monte Carlo estimate of the
-    one asked for, whose error falls like :math:`1 / \sqrt{M}`. Memory is M² numbers whatever the
-    number of rows, and rows may come in any number of calls.
+    one asked for, whose error falls like :math:`1 / \sqrt{M}`. Memory is M²/2 numbers, and M² more
+    to predict, whatever the number of rows, which may come in any number of calls.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def weight_posterior(
         Log density of the targets, in their own units, summed over them.
     """
     products, squares = statistics.centred(mean, scale)
-    factor, noise = _factor(statistics.gram, noise, statistics.n_rows)
+    factor, noise = _factor(statistics, noise)
     half = solve_triangular(factor, products, lower=True, check_finite=False)
     weights = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
     # Of ZZ' + noise I in n dimensions, by what is known in M dimensions.
@@ -112,13 +112,13 @@ def weight_posterior(
     return WeightPosterior(weights, factor, noise), log_likelihood
 
 
-def _factor(gram: Array, noise: float, n_rows: int) -> tuple[Array, float]:
-    """Lower Cholesky factor of gram + noise I, and the noise: more only where rounding needs it."""
-    diagonal = np.arange(gram.shape[0])
-    rounding = float(np.finfo(np.float64).eps) * float(np.trace(gram))
+def _factor(statistics: Statistics, noise: float) -> tuple[Array, float]:
+    """Lower Cholesky factor of Z'WZ + noise I, and the noise: more only where rounding needs it."""
+    diagonal, n_rows = np.arange(statistics.n_features), statistics.n_rows
     for attempt in range(_JITTERS):
+        matrix = statistics.gram
+        rounding = float(np.finfo(np.float64).eps) * float(np.trace(matrix))
         jitter = 0.0 if attempt == 0 else rounding * 10.0 ** (attempt - 1)
-        matrix = gram.copy("F")
         matrix[diagonal, diagonal] += noise + jitter
         try:
             factor: Array = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)

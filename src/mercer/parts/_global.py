@@ -134,7 +134,7 @@ class GlobalPart:
         """
         Z: Any = self.basis.features(held.X)
         right = self.statistics.products / self.statistics.weight
-        recent, jitter = held.aged(self.forgetting), self.statistics.jitter
+        recent = held.aged(self.forgetting)
 
         def attempt(number: int) -> tuple[float, tuple[Any, Array, float]]:
             w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
@@ -143,18 +143,18 @@ class GlobalPart:
             return squared_error(predictions, recent, self.unit), found
 
         # From the same ridge each time: what is found must not depend on what was asked before.
-        self.ridge, (predictions, w, enough) = descend(attempt, self._first, self.ridges.size)
+        with self.statistics.trial():
+            best, (predictions, w, enough) = descend(attempt, self._first, self.ridges.size)
+        if best < self._first:  # tried after weaker ones, it may need less: that a file would find
+            enough = self.statistics.jitter
         everything = self.statistics.copy()
-        self.statistics.jitter = jitter
-        # A ridge that was tried after weaker ones may need less: that is what a file would find.
-        self._enough = enough if self.ridge >= self._first else jitter
         everything.forget(self.forgetting ** len(held))
         everything.add(Z, recent.targets, recent.weights)
-        everything.jitter = max(everything.jitter, self._enough)
-        solution = everything.solve(self.ridges[self.ridge], self._penalty)
+        everything.jitter = max(everything.jitter, enough)
+        solution = everything.solve(self.ridges[best], self._penalty)
         # In the order of a file, so that predictions are the same to the last bit.
         self.coefficients = np.ascontiguousarray(solution)
-        self.without_held = w
+        self.ridge, self.without_held, self._enough = best, w, enough
         return np.asarray(predictions, dtype=np.float64)
 
     def solve_without(self, rows: Rows, block: int = 1) -> Array:

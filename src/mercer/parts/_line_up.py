@@ -97,10 +97,8 @@ def line_up(
     parts: list[Part] = [_global(contest, rows, n, sizes, means, classes=classes, steps=steps)]
     cell, memory = _sum_bytes(CELL_SIZE, rows.targets.shape[1]), means.max_memory
     n_partitions = min(sizes.n_partitions, memory // (4 * cell))
-    # Half of the memory, or a little less where the global part needs all of its own.
-    whole = _sum_bytes(parts[0].n_points, rows.targets.shape[1], keeps_kernel=True)
-    affordable = min(memory // 2, memory - whole) // cell
-    most = min(_MOST_CELLS, affordable // max(1, n_partitions))
+    # Half of the memory: the other half is the global part's.
+    most = min(_MOST_CELLS, memory // (2 * cell) // max(1, n_partitions))
     for number in range(n_partitions):
         candidate = near[number % len(near)]
         parts.append(_cells(candidate, contest.constant, rows, n_rows, means, number, most))

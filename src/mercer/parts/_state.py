@@ -5,6 +5,7 @@ Cells are many and small, so their arrays are stored one after the other.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -203,13 +204,13 @@ def _restore_sums(cells: list[Cell], state: dict[str, Any], n_inputs: int, n_out
             continue
         M = len(cell.function.points)
         cell.statistics = Statistics(M, n_outputs)
-        sizes = {name: np.size(value) for name, value in cell.statistics.snapshot().items()}
+        like = cell.statistics.snapshot()
         mine: dict[str, Any] = {}
         for name, values in state["statistics"].items():
-            piece = values[at[name] : at[name] + sizes[name]]
-            at[name] += sizes[name]
-            one = cell.statistics.snapshot()[name]
-            mine[name] = piece.reshape(np.shape(one)) if np.ndim(one) else piece[0].item()
+            shape = np.shape(like[name])
+            piece = values[at[name] : at[name] + math.prod(shape)]
+            at[name] += math.prod(shape)
+            mine[name] = piece.reshape(shape) if shape else piece[0].item()
         cell.statistics.restore(mine)
 
 

@@ -100,12 +100,13 @@ class RidgeStream:
         """Coefficients of the regression on all rows so far, (n_features, n_targets)."""
         self._add_up()
         last = self._recent[0] if self._recent else None
-        if last is not None and len(self.ridges) > 1 and self._sums.weight > 0.0:
-            self._choose(last)
-        total = self.sums()
-        if not total.weight > 0.0:
-            return np.zeros_like(total.products)
-        return total.solve(self.ridge, self.penalty())
+        with self._sums.trial():
+            if last is not None and len(self.ridges) > 1 and self._sums.weight > 0.0:
+                self._choose(last)
+            total = self.sums()
+            if not total.weight > 0.0:
+                return np.zeros_like(total.products)
+            return total.solve(self.ridge, self.penalty())
 
     def sums(self) -> Statistics:
         """Return the sums over all rows so far."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,10 +20,13 @@ __all__ = ["RidgeFactor", "Statistics", "factor_ridge", "target_scale"]
 
 Array = NDArray[np.float64]
 
-# Of the mean of the diagonal, for sums of products in float64, and for each feature in float32,
-# where thousands need 1e-5; each attempt is with ten times the one before.
-_JITTER, _SINGLE_JITTER = 1e-11, 2.5e-10
+# Of the mean of the diagonal, a power of ten: for sums of products in float64; and in float32 of so
+# many features, of ten times as many ten times as much. Each attempt is with ten times the last.
+_JITTER, _SINGLE_JITTER, _SINGLE_FEATURES = 1e-11, 1e-8, 40
 _ATTEMPTS = 11
+# Rows whose products are added up in float32, and features beyond which LAPACK's counts overflow.
+_SINGLE_ROWS = 4096
+_MOST_FEATURES = 46_340
 
 
 class Statistics:
@@ -54,9 +59,20 @@ class Statistics:
         Rows of positive weight.
     jitter : float
         Where :meth:`factor` begins: more if products were made in float32.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 46,340 features.
     """
 
     def __init__(self, n_features: int, n_targets: int) -> None:
+        if n_features > _MOST_FEATURES:
+            raise ValueError(
+                f"Sums of products are for at most {_MOST_FEATURES:,} features, got "
+                f"{n_features:,}, whose sums would take {4e-9 * n_features**2:.0f} GB. Use fewer "
+                "points or features."
+            )
         self.packed = np.zeros(n_features * (n_features + 1) // 2)
         self.products = np.zeros((n_features, n_targets))
         self.feature_sums = np.zeros(n_features)
@@ -96,12 +112,18 @@ class Statistics:
         ----------
         Z : ndarray of shape (n, n_features)
             Features, C-ordered; overwritten. Products of float32 are made in float32, twice as
-            fast, and added up in float64.
+            fast, and added up in float64 every 4,096 rows.
         targets : ndarray of shape (n, n_targets)
             Targets.
         weights : ndarray of shape (n,)
             Weights, above 0.
         """
+        if Z.dtype == np.float32 and len(Z) > _SINGLE_ROWS:
+            for start in range(0, len(Z), _SINGLE_ROWS):
+                some = slice(start, start + _SINGLE_ROWS)
+                self.add(Z[some], targets[some], weights[some])
+            return
+        self._make_own()
         root = np.sqrt(weights)
         if (weights != 1.0).any():
             Z *= root[:, np.newaxis].astype(Z.dtype)
@@ -111,7 +133,7 @@ class Statistics:
         if Z.dtype == np.float32:
             none = np.zeros(self.packed.size, dtype=np.float32)
             self.packed += ssfrk(M, n, 1.0, Z.T, 0.0, none, uplo="L", overwrite_c=1)
-            self.jitter = max(_JITTER, _SINGLE_JITTER * M)
+            self.jitter = _single_jitter(M)
         else:
             self.packed = dsfrk(M, n, 1.0, Z.T, 1.0, self.packed, uplo="L", overwrite_c=1)
         self.products += Z.T @ Y.astype(Z.dtype)
@@ -122,6 +144,12 @@ class Statistics:
         self.log_weight += float(np.log(weights).sum())
         self.n_rows += weights.size
 
+    def _make_own(self) -> None:
+        # LAPACK writes into arrays that are mapped from a file for reading only.
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray) and not value.flags.writeable:
+                setattr(self, name, value.copy())
+
     def forget(self, factor: float) -> None:
         """Multiply all sums by a factor: rows of long ago count less, on streams that drift.
 
@@ -130,6 +158,7 @@ class Statistics:
         factor : float
             Above 0, at most 1.
         """
+        self._make_own()
         self.packed *= factor
         self.products *= factor
         self.feature_sums *= factor
@@ -173,6 +202,15 @@ class Statistics:
         # The sums' rounding errors ask for it, whatever the ridge: do not find that out again.
         self.jitter = max(self.jitter, made.least_jitter)
         return made
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Forget at the end how much jitter was needed: later results must not depend on it."""
+        jitter = self.jitter
+        try:
+            yield
+        finally:
+            self.jitter = jitter
 
     def solve(self, ridge: float, penalty: Array | None = None) -> Array:
         r"""Coefficients of the weighted ridge regression on all rows added.
@@ -219,8 +257,12 @@ class Statistics:
         return alone
 
     def snapshot(self) -> dict[str, Any]:
-        """All sums as plain data; of the Gram matrix a triangle."""
-        state = {name: value for name, value in self.__dict__.items() if name != "packed"}
+        """All sums as plain data, copied; of the Gram matrix a triangle."""
+        state = {
+            name: value.copy() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+            if name != "packed"
+        }
         state["triangle"] = self.gram[np.tril_indices(self.n_features)]
         return state
 
@@ -248,6 +290,8 @@ class Statistics:
         self.n_rows, self.jitter = int(state["n_rows"]), float(state["jitter"])
         if not (self.weight > 0.0 and math.isfinite(self.weight + self.log_weight)):
             raise ValueError("the sums of the weights are out of their range")
+        if not (self.jitter > 0.0 and math.isfinite(self.jitter)):
+            raise ValueError("the jitter of the sums is out of its range")
         if self.n_rows < 1 or (np.diag(gram) < 0.0).any():
             raise ValueError("the sums over the rows are out of their range")
 
@@ -295,8 +339,9 @@ def factor_ridge(
     penalty : ndarray of shape (n_features, n_features), default=None
         Symmetric, in C order; None for the identity.
     least_jitter : float, default=1e-11
-        The first one that is tried, in means of the diagonal of moments + ridge * penalty; as it
-        is where that is 0, so that no rows and no ridge have a factor, too.
+        The first one that is tried, a power of ten, in means of the diagonal of
+        moments + ridge * penalty; as it is where that is 0, so that no rows and no ridge have a
+        factor, too.
 
     Raises
     ------
@@ -311,7 +356,8 @@ def factor_ridge(
         matrix = np.array(moments, order="F") if penalty is None else ridge * penalty.T
         if penalty is not None:
             matrix += moments
-        relative = least_jitter * 10.0**attempt
+        # The same number wherever the attempts began.
+        relative = 10.0 ** (round(math.log10(least_jitter)) + attempt)
         jitter = size * relative
         matrix.ravel("K")[:: len(matrix) + 1] += jitter + (ridge if penalty is None else 0.0)
         lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
@@ -322,6 +368,12 @@ def factor_ridge(
         f"{size:.3g}): the features have values that are not finite or out of all proportion. "
         "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
     )
+
+
+def _single_jitter(n_features: int) -> float:
+    """Jitter that sums of products in float32 need at least."""
+    orders = int(math.log10(max(n_features / _SINGLE_FEATURES, 1.0)))
+    return float(10.0 ** (round(math.log10(_SINGLE_JITTER)) + orders))
 
 
 def target_scale(variance: Array, mean: Array) -> Array:

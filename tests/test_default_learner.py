@@ -8,6 +8,7 @@ import pickle
 from copy import deepcopy
 from itertools import pairwise
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -782,3 +783,13 @@ def test_a_state_does_not_change_with_the_model_it_was_taken_of(small, task):
     stream(model, X[800:], y[800:], cuts=(100, 200))
     first, second = (stream(type(model).from_state(s), X[:400], y[:400]) for s in (state, expected))
     assert_array_equal(values_of(first, X), values_of(second, X))
+
+
+@TASKS
+def test_a_model_mapped_from_a_file_for_reading_goes_on(small, task, tmp_path):
+    X, y = data_of(task, 1000)
+    model = stream(model_of(task), X[:800], y[:800], questions=(800,))
+    joblib.dump(model, tmp_path / "model.joblib")
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    first, second = (values_of(stream(m, X[800:], y[800:]), X) for m in (mapped, model))
+    assert_array_equal(first, second)

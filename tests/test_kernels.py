@@ -515,3 +515,15 @@ def test_constants_are_added_where_rows_are_points():
     nan = np.nan
     assert_allclose((Bias(1.0) + Bias(2.0))(X, Z), [[3.0, nan, 3.0], [nan] * 3])
     assert (Gaussian(1.0) + Bias(0.1))(np.float32(X[:1])).dtype == np.float32
+
+
+def test_names_of_parameters_are_each_subclass_own_and_not_shared():
+    class Named(Gaussian):
+        def __init__(self, length_scale=1.0, name="mine"):
+            super().__init__(length_scale)
+            self.name = name
+
+    names = Gaussian._get_param_names()
+    names.append("changed")
+    assert list(Gaussian(2.0).get_params()) == ["length_scale"]
+    assert list(Named().get_params()) == ["length_scale", "name"]

@@ -48,13 +48,18 @@ class Component(BaseEstimator):
         return self
 
     @classmethod
-    @cache
     def _get_param_names(cls) -> list[str]:
-        # The signature is read once: there may be a kernel for each of a thousand cells.
-        return list(super()._get_param_names())
+        of: Any = cls  # hashable, as its instances are not
+        return list(_names_in_signature(of))
 
     def _check(self) -> None:
         """Raise ``ValueError`` if a parameter is outside its range."""
+
+
+@cache
+def _names_in_signature(cls: Any) -> tuple[str, ...]:
+    # Read once: there may be a kernel for each of a thousand cells.
+    return tuple(BaseEstimator._get_param_names.__func__(cls))
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -142,6 +142,11 @@ class History:
             self._open = np.zeros(self._width)
             self._open_steps = 0
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Of a pickle that is mapped from a file for reading: history goes on.
+        for name, value in state.items():
+            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+
     def _close(self, block: Array) -> None:
         n = self._n_records
         self._records[n : n + len(block)] = block

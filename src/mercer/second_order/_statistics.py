@@ -250,7 +250,7 @@ class Statistics:
         return twin
 
     def without_targets(self) -> Self:
-        """Return the sums of the features, beside 0 for one target; the Gram matrix is shared."""
+        """Return the sums of the features, beside 0 for one target; shared: add to a copy."""
         alone = copy.copy(self)
         alone.products = np.zeros((self.n_features, 1))
         alone.target_sums, alone.target_squares, alone.origin = np.zeros((3, 1))
@@ -371,7 +371,7 @@ def factor_ridge(
 
 
 def _single_jitter(n_features: int) -> float:
-    """Jitter that sums of products in float32 need at least."""
+    """Jitter with which attempts begin for sums of products in float32."""
     orders = int(math.log10(max(n_features / _SINGLE_FEATURES, 1.0)))
     return float(10.0 ** (round(math.log10(_SINGLE_JITTER)) + orders))
 

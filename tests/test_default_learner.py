@@ -786,10 +786,12 @@ def test_a_state_does_not_change_with_the_model_it_was_taken_of(small, task):
 
 
 @TASKS
-def test_a_model_mapped_from_a_file_for_reading_goes_on(small, task, tmp_path):
+@pytest.mark.parametrize("questions", [(), (800,)])
+def test_a_model_mapped_from_a_file_for_reading_goes_on(small, task, questions, tmp_path):
     X, y = data_of(task, 1000)
-    model = stream(model_of(task), X[:800], y[:800], questions=(800,))
+    model = stream(model_of(task), X[:800], y[:800], cuts=(750,), questions=questions)
     joblib.dump(model, tmp_path / "model.joblib")
     mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert_array_equal(values_of(mapped, X), values_of(model, X))  # that adds the last rows
     first, second = (values_of(stream(m, X[800:], y[800:]), X) for m in (mapped, model))
     assert_array_equal(first, second)

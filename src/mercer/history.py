@@ -143,7 +143,7 @@ class History:
             self._open_steps = 0
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Of a pickle that is mapped from a file for reading: history goes on.
+        # Of a pickle that is mapped from a file for reading: a question may be noted, too.
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 

@@ -22,6 +22,11 @@ __all__ = ["Stored", "StoredEstimator", "labels_from_state", "labels_to_state"]
 class Stored:
     """What all estimators with a ``to_state`` and a ``from_state`` have in common."""
 
+    def __setstate__(self: Any, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        self._unpickled = True
+        self.__dict__.pop("_tuned", None)  # a single row must not go past what looks for the mark
+
     def save(self, path: Any) -> None:
         """Write the model to a file: data only, check-summed, atomically replaced.
 

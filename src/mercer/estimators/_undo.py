@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mercer.estimators._mapped import own_arrays
+
 __all__ = ["all_or_nothing"]
 
 
 @contextmanager
 def all_or_nothing(model: Any) -> Iterator[None]:
-    """Give an object all its attributes back if what is done with it inside fails.
+    """Give a model all its attributes back if what is done with it inside fails.
+
+    One that was unpickled gets arrays of its own first: some may be mapped for reading.
 
     Examples
     --------
@@ -25,6 +29,8 @@ def all_or_nothing(model: Any) -> Iterator[None]:
     ...     print(model.n_rows)
     3
     """
+    if model.__dict__.pop("_unpickled", False):
+        own_arrays(model)
     before = dict(model.__dict__)
     try:
         yield

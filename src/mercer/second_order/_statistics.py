@@ -145,7 +145,7 @@ class Statistics:
         self.n_rows += weights.size
 
     def _make_own(self) -> None:
-        # LAPACK writes into arrays that are mapped from a file for reading only.
+        # Mapped from a file for reading; LAPACK does not look, and a question may add rows.
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and not value.flags.writeable:
                 setattr(self, name, value.copy())

@@ -11,7 +11,6 @@ __all__ = [
     "best_log_loss_weights",
     "best_squared_weights",
     "distinct_first",
-    "honest_choice",
     "leave_one_out",
     "newton_step",
     "ridge_path",
@@ -48,23 +47,6 @@ def distinct_first(X, size):
         if len(found) < size and not any(np.array_equal(x, other) for other in found):
             found.append(x)
     return np.array(found)
-
-
-def honest_choice(errors, cells, own):
-    """Number of the ridge for each row: by the errors of its cell's other rows, and of all others.
-
-    ``errors`` has the shape (n_ridges, n_rows). Those of all rows count like ``own`` rows.
-    """
-    n = errors.shape[1]
-    choice = np.empty(n, dtype=int)
-    for i in range(n):
-        scores = []
-        for e in errors:
-            near = sum(e[j] for j in range(n) if cells[j] == cells[i] and j != i)
-            everywhere = sum(e[j] for j in range(n) if j != i) / n
-            scores.append(near + own * everywhere)
-        choice[i] = int(np.argmin(scores))
-    return choice
 
 
 def best_squared_weights(predictions, codes, weights, prior, total=None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -141,6 +142,14 @@ class Cell:
             return statistics, penalty
         return statistics, self.function.features(self.function.points)
 
+    def total(self) -> tuple[Array, float]:
+        """Weighted sum of the targets learned, (n_outputs,), and of the weights."""
+        if self.statistics is not None:
+            return self.statistics.target_sums, self.statistics.weight
+        assert self.rows is not None
+        rows = self.rows.aged(self.forgetting)
+        return rows.weights @ rows.targets, float(rows.weights.sum())
+
     def nothing_yet(self, rows: Rows) -> tuple[Statistics, Array]:
         """Take these rows as the dictionary; return sums of no row and its kernel matrix."""
         points = rows.X[distinct_rows(rows.X)[: self.size]]
@@ -165,9 +174,7 @@ class Cell:
             scores.append(max(misfit, 0.0) / max(1.0 - freedom, 1e-6) ** 2)
         return float(ridges[int(np.argmin(scores))])
 
-    def path(
-        self, equations: tuple[Statistics, Array], X: Array, ridges: NDArray[np.float64]
-    ) -> Array:
+    def path(self, equations: tuple[Statistics, Array], X: Array, ridges: Iterable[float]) -> Array:
         """Predictions at rows for all ridges, (n_ridges, n, n_outputs)."""
         statistics, penalty = equations
         Z = self.function.features(X)

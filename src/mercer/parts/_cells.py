@@ -18,9 +18,8 @@ __all__ = ["CellsPart"]
 
 Array = NDArray[np.float64]
 
-# Rows of a cell for which its own errors count as much as those of all cells together when its
-# ridge is chosen.
-_OWN = 10.0
+# Cells, spread evenly, whose errors choose the ridge of all.
+_ASKED = 64
 # Rows as a multiple of the dictionary beyond which a cell is split, if cells are.
 _CROWDED = 8
 # Where old rows are forgotten, times over which they fade until a cell chooses its points anew.
@@ -160,9 +159,9 @@ class CellsPart:
             self.cells[number] = self._new(number, cell)
 
     def solve(self, held: Rows) -> Array:
-        """Choose the ridge of each cell on rows that were not learned, then learn them, too.
+        """Choose the ridge on rows that were not learned, then learn them, too.
 
-        A cell with few of these rows goes by the errors of all cells.
+        All cells share it: a cell has few of these rows, and by them would choose worse.
 
         Parameters
         ----------
@@ -176,45 +175,42 @@ class CellsPart:
         """
         images, members = self._placed(held.X)
         mapped = Rows(images, held.targets, held.weights)
-        paths = np.zeros((self.ridges.size, len(held), self.n_outputs))
-        sums, weight, unknown = np.zeros(self.n_outputs), 0.0, []
+        ridge = self._best_ridge(mapped.aged(self.forgetting), members)
+        mean, centres = self._mean_target(), self.partition.centres
+        predictions = np.tile(mean, (len(held), 1))
         for number, cell in enumerate(self.cells):
-            ours, mine = cell.equations(), members.get(number)
+            some, ours = members.get(number), cell.equations()
+            more = None if some is None else mapped[some]
+            if more is not None:
+                if ours is not None:
+                    predictions[some] = cell.path(ours, more.X, [ridge])[0]
+                elif cell.before is not None:
+                    predictions[some] = cell.evaluate(more.X)
+                else:
+                    ours = cell.nothing_yet(more)
             if ours is not None:
-                sums, weight = sums + ours[0].target_sums, weight + ours[0].weight
-            if mine is None:
-                continue
-            if ours is not None:
-                paths[:, mine] = cell.path(ours, images[mine], self.ridges)
-            elif cell.before is not None:
-                paths[:, mine] = cell.evaluate(images[mine])
-            else:
-                unknown.append(mine)
-        mean = sums / weight if weight > 0.0 else sums
-        for mine in unknown:
-            paths[:, mine] = mean
-        weights = held.aged(self.forgetting).weights
-        errors = np.sum(((paths - held.targets) / self.unit) ** 2, axis=2) * weights
-        usual = errors.mean(axis=1)
-        predictions, centres = np.empty((len(held), self.n_outputs)), self.partition.centres
-        for number, cell in enumerate(self.cells):
-            some, score, more = members.get(number), usual, None
-            if some is not None:
-                score, more = errors[:, some].sum(axis=1) + _OWN * usual, mapped[some]
-                # Each row is predicted with the ridge that the others of its cell would choose:
-                # otherwise its error would look smaller than it is.
-                own = (1.0 + _OWN / len(held)) * errors[:, some]
-                alone = np.argmin(score[:, np.newaxis] - own, axis=0)
-                predictions[some] = paths[alone, some]
-            # Made again rather than kept: the matrices of all cells would double the memory.
-            ours = cell.equations()
-            if ours is None and more is not None and cell.before is None:
-                ours = cell.nothing_yet(more)
-            if ours is not None:
-                cell.finish(ours, more, float(self.ridges[int(np.argmin(score))]))
+                cell.finish(ours, more, ridge)
             elif cell.before is None:
                 cell.say(mean, centres[number])
         return predictions
+
+    def _best_ridge(self, judges: Rows, members: dict[int, NDArray[np.int64]]) -> float:
+        """Ridge with the least squared error at mapped rows, of some cells if there are many."""
+        errors = np.zeros(self.ridges.size)
+        asked = sorted(members) if self.ridges.size > 1 else []
+        for number in asked[:: -(-len(asked) // _ASKED) or 1]:
+            cell, rows = self.cells[number], judges[members[number]]
+            ours = cell.equations()
+            if ours is not None:
+                path = cell.path(ours, rows.X, self.ridges)
+                errors += np.sum(((path - rows.targets) / self.unit) ** 2, axis=2) @ rows.weights
+        return float(self.ridges[int(np.argmin(errors))])
+
+    def _mean_target(self) -> Array:
+        totals = [cell.total() for cell in self.cells]
+        weight = sum(weight for _, weight in totals)
+        sums = np.sum([sums for sums, _ in totals], axis=0)
+        return np.asarray(sums / weight if weight > 0.0 else sums)
 
     def evaluate(self, X: Any) -> Array:
         """Values at rows, shape (n, n_outputs)."""

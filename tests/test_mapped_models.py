@@ -149,6 +149,14 @@ def test_models_learn_on_in_other_processes():
     assert_array_equal(both.predict(X)[:, 0], alone.predict(X))
 
 
+def test_pickles_do_not_tell_that_there_was_a_pickle_before():
+    model = mercer.KernelRegressor(expansion=KOMP(), random_state=0)
+    assert joblib.hash(copy.deepcopy(model)) == joblib.hash(model)
+    model.partial_fit(X, TARGETS)
+    twin = copy.deepcopy(model)
+    assert twin.__getstate__().keys() <= model.__getstate__().keys()
+
+
 def read_only(*shape):
     array = np.ones(shape)
     array.flags.writeable = False

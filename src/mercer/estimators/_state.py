@@ -22,6 +22,11 @@ __all__ = ["Stored", "StoredEstimator", "labels_from_state", "labels_to_state"]
 class Stored:
     """What all estimators with a ``to_state`` and a ``from_state`` have in common."""
 
+    def __getstate__(self: Any) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state.pop("_unpickled", None)
+        return state
+
     def __setstate__(self: Any, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
         self._unpickled = True

@@ -15,7 +15,7 @@ __all__ = ["RIDGES", "Cell", "LocalFunction"]
 
 Array = NDArray[np.float64]
 
-#: Ridges that are tried in each cell.
+#: Ridges that cells try.
 RIDGES = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
 # A cell takes its dictionary from the rows it has once they are so many times its size, even if
 # few of them are distinct.
@@ -128,19 +128,22 @@ class Cell:
         self._add(self.statistics, rows)
         self.rows = None
 
+    @property
+    def has_equations(self) -> bool:
+        """Whether it has enough rows of its own to predict by them."""
+        trusted = self.before is None or self.n_rows >= _TRUSTED * self.size
+        return trusted and (self.statistics is not None or bool(self.rows))
+
     def equations(self) -> tuple[Statistics, Array] | None:
-        """Return sums and kernel matrix of the dictionary; None without enough rows of its own."""
-        if self.before is not None and self.n_rows < _TRUSTED * self.size:
+        """Return sums and kernel matrix of the dictionary; None if there are none."""
+        if not self.has_equations:
             return None
-        statistics = self.statistics
-        if statistics is None:
-            rows = self.rows
-            if rows is None or not len(rows):
-                return None
-            statistics, penalty = self.nothing_yet(rows)
-            self._add(statistics, rows)
-            return statistics, penalty
-        return statistics, self.function.features(self.function.points)
+        if self.statistics is not None:
+            return self.statistics, self.function.features(self.function.points)
+        assert self.rows is not None
+        statistics, penalty = self.nothing_yet(self.rows)
+        self._add(statistics, self.rows)
+        return statistics, penalty
 
     def total(self) -> tuple[Array, float]:
         """Weighted sum of the targets learned, (n_outputs,), and of the weights."""

@@ -161,7 +161,7 @@ class CellsPart:
     def solve(self, held: Rows) -> Array:
         """Choose the ridge on rows that were not learned, then learn them, too.
 
-        All cells share it: a cell has few of these rows, and by them would choose worse.
+        All cells share it: one of many has few of these rows, too few to choose by.
 
         Parameters
         ----------
@@ -196,14 +196,15 @@ class CellsPart:
 
     def _best_ridge(self, judges: Rows, members: dict[int, NDArray[np.int64]]) -> float:
         """Ridge with the least squared error at mapped rows, of some cells if there are many."""
+        able = [number for number in sorted(members) if self.cells[number].has_equations]
+        places = np.linspace(0, len(able) - 1, min(len(able), _ASKED)).astype(int)
         errors = np.zeros(self.ridges.size)
-        asked = sorted(members) if self.ridges.size > 1 else []
-        for number in asked[:: -(-len(asked) // _ASKED) or 1]:
-            cell, rows = self.cells[number], judges[members[number]]
+        for place in places if self.ridges.size > 1 else []:
+            cell, rows = self.cells[able[place]], judges[members[able[place]]]
             ours = cell.equations()
-            if ours is not None:
-                path = cell.path(ours, rows.X, self.ridges)
-                errors += np.sum(((path - rows.targets) / self.unit) ** 2, axis=2) @ rows.weights
+            assert ours is not None
+            path = cell.path(ours, rows.X, self.ridges)
+            errors += np.sum(((path - rows.targets) / self.unit) ** 2, axis=2) @ rows.weights
         return float(self.ridges[int(np.argmin(errors))])
 
     def _mean_target(self) -> Array:

@@ -55,6 +55,13 @@ class TestCells:
         assert cells.dtype == np.int64
         assert_array_equal(cells, nearest(X, anchors))
 
+    def test_anchors_that_float32_cannot_tell_apart_are_told_apart(self):
+        X = 1e-3 * points(500)
+        anchors = np.vstack([1e-3 * points(40, seed=1), np.full((1, X.shape[1]), 1e5)])
+        assert_array_equal(Partitioned(anchors=anchors).cells(X), nearest(X, anchors))
+        mixed = np.vstack([X, anchors[-1] + X])
+        assert_array_equal(Partitioned(anchors=anchors).cells(mixed), nearest(mixed, anchors))
+
     @pytest.mark.parametrize("offset", [0.0, 3e3, 1e8])
     def test_cell_depends_on_the_row_alone_and_not_on_its_dtype(self, offset):
         # Points of a grid have equally near anchors by the hundred, exactly or all but.

@@ -74,26 +74,26 @@ class Cells:
     def of(self, X: FloatArray) -> Indices:
         """Cell of each row, (n_rows,): the lowest of equally near ones.
 
-        The search is a matrix product in the dtype of the rows. Rows whose two best anchors are
-        closer to each other than its rounding errors can be are settled by the distances
-        themselves, in float64; so the cell of a row depends neither on the other rows nor on the
-        dtype. Rows with NaN or infinity belong to no cell and get -1.
+        The search is a matrix product in float32. Rows whose two best anchors are closer to each
+        other than its rounding errors can be are searched for in float64 if they are of that type,
+        and settled by the distances themselves in the end; so the cell of a row depends neither on
+        the other rows nor on the dtype. Rows with NaN or infinity belong to no cell and get -1.
         """
         cells = np.empty(len(X), np.int64)
         step = max(1, _CHUNK // len(self._anchors))
         for start in range(0, len(X), step):
-            cells[start : start + step] = self._nearest(X[start : start + step])
+            cells[start : start + step] = self._nearest(X[start : start + step], np.float32)
         if len(self.parents):
             _descend(X, cells, len(self._anchors), self.parents, self.pairs)
         return cells
 
-    def _nearest(self, X: FloatArray) -> Indices:
+    def _nearest(self, X: FloatArray, dtype: type[np.floating]) -> Indices:
         if len(self._anchors) == 1:
             return np.where(np.isfinite(X).all(axis=1), np.int64(0), np.int64(-1))
-        centre, anchors, halves = self._tables[X.dtype.char]
+        centre, anchors, halves = self._tables[np.dtype(dtype).char]
         # Overflow leaves infinity or NaN, which the comparison below passes on to the distances.
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            rows = X - centre
+            rows = (X - centre).astype(dtype, copy=False)
             scores = inner_products(rows, anchors)
             scores -= halves
             cells: Indices = scores.argmax(axis=1)
@@ -103,12 +103,14 @@ class Cells:
             gaps = best - scores.max(axis=1)
             # Twice the usual bounds of the errors of both products; and those of the distances.
             reach = np.sqrt(squared_norms(rows).astype(np.float64)) + self._radius
-            n_terms, limits = 2 * (X.shape[1] + 4), np.finfo(X.dtype)
+            n_terms, limits = 2 * (X.shape[1] + 5), np.finfo(dtype)
             errors = n_terms * (float(limits.eps) * self._radius * reach + float(limits.tiny))
             errors += n_terms * np.finfo(np.float64).eps * reach**2
             close = np.flatnonzero(~(gaps > errors))
             least = best - errors
-        if close.size:
+        if close.size and X.dtype != dtype:
+            cells[close] = self._nearest(X[close], np.float64)
+        elif close.size:
             _settle(X, self._anchors, scores, least, close, cells)
         return cells
 

@@ -268,12 +268,12 @@ class _Race:
         fitted, judged = self.local
         images = np.asarray(like.map(fitted.X))
         n_cells = max(2, len(fitted) // CELL_ROWS)
+        unit = Partitioned.fitted(images, n_cells, multiple=1.0, seed=self.seed)
 
         def attempt(number: int) -> tuple[float, Candidate]:
             multiple = MULTIPLES[number]
-            partition = Partitioned.fitted(
-                images, n_cells, multiple=multiple, constant=self.constant, seed=self.seed
-            )
+            lengths = multiple * unit.length_scales
+            partition = Partitioned(unit.kernel, unit.anchors, multiple, self.constant, lengths)
             part = CellsPart(partition, like.map, CELL_SIZE, self.n_outputs)
             part.learn(fitted)
             found = self._note("cells", like.metric, like.map, multiple, part.solve(judged), judged)

@@ -326,3 +326,8 @@ def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
         model.predict(rows.X[:1])
     points = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96]
     assert raced == (points if questions == 1 else [6, 12, 16, 24, 32, 48, 64, 96])
+
+
+@pytest.mark.parametrize(("n_rows", "n_cells"), [(1000, 2), (90_000, 100), (700_000, 1000)])
+def test_cells_are_smaller_where_there_are_many_rows(n_rows, n_cells):
+    assert _line_up._n_cells(n_rows) == n_cells

@@ -46,6 +46,8 @@ _NEAR_BOUNDARY = 5 / 8
 # A second metric makes partitions more different, which pays if it is worse by no more than this.
 _NEAR = 1.05
 _MOST_CELLS = 1024
+# So many rows can afford smaller cells.
+_FINE_FROM, _FINE_ROWS = 100_000, 700
 # Cells whose error in the race is so many times that of one dictionary are not worth their time.
 _HOPELESS = 1.3
 
@@ -139,7 +141,7 @@ def _seconds(sizes: _Sizes, n_inputs: int, n_rows: int) -> float:
     """CPU time to learn so many rows on an ordinary core, by counts of operations."""
     M, rows = sizes.n_points, min(n_rows, sizes.max_rows or n_rows)
     in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
-    n_cells, m = min(n_rows // CELL_ROWS, _MOST_CELLS), CELL_SIZE
+    n_cells, m = min(_n_cells(n_rows), _MOST_CELLS), CELL_SIZE
     a_row = 2 * n_cells * n_inputs + m * (m + 2 * n_inputs + 100)
     a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
     return in_all + sizes.n_partitions * a_partition
@@ -231,6 +233,10 @@ def only_part(
     return GlobalPart(kernel, points, n_outputs, means.forgetting, rows_at_most)
 
 
+def _n_cells(n_rows: int) -> int:
+    return max(2, n_rows // (CELL_ROWS if n_rows < _FINE_FROM else _FINE_ROWS))
+
+
 def _cells(
     candidate: Candidate,
     constant: float,
@@ -244,7 +250,7 @@ def _cells(
     images = np.asarray(candidate.map(rows.X), dtype=np.float32)
     partition = Partitioned.fitted(
         images,
-        min(max(2, n // CELL_ROWS), most),
+        min(_n_cells(n), most),
         multiple=candidate.length,
         constant=constant,
         seed=means.seed + number,

@@ -16,7 +16,7 @@ from mercer import DensityRatio, NoveltyDetector, load_model, model_file
 from mercer.estimators._kept_rows import KeptRows
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
-from mercer.numerics.uniforms import row_uniforms
+from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Batch, Novelty
 from mercer.objectives.novelty import lower_quantile
 from oracles_tasks import gaussian, novelty_descent, novelty_objective, one_class_solution

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mercer._component import Component
 from mercer._validation import check_integer
-from mercer.numerics.uniforms import row_uniforms
+from mercer.numerics.philox import row_uniforms
 
 __all__ = ["FIFO", "Buffer", "Everything", "PerClassFIFO", "Reservoir", "as_buffer"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.numerics.uniforms import row_uniforms
+from mercer.numerics.philox import row_uniforms
 
 __all__ = ["KeptRows"]
 

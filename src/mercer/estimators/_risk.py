@@ -15,7 +15,7 @@ from mercer.estimators._kept_rows import KeptRows
 from mercer.expansions import Auto, Dictionary, DictionaryFunction, Expansion, RandomFeatures
 from mercer.kernels import Kernel
 from mercer.losses import Squared, as_loss
-from mercer.numerics.uniforms import row_uniforms
+from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Compositional, Objective, make_objective
 from mercer.parts import Blend, FittedPart
 from mercer.planning import AutomaticStep

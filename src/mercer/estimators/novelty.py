@@ -21,7 +21,7 @@ from mercer.estimators._tasks import TaskEstimator
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
-from mercer.numerics.uniforms import row_uniforms
+from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Novelty, Objective
 from mercer.objectives.novelty import lower_quantile
 from mercer.planning import AutomaticStep, automatic_step

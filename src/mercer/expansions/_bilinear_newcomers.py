@@ -17,8 +17,7 @@ from mercer.numerics.bilinear import (
     join,
     trusted_inverse,
 )
-from mercer.numerics.komp import BOOKED_SHARE
-from mercer.numerics.newcomers import absorb
+from mercer.numerics.komp import BOOKED_SHARE, absorb
 from mercer.numerics.state import GREEDY
 from mercer.numerics.step import INVERSE
 

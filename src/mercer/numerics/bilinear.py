@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mercer.numerics.newcomers import absorb
+from mercer.numerics.komp import absorb
 from mercer.numerics.small_dense import dot
 
 __all__ = [

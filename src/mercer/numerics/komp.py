@@ -15,6 +15,15 @@ This differs from the printed algorithm in:
    ``diag(P, 0) + V'V - U'U``. Only the net change is committed to ``P``: growing it by
    near-dependent newcomers and shrinking it again would destroy it by cancellation.
 
+The net change: with R the points that went, Q the newcomers that stay, :math:`B = P k_Q` and S the
+newcomers' Schur complement,
+
+- downdate: :math:`L_R L_R^T = P_{RR}`, :math:`Y_2 = L_R^{-1} P_{R:}`;
+- grow: :math:`H = L_R^{-1} B_{RQ}`, :math:`B_1 = B_Q - Y_2^T H`,
+  :math:`S_1 = S_{QQ} + H^T H = L_1 L_1^T`, :math:`Y_1 = L_1^{-1} B_1^T`;
+- :math:`P \leftarrow P + Y_1^T Y_1 - Y_2^T Y_2`, new rows :math:`-L_1^{-T} Y_1`, new block
+  :math:`L_1^{-T} L_1^{-1}`.
+
 Symmetric matrices live in their lower triangle. Coefficients may carry extra columns after the
 first ``n_criterion`` ones (averages); they are refitted alike but do not count in the criterion.
 """
@@ -25,13 +34,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mercer.numerics.blas import symmetric_product
-from mercer.numerics.commit import commit_net_change
-from mercer.numerics.newcomers import absorb, book_absorbed
-from mercer.numerics.small_dense import dot, lower_solve
+from mercer.numerics.blas import exchange_update, rank_update, symmetric_product
+from mercer.numerics.small_dense import cholesky, dot, lower_solve, lower_transpose_solve
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
 
-__all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "komp_step", "removal_errors"]
+__all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "absorb", "komp_step", "removal_errors"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
@@ -76,6 +83,124 @@ def removal_errors(coefficients: Array, gram_inverse: Array) -> Array:
     """
     errors: Array = np.sum(coefficients**2, axis=1) / np.diag(gram_inverse)
     return errors
+
+
+# Exact and near duplicates are common in streams. Kept, they would make the Gram matrix singular;
+# dropped, they would cost more than they need. So newcomers that depend linearly on the dictionary
+# are absorbed into it, and what that costs is booked.
+
+
+@njit(cache=True)
+def absorb(
+    schur: Array, self_kernel: Array, threshold: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    """Split newcomers into those to keep and those that depend on the others.
+
+    The one farthest from the span of the rest comes first (pivoted Cholesky). In order of arrival
+    rows that resemble each other, as in a sorted stream, would give a factor so ill-conditioned
+    that the coefficients of the step come out as noise.
+
+    Parameters
+    ----------
+    schur : ndarray of shape (n_new, n_new)
+        Gram matrix of the newcomers' parts outside the span of the dictionary.
+    self_kernel : ndarray of shape (n_new,)
+        k(x, x) of each newcomer.
+    threshold : float
+        A newcomer is absorbed when its pivot is at most ``threshold * k(x, x)``.
+
+    Returns
+    -------
+    kept, absorbed : ndarray of int64
+        Positions among the newcomers; the kept ones in the order of the factor.
+    factor : ndarray of shape (n_kept, n_kept)
+        Lower Cholesky factor of ``schur`` on the kept ones.
+    """
+    n_new = schur.shape[0]
+    order = np.arange(n_new)
+    pivots = np.empty(n_new)
+    for i in range(n_new):
+        pivots[i] = schur[i, i]
+    # Row i of `rows` belongs to newcomer i, whatever its place.
+    rows = np.zeros((n_new, n_new))
+    n_kept = 0
+    while n_kept < n_new:
+        best = -1
+        largest = threshold
+        for p in range(n_kept, n_new):
+            i = order[p]
+            if pivots[i] > 0.0 and pivots[i] > largest * self_kernel[i]:
+                best, largest = p, pivots[i] / self_kernel[i]
+        if best < 0:
+            break
+        chosen = order[best]
+        for p in range(best, n_kept, -1):  # the others keep their order
+            order[p] = order[p - 1]
+        order[n_kept] = chosen
+        root = np.sqrt(pivots[chosen])
+        rows[chosen, n_kept] = root
+        for p in range(n_kept + 1, n_new):
+            i = order[p]
+            total = schur[i, chosen]
+            for k in range(n_kept):
+                total -= rows[i, k] * rows[chosen, k]
+            rows[i, n_kept] = total / root
+            pivots[i] -= rows[i, n_kept] ** 2
+        n_kept += 1
+    factor = np.zeros((n_kept, n_kept))
+    for p in range(n_kept):
+        factor[p, : p + 1] = rows[order[p], : p + 1]
+    return order[:n_kept].copy(), order[n_kept:].copy(), factor
+
+
+@njit(cache=True)
+def _book_absorbed(
+    schur: Array,
+    factor: Array,
+    kept: NDArray[np.int64],
+    absorbed: NDArray[np.int64],
+    projections: Floats,
+    coefficients: Array,
+    new_coefficients: Array,
+    n_criterion: int,
+) -> float:
+    """Give the absorbed newcomers' coefficients to the rest; return the squared error of that.
+
+    ``projections`` is (P k_a)', one row per newcomer. The residual is orthogonal to every later
+    removal, so its square simply starts the running error.
+    """
+    n_absorbed, n_outputs = absorbed.size, new_coefficients.shape[1]
+    if n_absorbed == 0:
+        return 0.0
+    mixing = np.empty((kept.size, n_absorbed))
+    for p in range(kept.size):
+        for m in range(n_absorbed):
+            mixing[p, m] = schur[kept[p], absorbed[m]]
+    lower_solve(factor, mixing)
+    error = 0.0
+    for m in range(n_absorbed):
+        for o in range(n_absorbed):
+            residual = schur[absorbed[m], absorbed[o]]
+            for p in range(kept.size):
+                residual -= mixing[p, m] * mixing[p, o]
+            for c in range(n_criterion):
+                error += (
+                    new_coefficients[absorbed[m], c] * residual * new_coefficients[absorbed[o], c]
+                )
+    lower_transpose_solve(factor, mixing)
+    size = projections.shape[1]
+    for m in range(n_absorbed):
+        gift = new_coefficients[absorbed[m]]
+        for i in range(size):
+            share = np.float64(projections[absorbed[m], i])
+            for p in range(kept.size):
+                share -= projections[kept[p], i] * mixing[p, m]
+            for c in range(n_outputs):
+                coefficients[i, c] += share * gift[c]
+        for p in range(kept.size):
+            for c in range(n_outputs):
+                new_coefficients[kept[p], c] += mixing[p, m] * gift[c]
+    return max(error, 0.0)
 
 
 @njit(cache=True)
@@ -185,6 +310,168 @@ def _prune(
 
 
 @njit(cache=True)
+def _commit_net_change(
+    blas: tuple[int, int],
+    dictionary: Dictionary,
+    size: int,
+    alive: NDArray[np.bool_],
+    new: Newcomers,
+    kept: NDArray[np.int64],
+    coefficients: Array,
+    projections: Floats,
+    schur: Array,
+) -> tuple[int, bool]:
+    """Downdate the old points that went and grow the newcomers that stay.
+
+    Parameters
+    ----------
+    blas : tuple of int
+        From :func:`mercer.numerics.blas.blas_addresses`.
+    dictionary : Dictionary
+        Changed in place.
+    size : int
+        Model order before.
+    alive : ndarray of shape (size + n_kept,) of bool
+        Which old points and which kept newcomers live on.
+    new : Newcomers
+        All newcomers.
+    kept : ndarray of int64
+        Those of them that were not absorbed.
+    coefficients : ndarray of shape (size + n_kept, n_columns)
+        Coefficients after the compression.
+    projections : ndarray of shape (n_new, size)
+        ``P k`` of each newcomer.
+    schur : ndarray of shape (n_new, n_new)
+        The newcomers' Schur complement.
+
+    Returns
+    -------
+    size : int
+        Model order after.
+    fine : bool
+        False if a factor was not positive definite; nothing has changed then.
+    """
+    weights, inverse = dictionary.weights, dictionary.inverse
+    n_outputs = weights.shape[1]
+    n_gone = 0
+    for i in range(size):
+        if not alive[i]:
+            n_gone += 1
+    gone = np.empty(n_gone, np.int64)
+    n_gone = 0
+    for i in range(size):
+        if not alive[i]:
+            gone[n_gone] = i
+            n_gone += 1
+    n_stay = 0
+    stay = np.empty(kept.size, np.int64)
+    stay_weights = np.empty((kept.size, n_outputs))
+    for p in range(kept.size):
+        if alive[size + p]:
+            stay[n_stay] = kept[p]
+            stay_weights[n_stay] = coefficients[size + p]
+            n_stay += 1
+    if n_gone == 0 and n_stay == 0:
+        weights[:size] = coefficients[:size]
+        return size, True
+    # Downdate: Y2 = L_R^-1 P[R, :].
+    block = np.empty((n_gone, n_gone))
+    down = np.empty((n_gone, size), inverse.dtype)
+    for r in range(n_gone):
+        g = gone[r]
+        for i in range(g + 1):
+            down[r, i] = inverse[g, i]
+        for i in range(g + 1, size):
+            down[r, i] = inverse[i, g]
+        for s in range(r + 1):
+            block[r, s] = inverse[g, gone[s]]
+            block[s, r] = block[r, s]
+    gone_factor, fine = cholesky(block)
+    if not fine:
+        return size, False
+    lower_solve(gone_factor, down)
+    # Grow: H = L_R^-1 B[R, Q], B1 = B[:, Q] - Y2' H, S1 = S_QQ + H'H, Y1 = L1^-1 B1'.
+    bridge = np.empty((n_gone, n_stay))
+    up = np.empty((n_stay, size), inverse.dtype)
+    for q in range(n_stay):
+        for r in range(n_gone):
+            bridge[r, q] = projections[stay[q], gone[r]]
+    lower_solve(gone_factor, bridge)
+    fresh = np.empty((n_stay, n_stay))
+    for q in range(n_stay):
+        for s in range(n_stay):
+            total = schur[stay[q], stay[s]]
+            for r in range(n_gone):
+                total += bridge[r, q] * bridge[r, s]
+            fresh[q, s] = total
+        for i in range(size):
+            up[q, i] = projections[stay[q], i]
+        for r in range(n_gone):
+            c = bridge[r, q]
+            for i in range(size):
+                up[q, i] -= c * down[r, i]
+    fresh_factor, fine = cholesky(fresh)
+    if not fine:
+        return size, False
+    weights[:size] = coefficients[:size]
+    lower_solve(fresh_factor, up)
+    if n_stay == 1 and n_gone == 1:
+        exchange_update(up[0], down[0], inverse)
+    else:
+        rank_update(blas, 1.0, up, inverse)
+        rank_update(blas, -1.0, down, inverse)
+    # New rows -L1^-T Y1 and the new block L1^-T L1^-1, from one factor so that all stays symmetric.
+    lower_transpose_solve(fresh_factor, up)
+    corner = np.zeros((n_stay, n_stay))
+    for q in range(n_stay):
+        corner[q, q] = 1.0
+    lower_solve(fresh_factor, corner)
+    lower_transpose_solve(fresh_factor, corner)
+    # Newcomers take the slots of those that went, then append; left-over holes get the tail.
+    for q in range(n_stay):
+        slot = gone[q] if q < n_gone else size + q - n_gone
+        dictionary.points[slot] = new.points[stay[q]]
+        dictionary.self_kernel[slot] = new.gram[stay[q], stay[q]]
+        weights[slot] = stay_weights[q]
+        dictionary.origin[slot] = -1 - stay[q]
+        dictionary.pinned[slot] = new.pinned[stay[q]]
+        for i in range(size):
+            value = -up[q, i]
+            if i <= slot:
+                inverse[slot, i] = value
+            else:
+                inverse[i, slot] = value
+        for s in range(q + 1):
+            other = gone[s] if s < n_gone else size + s - n_gone
+            inverse[max(slot, other), min(slot, other)] = corner[q, s]
+    new_size = size + n_stay - n_gone
+    last = size - 1
+    hole = n_stay
+    back = n_gone - 1
+    while hole <= back:
+        while back >= hole and gone[back] == last:
+            back -= 1
+            last -= 1
+        if hole > back:
+            break
+        slot = gone[hole]
+        dictionary.points[slot] = dictionary.points[last]
+        dictionary.self_kernel[slot] = dictionary.self_kernel[last]
+        weights[slot] = weights[last]
+        dictionary.origin[slot] = dictionary.origin[last]
+        dictionary.pinned[slot] = dictionary.pinned[last]
+        for i in range(last):
+            if i < slot:
+                inverse[slot, i] = inverse[last, i]
+            elif i > slot:
+                inverse[i, slot] = inverse[last, i]
+        inverse[slot, slot] = inverse[last, last]
+        hole += 1
+        last -= 1
+    return new_size, True
+
+
+@njit(cache=True)
 def komp_step(
     blas: tuple[int, int],
     dictionary: Dictionary,
@@ -232,7 +519,7 @@ def komp_step(
     kept, absorbed, factor = absorb(schur, new_self, limits.threshold)
     coefficients = np.empty((size + kept.size, weights.shape[1]))
     coefficients[:size] = weights[:size]
-    squared_error = book_absorbed(
+    squared_error = _book_absorbed(
         schur,
         factor,
         kept,
@@ -278,7 +565,7 @@ def komp_step(
         )
         if broken:
             return size, committed, BREAKDOWN if committed < 0.0 else UNFINISHED
-        size, fine = commit_net_change(
+        size, fine = _commit_net_change(
             blas, dictionary, size, alive, new, kept, coefficients, projections, schur
         )
         if not fine:

@@ -8,7 +8,7 @@ too: only points that went need kernels of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ __all__ = ["Previous"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
+
+_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Previous(NamedTuple):
@@ -107,3 +109,47 @@ class Previous(NamedTuple):
             others = kernel(X, self.points)
             values += others @ self.coefficients.astype(others.dtype, copy=False)
         return values
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Copy the arrays, for the snapshot of a kernel expansion."""
+        arrays = {"past_points": self.points.copy(), "past_coefficients": self.coefficients.copy()}
+        if self.on_slots is not None:
+            arrays["past_on_slots"] = self.on_slots.copy()
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: dict[str, NDArray[Any]], n: int, n_features: int, n_outputs: int
+    ) -> Self | None:
+        """Inverse of :meth:`to_arrays`; None if the function was not kept.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            Of the snapshot.
+        n : int
+            Number of points of the dictionary.
+        n_features, n_outputs : int
+            Dimensions of inputs and outputs.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit such a dictionary.
+        """
+        if "past_points" not in arrays:
+            return None
+        points, coefficients = arrays["past_points"], arrays["past_coefficients"]
+        on_slots = arrays.get("past_on_slots")
+        fits = (
+            points.shape == (len(points), n_features)
+            and points.dtype in _TYPES
+            and coefficients.shape == (len(points), n_outputs)
+            and coefficients.dtype == np.float64
+            # Without it the snapshot was taken in the middle of a step, and all points are here.
+            and (len(points) == n if on_slots is None else on_slots.dtype == np.float64)
+            and (on_slots is None or on_slots.shape in ((0, n_outputs), (n, n_outputs)))
+        )
+        if not fits:
+            raise ValueError("The function before the last step does not fit the kernel expansion.")
+        return cls(on_slots, points, coefficients)

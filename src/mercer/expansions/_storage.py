@@ -1,14 +1,17 @@
-"""Room for the points of a dictionary."""
+"""Room for the points of a dictionary, and where they are in it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.numerics.state import Dictionary, Newcomers
 
-__all__ = ["grown_capacity", "new_arrays", "no_newcomers", "take_over"]
+__all__ = ["follow_slots", "grown_capacity", "new_arrays", "no_newcomers", "take_over"]
+
+Indices = NDArray[np.int64]
 
 
 def grown_capacity(capacity: int, needed: int, most: int) -> int:
@@ -56,3 +59,19 @@ def no_newcomers(arrays: Dictionary, n: int) -> Newcomers:
         np.zeros((0, arrays.weights.shape[1])),
         np.zeros(0, np.bool_),
     )
+
+
+def follow_slots(slots: Indices, old: Indices) -> Indices:
+    """Slots of points after those of a dictionary have moved.
+
+    Parameters
+    ----------
+    slots : ndarray of shape (n_points,) of int64
+        Slots before, -1 for none.
+    old : ndarray of shape (size,) of int64
+        Slot that the point of each slot had before; below 0 if it was not there.
+    """
+    moved = np.full(max(int(slots.max(initial=-1)), int(old.max(initial=-1))) + 1, -1, np.int64)
+    stayed = np.flatnonzero(old >= 0)
+    moved[old[stayed]] = stayed
+    return np.where(slots >= 0, moved[slots], -1) if moved.size else slots.copy()

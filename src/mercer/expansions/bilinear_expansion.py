@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.expansions._anchors import follow_slots
 from mercer.expansions._base import Expansion
 from mercer.expansions._bilinear_base import BilinearFunction
 from mercer.expansions._bilinear_newcomers import ABSORB_LESS, join_newcomers, meet_points
 from mercer.expansions._bilinear_state import put_back_bilinear, take_bilinear
-from mercer.expansions._storage import grown_capacity
+from mercer.expansions._storage import follow_slots, grown_capacity
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
     BilinearState,

@@ -2,18 +2,23 @@ r"""The function itself: :math:`f(x) = \sum_i w_i k(d_i, x)` with a bounded dict
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.expansions._anchors import place_points
+from mercer.exceptions import ConditioningWarning
 from mercer.expansions._base import Expansion
 from mercer.expansions._function import Function
 from mercer.expansions._previous import Previous
-from mercer.expansions._safer_path import go_safer
-from mercer.expansions._snapshot import put_back, take_snapshot
-from mercer.expansions._storage import grown_capacity, new_arrays, no_newcomers, take_over
+from mercer.expansions._storage import (
+    follow_slots,
+    grown_capacity,
+    new_arrays,
+    no_newcomers,
+    take_over,
+)
 from mercer.kernels import Kernel
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
@@ -28,11 +33,13 @@ from mercer.numerics.step import (
     compress,
     worst_conditioning,
 )
+from mercer.numerics.triangular import triangular_step
 
 __all__ = ["KernelExpansion"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
+Indices = NDArray[np.int64]
 
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
@@ -40,6 +47,38 @@ _CHUNK = 1 << 22
 _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 # A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
 _FLOAT32_CONDITIONING = 3e2
+# Above this model order the square-root path is slow enough to tell the user.
+_NOTICEABLE = 300
+_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class _Anchored(NamedTuple):
+    """Where the points of a step are that come again step after step.
+
+    A pairwise objective pairs every row with those of a buffer. A point of the buffer that is in
+    the dictionary gets its coefficient there, instead of joining as a newcomer in every step, and
+    may not be removed as long as it is in the buffer.
+    """
+
+    slots: Indices  # (n_points,), of the dictionary before the step; -1 if they are not there
+    newcomers: Indices  # numbers of the points that join
+    pinned: NDArray[np.bool_]  # (n_newcomers,), whether they must stay
+    after: Indices  # (n_points,), places after the step, -1 for none
+
+    def slots_of_places(self, origin: Indices) -> Indices:
+        """Slots of the places after a step.
+
+        Parameters
+        ----------
+        origin : ndarray of shape (size,) of int64
+            ``Dictionary.origin`` after the step, numbered before it.
+        """
+        final = follow_slots(self.slots, origin - 1)
+        final[self.newcomers] = follow_slots(np.arange(self.newcomers.size), -1 - origin)
+        places = np.full(int(self.after.max(initial=-1)) + 1, -1, np.int64)
+        stay = self.after >= 0
+        places[self.after[stay]] = final[stay]
+        return places
 
 
 class KernelExpansion(Function):
@@ -208,8 +247,8 @@ class KernelExpansion(Function):
         X: Floats,
         coefficients: Array,
         tolerance: float,
-        before: NDArray[np.int64] | None = None,
-        after: NDArray[np.int64] | None = None,
+        before: Indices | None = None,
+        after: Indices | None = None,
     ) -> float:
         """Add ``sum_i coefficients_i k(x_i, .)`` and compress.
 
@@ -241,7 +280,7 @@ class KernelExpansion(Function):
             if known is None:
                 known = self.kernel(X, self.arrays.points[: self.size])
             own = np.asarray(self.kernel.diag(X), dtype=np.float64)
-            anchored = place_points(self, X, known, own, coefficients / self.scale, before, after)
+            anchored = self._place(X, known, own, coefficients / self.scale, before, after)
             active, pinned = anchored.newcomers, anchored.pinned
         points = np.ascontiguousarray(X[active], dtype=self.dtype)
         if known is not None:
@@ -279,6 +318,48 @@ class KernelExpansion(Function):
             self.slots = anchored.slots_of_places(self.arrays.origin[: self.size])
         return error
 
+    def _place(
+        self,
+        X: Floats,
+        rows: Floats,
+        self_kernel: Array,
+        coefficients: Array,
+        before: Indices,
+        after: Indices,
+    ) -> _Anchored:
+        """Give the points of a step that are there their coefficients; number the slots.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_points, n_features)
+            The points.
+        rows : ndarray of shape (n_points, size)
+            Kernels of the points with the dictionary.
+        self_kernel : ndarray of shape (n_points,)
+            k(x, x) of the points.
+        coefficients : ndarray of shape (n_points, n_outputs)
+            In units of the scaled ones.
+        before, after : ndarray of shape (n_points,) of int64
+            Places of the points before and after the step, -1 for none.
+        """
+        n, d = self.size, self.arrays
+        slots = np.full(before.size, -1, np.int64)
+        known = (before >= 0) & (before < self.slots.size)
+        slots[known] = self.slots[before[known]]
+        wanted = coefficients.any(axis=1) | ((before < 0) & (after >= 0))
+        for i in np.flatnonzero(wanted & (slots < 0)) if n else ():
+            distances = d.self_kernel[:n] + self_kernel[i] - 2.0 * rows[i]
+            nearest = int(np.argmin(distances))
+            if np.array_equal(d.points[nearest], X[i].astype(self.dtype, copy=False)):
+                slots[i] = nearest
+        there = slots >= 0
+        np.add.at(d.weights[:, : self.n_outputs], slots[there], coefficients[there])
+        d.origin[:n] = np.arange(1, n + 1)
+        d.pinned[:n] = False
+        d.pinned[slots[there & (after >= 0)]] = True
+        newcomers = np.flatnonzero(wanted & ~there)
+        return _Anchored(slots, newcomers, after[newcomers] >= 0, after)
+
     def _compress(self, new: Newcomers, squared: float) -> tuple[float, int]:
         """Add newcomers and compress; the RKHS error, and how it went."""
         size, oldest, error, status = compress(
@@ -312,6 +393,14 @@ class KernelExpansion(Function):
         error = float(np.hypot(error, more))
         return error if status == DONE else self.finish(error, tolerance)
 
+    def finish_with_slots(self, error: float, tolerance: float) -> float:
+        """:meth:`finish` after compiled code, with points that come again: they are followed."""
+        slots = self.slots
+        self.arrays.origin[: self.size] = np.arange(1, self.size + 1)
+        error = self.finish(error, tolerance)
+        self.slots = follow_slots(slots, self.arrays.origin[: self.size] - 1)
+        return error
+
     def limits(self, squared: float = 0.0) -> Limits:
         """Limits of a step, in the form that compiled code takes."""
         return Limits(
@@ -326,10 +415,12 @@ class KernelExpansion(Function):
         """Where the function stands, in the form that compiled code takes."""
         return Progress(self.size, self.oldest, self.scale, self.n_steps, rows_done)
 
-    def resume(self, progress: Progress) -> None:
-        """Take over what compiled code did to the arrays."""
+    def resume(self, progress: Progress, slots: Indices | None = None) -> None:
+        """Take over what compiled code did to the arrays, and to the slots if it knows them."""
         if progress.n_steps != self.n_steps:
             self.past = None
+        if slots is not None:
+            self.slots = slots
         self.size, self.oldest = progress.size, progress.oldest
         self.scale, self.n_steps = progress.scale, progress.n_steps
         self.forget()
@@ -366,9 +457,55 @@ class KernelExpansion(Function):
     # -- safer paths ----------------------------------------------------------------------------
 
     def use_safer_path(self) -> None:
-        """Go to float64, or from the explicit inverse to its triangular root."""
-        go_safer(self)
+        """Go to float64, or from the explicit inverse to its triangular root.
+
+        Points of the dictionary that depend on others are absorbed on the way.
+        """
+        if self.dtype == np.float32:
+            self._to_float64()
+        else:
+            self._to_triangular()
         self.forget()
+
+    def _to_float64(self) -> None:
+        self.compressor = self.expansion.compressor(self.kernel)
+        self.allocate(self.arrays.points.shape[0], np.dtype(np.float64))
+        if self.compressor.kind == INVERSE:
+            # The float32 inverse is only good to 1e-6: rebuild it, as the root and then its square.
+            self._rebuild_root()
+            root = np.tril(self.arrays.inverse[: self.size, : self.size])
+            self.arrays.inverse[: self.size, : self.size] = root.T @ root
+            if worst_conditioning(self.arrays, self.size) > self.compressor.conditioning_limit:
+                self._to_triangular()
+
+    def _to_triangular(self) -> None:
+        if self.size > _NOTICEABLE:
+            warnings.warn(
+                f"The Gram matrix of the {self.size} dictionary points became ill-conditioned: "
+                "some are nearly linear combinations of others. A slower path that stays accurate "
+                "took over. A larger `tolerance`, a shorter length scale or a smaller `max_size` "
+                "keeps points apart.",
+                ConditioningWarning,
+                stacklevel=2,
+            )
+        self.compressor = self.compressor._replace(kind=TRIANGULAR)
+        self._rebuild_root()
+
+    def _rebuild_root(self) -> None:
+        """Factorise the Gram matrix afresh; dependent points are absorbed."""
+        if self.past is not None:
+            self.past = self.past.off_slots(self.arrays)
+        n = self.size
+        points = self.arrays.points[:n].copy()
+        weights, pinned = self.arrays.weights[:n].copy(), self.arrays.pinned[:n].copy()
+        origin = self.arrays.origin[:n].copy()
+        new = Newcomers(points, np.zeros((n, 0)), self.kernel(points), weights, pinned)
+        limits = self.limits(-1.0)._replace(max_size=n)
+        self.size, _ = triangular_step(self.arrays, 0, new, limits)
+        # The slots were filled in another order.
+        old = -1 - self.arrays.origin[: self.size]
+        self.arrays.origin[: self.size] = origin[old]
+        self.slots = follow_slots(self.slots, old)
 
     # -- outputs and state ----------------------------------------------------------------------
 
@@ -392,8 +529,82 @@ class KernelExpansion(Function):
         packed : bool, default=True
             Keep only the triangle of the inverse: half the size, for files. Slower than a copy.
         """
-        return take_snapshot(self, packed)
+        n = self.size
+        arrays: dict[str, NDArray[Any]] = {
+            "points": self.arrays.points[:n].copy(),
+            "self_kernel": self.arrays.self_kernel[:n].copy(),
+            "weights": self.arrays.weights[:n].copy(),
+        }
+        if self.expansion.needs_inverse:
+            window = self.arrays.inverse[:n, :n]
+            arrays["inverse"] = window[np.tril_indices(n)] if packed else window.copy()
+        if self.slots.size:
+            arrays["slots"] = self.slots.copy()
+        if self.past is not None:
+            arrays.update(self.past.to_arrays())
+        numbers = {
+            "oldest": self.oldest,
+            "scale": self.scale,
+            "n_steps": self.n_steps,
+            "kind": self.compressor.kind,
+            "n_outputs": self.n_outputs,
+            "was_float32": bool(self.was_float32),
+        }
+        return {"numbers": numbers, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Function`."""
-        put_back(self, state)
+        arrays, numbers = state["arrays"], state["numbers"]
+        points, weights = arrays["points"], arrays["weights"]
+        n = points.shape[0]
+        slots = arrays.get("slots", np.empty(0, np.int64))
+        n_columns = numbers["n_outputs"] * (1 if self.averaging is None else 2)
+        packed = arrays.get("inverse")
+        compressor = self.expansion.compressor(self.kernel)
+        fits = (
+            points.shape == (n, self.n_features)
+            and points.dtype in _TYPES
+            and arrays["self_kernel"].shape == (n,)
+            and weights.shape == (n, n_columns)
+            and arrays["self_kernel"].dtype == weights.dtype == np.float64
+            and (packed is not None) == self.expansion.needs_inverse
+            and (packed is None or packed.shape in ((n * (n + 1) // 2,), (n, n)))
+            and (packed is None or packed.dtype == points.dtype)
+            and n <= self.expansion.limit()
+            and slots.ndim == 1
+            and slots.dtype == np.int64
+            # Compiled code trusts these.
+            and ((slots >= -1) & (slots < n)).all()
+            and all(type(numbers[k]) is int for k in ("oldest", "n_steps", "n_outputs", "kind"))
+            and 0 <= numbers["oldest"] < max(n, 1)
+            and 0.0 < numbers["scale"] < np.inf
+            and numbers["n_steps"] >= 0
+            and numbers["n_outputs"] >= 1
+            and (
+                numbers["kind"] == compressor.kind
+                or (compressor.kind == INVERSE and numbers["kind"] == TRIANGULAR)
+            )
+        )
+        if not fits:
+            raise ValueError("The arrays of the kernel expansion do not fit together.")
+        past = Previous.from_arrays(arrays, n, self.n_features, numbers["n_outputs"])
+        self.n_outputs = numbers["n_outputs"]
+        self.size = 0
+        self.allocate(n, points.dtype)
+        self.size = n
+        self.arrays.points[:] = points
+        self.arrays.self_kernel[:] = arrays["self_kernel"]
+        self.arrays.weights[:] = weights
+        if packed is not None:
+            self.arrays.inverse[np.tril_indices(n) if packed.ndim == 1 else ...] = packed
+        self.slots = slots.copy()
+        self.oldest, self.scale = numbers["oldest"], numbers["scale"]
+        self.n_steps, self.was_float32 = numbers["n_steps"], numbers["was_float32"]
+        self.compressor = compressor._replace(kind=numbers["kind"])
+        self.set_conditioning_limit()
+        self.forget()
+        keeps, self.past = self.keeps_previous, past
+        if past is not None and past.on_slots is None:
+            self.past = Previous.begin(self.arrays, past.coefficients)
+        elif keeps:
+            self.keep_previous()  # what was stored may know nothing of it

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.expansions import KernelExpansion
-from mercer.expansions._anchors import follow_slots
 from mercer.numerics import row_loop
 from mercer.numerics.pair_loop import (
     ALL,
@@ -100,12 +99,14 @@ def learn_pairs(
                 -1.0 if f.averaging is None else f.averaging,
                 largest_loss,
             )
-            f.resume(progress)
-            f.slots, row = buffered.slots, progress.rows_done
+            f.resume(progress, buffered.slots)
+            row = progress.rows_done
             if reason == row_loop.DIVERGED:
                 raise learner.diverged(steps.step_sizes[row], row)
             if reason == row_loop.HALF_DONE:
-                _finish(f, steps, row - 1)
+                done = row - 1
+                steps.errors[done] = f.finish_with_slots(steps.errors[done], steps.tolerances[done])
+                steps.model_orders[done] = f.size
             elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
                 f.use_safer_path()
             if f.dtype != X.dtype:
@@ -129,12 +130,3 @@ def _buffer(
     held = f.slots[:n_places]
     slots[: held.size] = held
     return Buffered(points, targets, weights, slots, np.zeros((0, 0), X.dtype))
-
-
-def _finish(f: KernelExpansion, steps: Steps, row: int) -> None:
-    """Finish a compression that was broken off."""
-    slots = f.slots
-    f.arrays.origin[: f.size] = np.arange(1, f.size + 1)
-    steps.errors[row] = f.finish(steps.errors[row], steps.tolerances[row])
-    steps.model_orders[row] = f.size
-    f.slots = follow_slots(slots, f.arrays.origin[: f.size] - 1)

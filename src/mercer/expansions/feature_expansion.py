@@ -2,22 +2,19 @@ r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of ra
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._block_basis import BlockBasis
-from mercer.expansions._block_order import block_of_step
-from mercer.expansions._feature_blocks import blocks_of
-from mercer.expansions._feature_state import Mark, Update, put_back_features, take_features
+from mercer.expansions._feature_blocks import FeatureBlocks, blocks_of
 from mercer.expansions._function import Function, dense_rows
 from mercer.expansions.random_features import RandomFeatures
 from mercer.features._base import Floats, Prepared
 from mercer.kernels import Kernel
 from mercer.numerics.ridge import covariance_of, solve_ridge
 
-__all__ = ["FeatureExpansion", "Mark", "Update"]
+__all__ = ["BlockBasis", "FeatureExpansion", "Mark", "Update"]
 
 Array = NDArray[np.float64]
 
@@ -25,6 +22,52 @@ Array = NDArray[np.float64]
 _CHUNK = 8192
 # The common factor is multiplied into the coefficients when it falls below this.
 _SMALL = 1e-6
+# Blocks that are visited in turns, where the expansion does not say how many.
+_MAX_BLOCKS = 16
+
+
+class Update(NamedTuple):
+    """What a step did to the function: f became factor * f @ mixing + z_block @ coefficients."""
+
+    factor: float
+    block: int
+    coefficients: Floats
+    mixing: Array | None = None
+
+
+class Mark(NamedTuple):
+    """A state to go back to; arrays are shared, because none is ever changed in place."""
+
+    blocks: tuple[Floats, ...]
+    before: tuple[float, ...]
+    numbers: Any  # scale, n_steps, total, weight
+    last: Update | None
+
+
+class BlockBasis:
+    """Random features of block 0, whose squared norm of functions is that of the coefficients.
+
+    Parameters
+    ----------
+    blocks : FeatureBlocks
+        Where the features come from.
+    """
+
+    def __init__(self, blocks: FeatureBlocks) -> None:
+        self._blocks = blocks
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return self._blocks.block_size
+
+    def features(self, X: Any) -> Any:
+        """Features of rows, shape (n, size)."""
+        return self._blocks.of(self._blocks.prepare(X))
+
+    def penalty(self) -> None:
+        """None: the identity."""
+        return
 
 
 class FeatureExpansion(Function):
@@ -244,7 +287,7 @@ class FeatureExpansion(Function):
             For :meth:`apply`.
         """
         mode = self.expansion.mode
-        block, n_blocks = block_of_step(self.expansion, self.n_steps, len(self.blocks))
+        block, n_blocks = self._block_of_step()
         Z = self.features.of(prepared, block)
         gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
         self.n_steps += 1
@@ -276,6 +319,22 @@ class FeatureExpansion(Function):
         if self.keeps_previous:
             self.last = update
         return update
+
+    def _block_of_step(self) -> tuple[int, int]:
+        """Block that the next step works on, and how many blocks share the penalty."""
+        step, expansion = self.n_steps, self.expansion
+        if expansion.mode != "cyclic":
+            return len(self.blocks), 1
+        most = expansion.max_blocks or _MAX_BLOCKS
+        if expansion.growth == "block":
+            return (step, step + 1) if step < most else (step % most, most)
+        n_blocks = most
+        if expansion.growth == "doubling":
+            n_blocks = 1
+            while n_blocks < most and step >= 2 * n_blocks:
+                step -= 2 * n_blocks
+                n_blocks = min(2 * n_blocks, most)
+        return step % n_blocks, n_blocks
 
     def _newton_direction(self, covariance: Array, gradient: Array) -> Array:
         """Precondition the gradient by the block's covariance, with the ridge of each candidate."""
@@ -362,8 +421,69 @@ class FeatureExpansion(Function):
 
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Function`."""
-        return take_features(self)
+        shape = len(self.blocks), self.block_size, self.n_candidates * self.n_outputs
+        numbers: dict[str, Any] = {
+            "scale": self.scale,
+            "n_steps": self.n_steps,
+            "total": self.total,
+            "weight": self.weight,
+            "best": self.best,
+            "n_outputs": self.n_outputs,
+            "ridges": list(self.ridges),
+        }
+        arrays = {
+            "blocks": np.stack(self.blocks) if self.blocks else np.zeros(shape, self.dtype),
+            "before": np.array(self.before, dtype=np.float64),
+        }
+        if self.last is not None:
+            numbers["last"] = {"factor": self.last.factor, "block": self.last.block}
+            arrays["last"] = self.last.coefficients.copy()
+        return {"numbers": numbers, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Function`."""
-        put_back_features(self, state)
+        arrays, numbers = state["arrays"], state["numbers"]
+        blocks, before, ridges = arrays["blocks"], arrays["before"], tuple(numbers["ridges"])
+        n_candidates = max(1, len(ridges))
+        fits = (
+            type(numbers["n_outputs"]) is int
+            and type(numbers["n_steps"]) is int
+            and type(numbers["best"]) is int
+            and numbers["n_outputs"] >= 1
+            and set(ridges) <= set(self.expansion.ridges())
+            and blocks.ndim == 3
+            and blocks.dtype == self.dtype
+            and blocks.shape[1:] == (self.block_size, n_candidates * numbers["n_outputs"])
+            and before.shape == blocks.shape[:1]
+            and before.dtype == np.float64
+            and 0 <= numbers["best"] < n_candidates
+            and len(blocks) <= numbers["n_steps"]
+            and 0.0 < numbers["scale"] < np.inf
+            and 0.0 <= numbers["weight"] < np.inf
+            and np.isfinite(numbers["total"])
+        )
+        if not fits:
+            raise ValueError("The arrays of the random-feature expansion do not fit together.")
+        last = _last_from_state(arrays, numbers)
+        self.n_outputs, self.ridges, self.best = numbers["n_outputs"], ridges, numbers["best"]
+        scalars = tuple(numbers[k] for k in ("scale", "n_steps", "total", "weight"))
+        self.back(Mark(tuple(blocks), tuple(before.tolist()), scalars, last))
+        self.keeps_previous = self.keeps_previous or last is not None
+
+
+def _last_from_state(arrays: dict[str, NDArray[Any]], numbers: dict[str, Any]) -> Update | None:
+    """Read what the last step did; ValueError if it does not fit the blocks."""
+    if "last" not in numbers:
+        return None
+    blocks, coefficients = arrays["blocks"], arrays["last"]
+    factor, block = numbers["last"]["factor"], numbers["last"]["block"]
+    fits = (
+        type(block) is int
+        and 0 <= block < len(blocks)
+        and 0.0 < factor < np.inf
+        and coefficients.shape == blocks.shape[1:]
+        and coefficients.dtype == blocks.dtype
+    )
+    if not fits:
+        raise ValueError("The last step does not fit the random-feature expansion.")
+    return Update(float(factor), block, coefficients)

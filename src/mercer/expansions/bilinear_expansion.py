@@ -2,26 +2,32 @@ r"""Bilinear functions on a dictionary: B(x, z) is a sum of C_ij k(d_i, x) k(d_j
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer.expansions._base import Expansion
 from mercer.expansions._bilinear_base import BilinearFunction
-from mercer.expansions._bilinear_newcomers import ABSORB_LESS, join_newcomers, meet_points
-from mercer.expansions._bilinear_state import put_back_bilinear, take_bilinear
 from mercer.expansions._storage import follow_slots, grown_capacity
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
+    DEPENDENT,
+    INACCURATE,
+    JOINED,
     BilinearState,
+    add_block,
     cholesky_inverse,
     fold,
+    join,
     refresh_norms,
     trusted_inverse,
 )
 from mercer.numerics.bilinear_removal import delete, project_away
+from mercer.numerics.komp import BOOKED_SHARE, absorb
 from mercer.numerics.row_loop import squared_tolerance
+from mercer.numerics.state import GREEDY
 from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING
 
 __all__ = ["BilinearExpansion"]
@@ -34,6 +40,27 @@ Indices = NDArray[np.int64]
 _REFRESH = 64
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
+# Newcomers closer than this to the span of the rest (squared, relative to k(x, x)) are projected
+# on it. A point let in at a squared distance of s brings the condition number of the Gram matrix
+# to 1 / s and, with the weights of its projection, some orders of magnitude beyond: up to about
+# 1e13 for 1e-8, where an inverse that is refined once is still good to seven digits.
+_ABSORB = 1e-8
+# The same where a small tolerance does not pay for it.
+_ABSORB_LESS = 1e-10
+# Points nearer than this (squared, relative to k(x, x)) are one and the same up to rounding.
+_TWINS = 1e-13
+_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_NUMBERS = ("n_steps", "n_joined", "age_of_norms")
+
+
+class _Joining(NamedTuple):
+    """Newcomers, and what a step adds to them and to the points that are there already."""
+
+    points: Array  # (n_new, n_features)
+    rows: Array  # (n_new, size), kernels with the dictionary
+    gram: Array  # (n_new, n_new), among themselves
+    slots: Indices  # (n_changed,), of the points with coefficients; newcomers count from size on
+    block: Array  # (n_changed, n_changed), their coefficients, in units of the scaled ones
 
 
 class BilinearExpansion(BilinearFunction):
@@ -234,10 +261,10 @@ class BilinearExpansion(BilinearFunction):
         none = np.full(len(points), -1, np.int64)
         before, after = (none if places is None else places for places in (before, after))
         squared = squared_tolerance(tolerance, self.scale)
-        new, slots, unknown = meet_points(self, points, coefficients, before, after)
+        new, slots, unknown = self._meet(points, coefficients, before, after)
         self.forget()
         self._reserve(new.points.shape[0])
-        booked, moved = join_newcomers(self, new, squared)
+        booked, moved = self._join(new, squared)
         slots = np.append(moved, -1)[slots]
         for slot in slots[unknown][slots[unknown] >= 0]:
             self.n_joined += 1
@@ -251,9 +278,152 @@ class BilinearExpansion(BilinearFunction):
             self.refresh()
         return float(error)
 
+    def _meet(
+        self, points: Floats, coefficients: Array, before: Indices, after: Indices
+    ) -> tuple[_Joining, Indices, Indices]:
+        """Find the points of a step in the dictionary; parameters as in :meth:`add`.
+
+        Returns
+        -------
+        new : _Joining
+            The points that will join, and all coefficients.
+        slots : ndarray of shape (n_points,) of int64
+            Slot of each point; -1 if it needs none. Those that will join count from ``size`` on.
+        unknown : ndarray of int64
+            Numbers of the points that need a slot and were not known by their places.
+
+        Raises
+        ------
+        ValueError
+            If more points must stay than the expansion may keep.
+        """
+        slots = np.full(before.size, -1, np.int64)
+        there = (before >= 0) & (before < self.slots.size)
+        slots[there] = self.slots[before[there]]
+        filled = coefficients.any(axis=0) | coefficients.any(axis=1)
+        unknown = np.flatnonzero((filled | (after >= 0)) & (slots < 0))
+        rows, gram = self.rows(points, unknown), self.kernels(points[unknown])
+        joining: list[int] = []
+        own, theirs = gram.diagonal(), self.arrays.self_kernel[: self.size]
+        for p, point in enumerate(unknown):
+            others = np.concatenate([theirs, own[joining]])
+            distances = others + own[p] - 2.0 * np.concatenate([rows[p], gram[p, joining]])
+            if distances.size:
+                nearest = int(np.argmin(distances))
+                if distances[nearest] <= _TWINS * max(own[p], others[nearest]):
+                    slots[point] = nearest
+                    continue
+            slots[point] = self.size + len(joining)
+            joining.append(p)
+        self._check_room(slots[after >= 0])
+        at = np.array(joining, dtype=np.int64)
+        block = coefficients[np.ix_(filled, filled)] / self.scale
+        inputs = points[unknown[at]].astype(np.float64)
+        new = _Joining(inputs, rows[at], gram[np.ix_(at, at)], slots[filled], block)
+        return new, slots, unknown
+
+    def _check_room(self, held: Indices) -> None:
+        n_held, limit = np.unique(held).size, self.expansion.limit()
+        if n_held >= limit:
+            raise ValueError(
+                f"{self.expansion!r} keeps at most {limit} points, but the buffer holds {n_held} "
+                "that must stay, which leaves no room for others. Keep more points, or take a "
+                "smaller `buffer`."
+            )
+
+    def _join(self, new: _Joining, squared: float) -> tuple[float, Indices]:
+        """Let newcomers in and add the coefficients of a step.
+
+        Parameters
+        ----------
+        new : _Joining
+            The newcomers and all coefficients.
+        squared : float
+            Squared error that the step may make, in units of the scaled coefficients.
+
+        Returns
+        -------
+        squared_error : float
+            Of projecting points that depend on the others.
+        moved : ndarray of shape (size + n_new,) of int64
+            Slot of each point of the dictionary and each newcomer now; -1 for projected ones.
+        """
+        n, own = self.size, np.ascontiguousarray(new.gram.diagonal())
+        sparing = self.expansion.rule == GREEDY and squared >= 0.0
+        thresholds = [-1.0]
+        if self.kind == INVERSE:
+            thresholds = [max(_ABSORB, self.expansion.absorb)] + [_ABSORB_LESS] * sparing
+        joined: list[int] = []
+        for threshold in thresholds:
+            crowded = self._let_in(new, own, threshold, joined)
+            left = [p for p in range(own.size) if p not in joined]
+            # Those left over have numbers after all that joined.
+            moved = np.concatenate([np.arange(n), np.empty(own.size, np.int64)])
+            moved[[n + p for p in joined]] = n + np.arange(len(joined))
+            moved[[n + p for p in left]] = self.size + np.arange(len(left))
+            if not left:
+                add_block(self.arrays, self.size, *_distinct(moved[new.slots], new.block))
+                return 0.0, moved
+            K, C = self._with_left(new, moved[new.slots], joined, left)
+            kept, inverse = np.arange(self.size), self.arrays.inverse[: self.size, : self.size]
+            if crowded:
+                kept, inverse = trusted_inverse(K, threshold)
+            gone = np.setdiff1d(np.arange(len(K)), kept)
+            coefficients, booked = fold(K, C, kept, gone, inverse)
+            if booked <= BOOKED_SHARE * squared:
+                break
+        points = np.vstack([self.points[: self.size], new.points[left]])
+        self.fill(kept, points, K, coefficients, inverse)
+        slots = np.full(len(K), -1, np.int64)
+        slots[kept] = np.arange(kept.size)
+        return booked, slots[moved]
+
+    def _let_in(self, new: _Joining, own: Array, threshold: float, joined: list[int]) -> bool:
+        """Let newcomers join one by one; return whether others had better go in their place."""
+        mended = False
+        for p in self._order(new, own):
+            while p not in joined:
+                row = np.concatenate([new.rows[p], new.gram[p, joined]])
+                status = join(self.arrays, self.size, row, own[p], threshold)
+                if status == JOINED:
+                    self.points[self.size] = new.points[p]
+                    self.size += 1
+                    joined.append(p)
+                elif status == INACCURATE and not mended:
+                    mended = self.mend()
+                    if not mended:
+                        return True
+                elif status == DEPENDENT:
+                    break
+                else:
+                    return True
+        return False
+
+    def _order(self, new: _Joining, own: Array) -> Sequence[int]:
+        """Order in which newcomers join: where they may depend on others, the farthest first."""
+        if self.kind != INVERSE or own.size < 2:
+            return range(own.size)
+        n = new.rows.shape[1]
+        schur = new.gram - new.rows @ self.arrays.inverse[:n, :n] @ new.rows.T
+        kept, absorbed, _ = absorb(schur, own, _ABSORB_LESS)
+        return [*kept.tolist(), *absorbed.tolist()]
+
+    def _with_left(
+        self, new: _Joining, slots: Indices, joined: list[int], left: list[int]
+    ) -> tuple[Array, Array]:
+        """Gram matrix and coefficients of the dictionary and of the newcomers left over."""
+        n, total = self.size, self.size + len(left)
+        K, C = np.empty((total, total)), np.zeros((total, total))
+        K[:n, :n], C[:n, :n] = self.arrays.gram[:n, :n], self.arrays.coefficients[:n, :n]
+        K[n:, :n] = np.hstack([new.rows[left], new.gram[np.ix_(left, joined)]])
+        K[:n, n:] = K[n:, :n].T
+        K[n:, n:] = new.gram[np.ix_(left, left)]
+        np.add.at(C, (slots[:, None], slots[None, :]), new.block)
+        return K, C
+
     def _compress(self, booked: float, squared: float) -> float:
         """Remove points; return the error, in units of the scaled coefficients."""
-        limit, mended_at, threshold = self.expansion.limit(), -1, ABSORB_LESS
+        limit, mended_at, threshold = self.expansion.limit(), -1, _ABSORB_LESS
         if self.kind == PLAIN:
             return 0.0
         while True:
@@ -381,7 +551,20 @@ class BilinearExpansion(BilinearFunction):
         packed : bool, default=True
             Keep only one triangle of symmetric matrices, for files. Slower than a copy.
         """
-        return take_bilinear(self, packed)
+        n = self.size
+        arrays: dict[str, NDArray[Any]] = {
+            "points": self.dictionary,
+            "ages": self.ages[:n].copy(),
+            "slots": self.slots.copy(),
+        }
+        for name, array in self.arrays._asdict().items():
+            window = array[(slice(n),) * array.ndim]
+            if packed and name in ("gram", "inverse"):
+                arrays[name] = window[np.tril_indices(len(window))]
+            else:
+                arrays[name] = window.copy()
+        numbers: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
+        return {"numbers": {**numbers, "scale": self.scale}, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit.
@@ -391,4 +574,55 @@ class BilinearExpansion(BilinearFunction):
         ValueError
             If the arrays do not fit together.
         """
-        put_back_bilinear(self, state)
+        arrays, numbers = state["arrays"], state["numbers"]
+        points, ages, slots = (arrays[name] for name in ("points", "ages", "slots"))
+        n = points.shape[0]
+        used = slots[slots >= 0]
+        fits = (
+            points.shape == (n, self.n_features)
+            and points.dtype in _TYPES
+            and n <= self.expansion.limit()
+            and ages.shape == (n,)
+            and slots.ndim == 1
+            and ages.dtype == slots.dtype == np.int64
+            # Compiled code trusts these.
+            and -1 <= slots.min(initial=-1) <= slots.max(initial=-1) < n
+            and np.unique(used).size < self.expansion.limit()
+            and all(type(numbers[name]) is int and numbers[name] >= 0 for name in _NUMBERS)
+            and 0.0 < numbers["scale"] < np.inf
+        )
+        for name, array in self.arrays._asdict().items():
+            # Those that the expansion does not need have no rows.
+            m = n if self.keeps(name) else 0
+            shapes: list[tuple[int, ...]] = [(m,) * array.ndim]
+            if name in ("gram", "inverse"):
+                shapes.append((m * (m + 1) // 2,))
+            fits = fits and arrays[name].shape in shapes and arrays[name].dtype == np.float64
+        if not fits:
+            raise ValueError("The arrays of the bilinear expansion do not fit together.")
+        self.dtype, self.size = points.dtype, 0
+        self.allocate(n)
+        self.size = n
+        self.points[:], self.ages[:], self.slots = points, ages, slots.copy()
+        for name, array in self.arrays._asdict().items():
+            given = arrays[name]
+            if given.ndim == array.ndim:
+                array[...] = given
+            else:
+                lower = np.tril_indices(len(array))
+                array[lower] = given
+                array.T[lower] = given
+        for name in _NUMBERS:
+            setattr(self, name, numbers[name])
+        self.scale = float(numbers["scale"])
+        self.forget()
+
+
+def _distinct(slots: Indices, block: Array) -> tuple[Indices, Array]:
+    """Add up what goes to one and the same slot."""
+    unique, where = np.unique(slots, return_inverse=True)
+    if unique.size == slots.size:
+        return slots, block
+    total = np.zeros((unique.size, unique.size))
+    np.add.at(total, (where[:, None], where[None, :]), block)
+    return unique, total

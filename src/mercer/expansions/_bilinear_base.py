@@ -26,6 +26,8 @@ class BilinearFunction(ABC):
     averaging = None
     keeps_previous = False
     promoted = ""
+    #: Where points that come again are; those of random features have no places.
+    slots: NDArray[np.int64] = np.empty(0, np.int64)
 
     kernel: Kernel
     expansion: Expansion

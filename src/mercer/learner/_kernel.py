@@ -1,7 +1,8 @@
 """The loop on kernel expansions.
 
-Steps that meet only built-in parts run in compiled code (:mod:`mercer.numerics.row_loop`) while
-the model is small or rows come one by one; a test ties the two ways together.
+Steps that meet only built-in parts run in compiled code (:mod:`mercer.numerics.row_loop`, for pairs
+:mod:`mercer.numerics.pair_loop`) while the model is small or rows come one by one; tests tie the
+two ways together.
 """
 
 from __future__ import annotations
@@ -17,11 +18,22 @@ from numpy.typing import NDArray
 from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KernelExpansion
 from mercer.learner._base import DIVERGED, Array, Learner, StepSize
-from mercer.learner._pairs import has_compiled_pairs, learn_pairs
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
+from mercer.numerics.pair_loop import (
+    ALL,
+    BALANCED,
+    DIFFERENCE,
+    OPPOSITE,
+    SAME,
+    SIGN,
+    Buffered,
+    Rules,
+    kernels_of_buffer,
+    run_pairs,
+)
 from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
-from mercer.objectives import Batch, Objective, Pointwise
+from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.planning import AutomaticStep, CarefulSteps, stable_steps
 from mercer.schedules import Constant
 
@@ -33,8 +45,10 @@ _MAX_WORK = 16_384
 _PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
 # So many times the rows that a buffer holds must have gone by before an idle model is odd.
 _IDLE = 10
-_NONE = np.empty(0, np.int64)
 _CHUNK = 8192  # rows between two reports of progress
+# As the compiled loop on pairs numbers them.
+_LABELS = {"difference": DIFFERENCE, "sign": SIGN, "same": SAME}
+_NORMALIZATIONS = {"opposite": OPPOSITE, "all": ALL, "balanced": BALANCED}
 
 
 class KernelLearner(Learner):
@@ -170,7 +184,7 @@ class KernelLearner(Learner):
         )
         watched = np.zeros((n_steps, len(self.objective.monitors)))
         undo = self.function.snapshot(packed=False) if protect and n_steps > 1 else None
-        scalars, slots = self.objective.state(), getattr(self.function, "slots", None)
+        scalars, slots = self.objective.state(), self.function.slots
         try:
             self._run(X, targets, weights, steps, watched)
         except BaseException:
@@ -178,7 +192,7 @@ class KernelLearner(Learner):
             self.objective.set_state(scalars)
             if undo is not None:
                 self.function.restore(undo)
-            elif slots is not None and protect:
+            elif protect:
                 self.function.slots = slots
             raise
         self.n_samples += n
@@ -198,9 +212,8 @@ class KernelLearner(Learner):
             if functions is not None and self._pairs:
                 if dense is None or dense.dtype != f.dtype:
                     dense = np.require(X, f.dtype, _PLAIN)
-                row = learn_pairs(
-                    self, functions, dense, targets, weights, steps, row, largest_loss
-                )
+                rows = Rows(dense, targets, weights)
+                row = self._run_pairs(functions, rows, steps, row, largest_loss)
                 continue
             if functions is not None and f.size * f.n_features <= max_work:
                 if dense is None or dense.dtype != f.dtype:
@@ -240,6 +253,70 @@ class KernelLearner(Learner):
             self._step(batch, row, steps, largest_loss)
             watched[row // b] = self.objective.measured()
             row = stop
+
+    def _run_pairs(
+        self, functions: Functions, rows: Rows, steps: Steps, row: int, largest_loss: float
+    ) -> int:
+        """Learn pairs from ``row`` on, until all are learned or a safer path took over.
+
+        Returns
+        -------
+        row : int
+            The next row to learn.
+        """
+        objective: Any = self.objective
+        f, X, first = self.function, rows.inputs, row
+        targets, weights = rows.targets, rows.sample_weights
+        places = objective.places(targets[row:], weights[row:])
+        rules = Rules(
+            _LABELS[objective.pair_label],
+            _NORMALIZATIONS[objective.normalize],
+            float(objective.pattern[0]),
+            float(objective.pattern[1]),
+            float(objective.loss.value([1.0], [0.0])[0]),
+            np.concatenate([np.full(row, -1, np.int64), places]),
+        )
+        n_places = max(int(places.max()) + 1, objective.kept.weights.size)
+        buffered = _buffer(objective, f, X, n_places)
+        try:
+            while row < len(X):
+                f.reserve(n_places + 1)
+                buffered = buffered._replace(
+                    kernels=np.zeros((n_places, f.arrays.points.shape[0]), f.dtype)
+                )
+                kernels_of_buffer(functions, f.arrays, f.size, buffered)
+                progress, reason = run_pairs(
+                    functions,
+                    f.compressor,
+                    f.arrays,
+                    buffered,
+                    rules,
+                    rows,
+                    steps,
+                    f.limits(),
+                    f.progress(row),
+                    self.regularization,
+                    -1.0 if f.averaging is None else f.averaging,
+                    largest_loss,
+                )
+                f.resume(progress, buffered.slots)
+                row = progress.rows_done
+                if reason == row_loop.DIVERGED:
+                    raise self.diverged(steps.step_sizes[row], row)
+                if reason == row_loop.HALF_DONE:
+                    done = row - 1
+                    steps.errors[done] = f.finish_with_slots(
+                        steps.errors[done], steps.tolerances[done]
+                    )
+                    steps.model_orders[done] = f.size
+                elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+                    f.use_safer_path()
+                if f.dtype != X.dtype:
+                    break
+                buffered = buffered._replace(slots=f.slots)
+        finally:
+            objective.take_buffer(*buffered[:3], targets[first:row], weights[first:row])
+        return row
 
     def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
         """One step in plain view; compiled code does the same."""
@@ -338,9 +415,14 @@ class KernelLearner(Learner):
 
     @property
     def _pairs(self) -> bool:
-        """Whether the compiled loop is that on pairs."""
-        return has_compiled_pairs(self.objective, self.batch_size) and isinstance(
-            self.function, KernelExpansion
+        """Whether the compiled loop is that on pairs, which knows this objective and function."""
+        objective: Any = self.objective
+        return (
+            type(objective) is Pairwise
+            and self.batch_size == 1
+            and objective.pair_kernel.order == 1
+            and objective.pair_kernel.bias == 0.0
+            and isinstance(self.function, KernelExpansion)
         )
 
     # -- compiled parts -------------------------------------------------------------------------
@@ -372,7 +454,7 @@ class KernelLearner(Learner):
     def _warn_if_nothing_learned(self, tolerances: Array, step_size: float) -> None:
         if self._warned or self.first.slope == 0.0:
             return
-        held = int(np.count_nonzero(getattr(self.function, "slots", _NONE) >= 0))
+        held = int(np.count_nonzero(self.function.slots >= 0))
         # A function may pass through 0: it is idle if it was never anything else.
         empty = self.function.size == 0 and not self.history.model_order.any()
         idle = empty or (
@@ -401,3 +483,18 @@ class KernelLearner(Learner):
     def __getstate__(self) -> dict[str, Any]:
         # Addresses mean nothing in another process.
         return {**self.__dict__, "_functions": {}, "_row": None}
+
+
+def _buffer(
+    objective: Pairwise, f: KernelExpansion, X: NDArray[np.floating], n_places: int
+) -> Buffered:
+    """Return a copy of the buffer, with room for all rows that come."""
+    kept, slots = objective.kept, np.full(n_places, -1, np.int64)
+    n = kept.weights.size
+    points = np.zeros((n_places, X.shape[1]), X.dtype)
+    targets, weights = np.zeros((n_places, 2)), np.zeros(n_places)
+    if n:
+        points[:n], targets[:n], weights[:n] = kept
+    held = f.slots[:n_places]
+    slots[: held.size] = held
+    return Buffered(points, targets, weights, slots, np.zeros((0, 0), X.dtype))

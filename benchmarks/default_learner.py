@@ -47,7 +47,7 @@ ON_SMALL_SETS = (_peers.JUDGED, _peers.SMALL_PEER)
 #: Folders and modules of the package that decide what a run of mercer finds.
 LEARNING = (
     "parts",
-    "second_order",
+    "sums",
     "maps",
     "kernels",
     "numerics",

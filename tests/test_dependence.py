@@ -15,7 +15,7 @@ from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.expansions import Auto
 from mercer.learner import _blend as learner_blend
 from mercer.parts import _blend, block_length, block_order
-from mercer.second_order import Rows
+from mercer.sums import Rows
 
 
 def series(n, seed=0, noise=0.2):

@@ -17,7 +17,7 @@ from mercer.learner import _second_order
 from mercer.learner._descent import SmoothedSlopes
 from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensitive
 from mercer.objectives import Batch, Pointwise
-from mercer.second_order import KernelBasis, NewtonSteps
+from mercer.sums import KernelBasis, NewtonSteps
 from oracles_second_order import least_objective, objective_of
 
 LOSSES = [

@@ -19,7 +19,7 @@ from mercer.gaussian_process import InducingPoints, as_method
 from mercer.kernels import Gaussian, Kernel, Laplacian, Mapped, Matern, Polynomial
 from mercer.maps import Affine
 from mercer.model_file import write_state
-from mercer.second_order import CENTERS
+from mercer.sums import CENTERS
 from oracles_gp import log_marginal_likelihood, posterior, projected, variational_bound
 
 RNG = np.random.default_rng(0)

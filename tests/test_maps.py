@@ -37,7 +37,7 @@ from mercer.maps import (
     full_metric,
 )
 from mercer.maps._axes import axes_of_rows, leading_axes
-from mercer.second_order.metric import average_gradient_outer_product
+from mercer.sums import average_gradient_outer_product
 
 
 def points(n, d=4, seed=0, dtype=float):
@@ -563,7 +563,7 @@ class TestGradients:
     def test_many_rows_are_averaged_in_blocks(self, monkeypatch):
         D, w, X = points(20), points(20, 1)[:, 0], points(500, seed=2)
         whole = average_gradient_outer_product(Gaussian(1.0), D, w, X)
-        monkeypatch.setattr("mercer.second_order.metric._NUMBERS", 700)
+        monkeypatch.setattr("mercer.sums.gradients._NUMBERS", 700)
         pieces = average_gradient_outer_product(Gaussian(1.0), D, w, X)
         assert_allclose(pieces, whole, rtol=1e-10)
 

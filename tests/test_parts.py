@@ -22,8 +22,8 @@ from mercer.parts._global import RIDGES, descend
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
-from mercer.second_order import Rows, choose_centers
-from mercer.second_order import _statistics as statistics_module
+from mercer.sums import Rows, choose_centers
+from mercer.sums import _statistics as statistics_module
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,

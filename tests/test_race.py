@@ -9,7 +9,7 @@ from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.parts import CellsPart, GlobalPart, _blend, _line_up, _race, race
 from mercer.parts._race import LENGTHS, MULTIPLES, Contest, global_kernel
-from mercer.second_order import Rows
+from mercer.sums import Rows
 from oracles_second_order import ridge_on_dictionary
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.kernels import Gaussian, Laplacian, Linear, Mapped
 from mercer.maps import Affine
-from mercer.second_order import (
+from mercer.sums import (
     CENTERS,
     KernelBasis,
     NewtonSteps,

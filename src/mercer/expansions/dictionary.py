@@ -14,7 +14,7 @@ from mercer.expansions.kernel_expansion import KernelExpansion
 from mercer.expansions.komp import KOMP
 from mercer.kernels import Kernel
 from mercer.numerics.step import Compressor
-from mercer.second_order import CENTERS, choose_centers
+from mercer.sums import CENTERS, choose_centers
 
 if TYPE_CHECKING:
     from mercer.expansions.dictionary_function import DictionaryFunction
@@ -39,7 +39,7 @@ class Dictionary(Expansion):
     the minimiser of :math:`\frac{1}{W} \sum_j w_j |f(x_j) - y_j|^2 + \lambda \|f\|^2` over all
     rows so far. Sums over the rows are kept (:math:`M^2` numbers for M points), no rows. All other
     objectives are learned by Newton steps with the bound of their curvature as the metric
-    (:class:`mercer.second_order.NewtonSteps`), which need no step size: classifiers from the
+    (:class:`mercer.sums.NewtonSteps`), which need no step size: classifiers from the
     ridge regression on labels -1 and +1 onwards, regressions from that on the targets, others from
     0. Where slopes jump, the curvature is that of the objective smoothed over a width: 1 for
     margins, the mean absolute residual of the ridge regression for regressions. Value functions are

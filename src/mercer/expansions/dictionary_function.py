@@ -13,7 +13,7 @@ from mercer.expansions._function import Function, dense_rows
 from mercer.expansions.dictionary import Dictionary
 from mercer.kernels import Kernel
 from mercer.parts import Contest, race, race_point
-from mercer.second_order import KernelBasis, Rows
+from mercer.sums import KernelBasis, Rows
 
 __all__ = ["DictionaryFunction"]
 

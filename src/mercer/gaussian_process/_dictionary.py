@@ -13,7 +13,7 @@ from mercer.features import FeatureOptions
 from mercer.gaussian_process._features import FeaturePosterior
 from mercer.gaussian_process._inducing import InducingFeatures, InducingPoints
 from mercer.kernels import Kernel
-from mercer.second_order import Rows, choose_centers
+from mercer.sums import Rows, choose_centers
 
 __all__ = ["DictionaryPosterior"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.gaussian_process._statistics import WeightPosterior, weight_posterior
 from mercer.kernels import Kernel
-from mercer.second_order import Statistics
+from mercer.sums import Statistics
 
 __all__ = ["FeaturePosterior", "FeatureSource"]
 

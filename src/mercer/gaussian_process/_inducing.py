@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from mercer._component import Component
 from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel
-from mercer.second_order import CENTERS, KernelBasis, factor_ridge
+from mercer.sums import CENTERS, KernelBasis, factor_ridge
 
 __all__ = ["InducingFeatures", "InducingPoints"]
 
@@ -33,7 +33,7 @@ class InducingPoints(Component):
         Most inducing points.
     centers : {"kmeans", "uniform", "leverage"}, default="kmeans"
         How they are chosen: means of clusters of the first rows, rows drawn at random, or rows
-        drawn by their ridge leverage (:func:`mercer.second_order.choose_centers`).
+        drawn by their ridge leverage (:func:`mercer.sums.choose_centers`).
     first_rows : int or "auto", default="auto"
         Rows that they are chosen from, at least ``size``. "auto" means five times ``size``, but
         from 2,000 to 30,000 where ``size`` allows.

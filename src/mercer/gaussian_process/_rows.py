@@ -12,7 +12,7 @@ from mercer.gaussian_process._descent import Solver, column_variances, expand
 from mercer.gaussian_process._methods import Method, Operator, schedule_of
 from mercer.gaussian_process._operator import operator_descent, operator_variances
 from mercer.planning import AutomaticStep
-from mercer.second_order import target_scale
+from mercer.sums import target_scale
 
 __all__ = ["DescentPosterior"]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from mercer.exceptions import ConditioningWarning
-from mercer.second_order import Statistics
+from mercer.sums import Statistics
 
 __all__ = ["WeightPosterior", "weight_posterior"]
 

@@ -14,7 +14,7 @@ from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
 from mercer.parts import FEWEST_ROWS, Blend, block_order
 from mercer.planning import AutomaticStep
-from mercer.second_order import Rows, check_sizes
+from mercer.sums import Rows, check_sizes
 
 __all__ = ["BlendLearner"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.learner._base import Array
 from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squared
 from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Pointwise
-from mercer.second_order import Rows
+from mercer.sums import Rows
 
 __all__ = [
     "class_numbers",

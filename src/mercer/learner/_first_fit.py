@@ -17,7 +17,7 @@ from mercer.learner._codes import (
     usual_size,
 )
 from mercer.objectives import Batch, Objective
-from mercer.second_order import Basis, RidgeStream, Rows, Statistics
+from mercer.sums import Basis, RidgeStream, Rows, Statistics
 
 __all__ = ["FirstFit"]
 

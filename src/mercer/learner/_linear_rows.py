@@ -11,7 +11,7 @@ from scipy.linalg import lu_factor, lu_solve
 
 from mercer.learner._base import Array
 from mercer.objectives import Batch, Bellman, Objective
-from mercer.second_order import Basis, Rows, blocks_from_state, blocks_to_state
+from mercer.sums import Basis, Rows, blocks_from_state, blocks_to_state
 
 __all__ = ["LinearRows", "is_linear"]
 

@@ -19,7 +19,7 @@ from mercer.learner._first_fit import FirstFit
 from mercer.learner._passes import cut_pass
 from mercer.objectives import Batch, Objective
 from mercer.planning import AutomaticStep
-from mercer.second_order import (
+from mercer.sums import (
     Basis,
     FeatureTable,
     NewtonSteps,

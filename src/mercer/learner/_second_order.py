@@ -25,7 +25,7 @@ from mercer.learner._newton_rows import NewtonRows, Settings, cut_steps, descent
 from mercer.learner._refusals import begins_with_regression, check_parts
 from mercer.objectives import Batch, Bellman, Objective, Pointwise
 from mercer.planning import AutomaticStep
-from mercer.second_order import Basis, RidgeStream, Rows, blocks_from_state, blocks_to_state
+from mercer.sums import Basis, RidgeStream, Rows, blocks_from_state, blocks_to_state
 
 __all__ = ["SecondOrderLearner"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.learner._base import Array
 from mercer.objectives import Batch
-from mercer.second_order import Rows
+from mercer.sums import Rows
 
 __all__ = ["Waiting"]
 

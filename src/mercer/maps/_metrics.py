@@ -29,7 +29,7 @@ def ard_metric(gradient_products: ArrayLike, *, floor: float = 0.01, drop: bool 
     ----------
     gradient_products : array-like of shape (n_inputs, n_inputs)
         Average outer product of gradients G, symmetric and positive semi-definite, as
-        :func:`mercer.second_order.metric.average_gradient_outer_product` returns it.
+        :func:`mercer.sums.average_gradient_outer_product` returns it.
     floor : float, default=0.01
         Weight in [0, 1], relative to the largest, below which a column hardly matters.
     drop : bool, default=True
@@ -83,7 +83,7 @@ def full_metric(
     ----------
     gradient_products : array-like of shape (n_inputs, n_inputs)
         Average outer product of gradients G, symmetric and positive semi-definite, as
-        :func:`mercer.second_order.metric.average_gradient_outer_product` returns it.
+        :func:`mercer.sums.average_gradient_outer_product` returns it.
     n_outputs : int or None, default=None
         Number of directions, the most important ones, at most; None means all.
     floor : float, default=0.01

@@ -20,7 +20,7 @@ from mercer.parts._race import SMALL, Contest, race, race_point
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state, rows_from_state
 from mercer.parts._sum import SumOfParts
-from mercer.second_order import Rows, check_sizes
+from mercer.sums import Rows, check_sizes
 
 __all__ = ["FIRST_ROWS", "Blend"]
 

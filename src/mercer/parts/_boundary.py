@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
 from mercer.parts._global import GlobalPart
-from mercer.second_order import Rows
+from mercer.sums import Rows
 
 __all__ = ["boundary_rows", "labels_of_codes"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.second_order import Rows, Statistics, distinct_rows, factor_ridge
+from mercer.sums import Rows, Statistics, distinct_rows, factor_ridge
 
 __all__ = ["RIDGES", "Cell", "LocalFunction"]
 
@@ -213,7 +213,7 @@ class Cell:
         return cut(function.features(X) @ function.coefficients, function.range)
 
     def map_outputs(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
+        """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
         self.function = self.function.mapped(codes, offset)
         self.before = None if self.before is None else self.before.mapped(codes, offset)
         if self.rows is not None:

@@ -12,7 +12,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels._cells import rows_by_cell
 from mercer.maps import Affine
 from mercer.parts._cell import RIDGES, Cell
-from mercer.second_order import Rows
+from mercer.sums import Rows
 
 __all__ = ["CellsPart"]
 
@@ -243,7 +243,7 @@ class CellsPart:
         self.ridges = RIDGES if ridge is None else np.array([ridge])
 
     def map_outputs(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
+        """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
         self.n_outputs = offset.size
         self.unit = np.ones(offset.size)
         for cell in self.cells:

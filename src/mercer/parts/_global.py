@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.second_order import KernelBasis, RidgeFactor, Rows, Statistics, factor_ridge
+from mercer.sums import KernelBasis, RidgeFactor, Rows, Statistics, factor_ridge
 
 __all__ = ["GlobalPart", "descend", "squared_error"]
 
@@ -101,7 +101,7 @@ class GlobalPart:
             self.ridges, self.ridge, self._first = np.array([ridge]), 0, 0
 
     def map_outputs(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: see :meth:`mercer.second_order.Statistics.map_targets`."""
+        """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
         self.statistics.map_targets(codes, offset)
         self.unit = np.ones(offset.size)
         self.coefficients = self.coefficients @ codes

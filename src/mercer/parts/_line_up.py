@@ -20,7 +20,7 @@ from mercer.parts._race import (
     Candidate,
     Contest,
 )
-from mercer.second_order import Rows, choose_centers, distinct_rows
+from mercer.sums import Rows, choose_centers, distinct_rows
 
 __all__ = ["Means", "Part", "line_up", "only_part"]
 

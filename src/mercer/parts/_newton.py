@@ -11,7 +11,7 @@ from mercer.losses import Loss, loss_and_slopes
 from mercer.parts._boundary import labels_of_codes
 from mercer.parts._global import GlobalPart
 from mercer.parts._stack import encode_codes, stack
-from mercer.second_order import Rows
+from mercer.sums import Rows
 
 __all__ = ["mean_loss", "refine"]
 

@@ -17,8 +17,7 @@ from mercer.kernels import Bias, Gaussian, Kernel, Mapped, Partitioned
 from mercer.maps import Affine, PrincipalComponents, Standardize, ard_metric, full_metric
 from mercer.parts._cells import CellsPart
 from mercer.parts._global import GlobalPart, descend
-from mercer.second_order import Rows
-from mercer.second_order.metric import average_gradient_outer_product
+from mercer.sums import Rows, average_gradient_outer_product
 
 __all__ = ["CELL_ROWS", "CELL_SIZE", "Candidate", "Contest", "race", "race_point"]
 

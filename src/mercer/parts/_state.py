@@ -19,7 +19,7 @@ from mercer.parts._cell import Cell, LocalFunction, no_range
 from mercer.parts._cells import CellsPart
 from mercer.parts._global import RIDGES, GlobalPart
 from mercer.parts._line_up import Part
-from mercer.second_order import Rows, Statistics
+from mercer.sums import Rows, Statistics
 
 __all__ = ["part_from_state", "part_to_state", "rows_from_state"]
 

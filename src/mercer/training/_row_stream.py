@@ -22,7 +22,7 @@ from mercer.data.tables import place_of
 from mercer.estimators import TableModel
 from mercer.expansions import Auto
 from mercer.parts import block_length
-from mercer.second_order import Rows
+from mercer.sums import Rows
 from mercer.training._group_shuffle import shuffled_groups
 from mercer.training._plan import expansion_of
 

@@ -13,7 +13,7 @@ from mercer.kernels import Kernel, Mapped
 from mercer.kernels._cells import Cells
 from mercer.kernels._k_means import k_means
 from mercer.maps import Affine, PrincipalComponents
-from mercer.second_order._statistics import Statistics
+from mercer.sums.statistics import Statistics
 
 __all__ = ["CENTERS", "choose_centers", "distinct_rows"]
 

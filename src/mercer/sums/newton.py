@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from mercer.second_order._basis import Basis
-from mercer.second_order._statistics import RidgeFactor, Statistics, factor_ridge
+from mercer.sums.basis import Basis
+from mercer.sums.statistics import RidgeFactor, Statistics, factor_ridge
 
 __all__ = ["NewtonSteps"]
 

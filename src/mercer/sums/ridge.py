@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.second_order._basis import Basis
-from mercer.second_order._rows import Rows, blocks_from_state, blocks_to_state
-from mercer.second_order._statistics import Statistics
+from mercer.sums.basis import Basis
+from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
+from mercer.sums.statistics import Statistics
 
 __all__ = ["RidgeStream"]
 
@@ -57,7 +57,7 @@ class RidgeStream:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Linear
-    >>> from mercer.second_order import KernelBasis, Rows
+    >>> from mercer.sums import KernelBasis, Rows
     >>> stream = RidgeStream(KernelBasis(Linear(), np.array([[1.0]])), 1, [0.0])
     >>> stream.add(Rows(np.array([[1.0], [2.0]]), np.array([[3.0], [6.0]]), np.ones(2)))
     >>> stream.solve().round(6)

@@ -1,0 +1,179 @@
+"""In which directions a learned function varies: average outer products of its gradients."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from mercer.kernels import Gaussian, Kernel, Mapped, Scaled, Sum
+from mercer.maps import Affine
+
+__all__ = ["average_gradient_outer_product"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+
+_NUMBERS = 2**22  # of gradients or kernel values that are in memory at a time
+# A larger step errs by its square, a smaller one by rounding divided by it: both this way alike.
+_STEP = float(np.cbrt(np.finfo(np.float64).eps))
+
+
+def average_gradient_outer_product(
+    kernel: Kernel, dictionary: ArrayLike, coefficients: ArrayLike, X: ArrayLike
+) -> Array:
+    r"""Average outer product of the gradients of a kernel expansion.
+
+    .. math:: G = \frac1n \sum_{x} \sum_c g_c(x) g_c(x)^T, \quad
+        g_c(x) = \nabla f_c(x), \quad f_c(x) = \sum_i w_{ic} k(d_i, x)
+
+    Its diagonal says how much the function varies with each input, its eigenvectors along which
+    directions. The gradient of a Gaussian kernel is a formula, also after an affine map and in sums
+    and multiples. Every other kernel is differentiated numerically, by central differences, with
+    two evaluations for each input.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved, and differentiable almost everywhere.
+    dictionary : array-like of shape (model_order, n_inputs)
+        Points d of the expansion.
+    coefficients : array-like of shape (model_order, n_outputs) or (model_order,)
+        Coefficients w.
+    X : array-like of shape (n_rows, n_inputs)
+        Rows over which to average; a few thousand are enough.
+
+    Returns
+    -------
+    gradient_products : ndarray of shape (n_inputs, n_inputs)
+        G, symmetric and positive semi-definite, in squared units of the function per unit of the
+        inputs *before* the map of a :class:`~mercer.kernels.Mapped` kernel.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, the kernel lacks numbers, there are no rows, or the gradients are
+        not finite.
+
+    See Also
+    --------
+    mercer.maps.ard_metric, mercer.maps.full_metric : Maps made of it.
+
+    References
+    ----------
+    A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models", Science 2024.
+
+    Examples
+    --------
+    A function of the first of two inputs:
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.sums import average_gradient_outer_product
+    >>> average_gradient_outer_product(Linear(), [[1.0, 0.0]], [3.0], np.eye(2)).round(6)
+    array([[9., 0.],
+           [0., 0.]])
+    """
+    rows, points, weights = _checked(dictionary, coefficients, X)
+    if not kernel.is_resolved:
+        raise ValueError(
+            f"{kernel!r} cannot be differentiated: some of its numbers have to come from data "
+            "first. Call kernel.resolve(X) and use the kernel that it returns."
+        )
+    d = rows.shape[1]
+    G = np.zeros((d, d))
+    n_block = max(1, _NUMBERS // max(d * weights.shape[1], len(points)))
+    for start in range(0, len(rows), n_block):
+        g = _gradients(kernel, rows[start : start + n_block], points, weights)
+        g = g.reshape(-1, d)
+        G += g.T @ g
+    G /= len(rows)
+    if not np.isfinite(G).all():
+        raise ValueError(
+            f"The gradients of the expansion in {kernel!r} are not finite on these rows. Rescale "
+            "the inputs, or use a kernel that is differentiable there, such as Gaussian."
+        )
+    return G
+
+
+@singledispatch
+def _gradients(kernel: Kernel, X: Floats, D: Floats, W: Floats) -> Floats:
+    """Gradients at rows, shape (n_outputs, n_rows, n_inputs); a formula where one is registered."""
+    return _by_differences(kernel, X, D, W)
+
+
+def _by_differences(kernel: Kernel, X: Floats, D: Floats, W: Floats) -> Floats:
+    X, D, W = (A.astype(np.float64, copy=False) for A in (X, D, W))
+    gradients = np.empty((W.shape[1], *X.shape))
+    for j, step in enumerate(_steps(D)):
+        above, below = X.copy(), X.copy()
+        above[:, j] += step
+        below[:, j] -= step
+        # The distance after rounding, which matters far from 0.
+        distance = above[:, j] - below[:, j]
+        difference = kernel(above, D) @ W - kernel(below, D) @ W
+        gradients[:, :, j] = difference.T / distance
+    return gradients
+
+
+@_gradients.register
+def _of_gaussian(kernel: Gaussian, X: Floats, D: Floats, W: Floats) -> Floats:
+    # grad k(d, x) = k(d, x) (d - x) / l^2; the centre spares digits far from 0.
+    centre = D.mean(axis=0)
+    X, D = X - centre, D - centre
+    K = kernel(X, D)
+    totals = K @ W
+    gradients = np.stack([(K * w) @ D for w in W.T])
+    gradients -= totals.T[:, :, None] * X
+    gradients /= float(kernel.length_scale) ** 2
+    return gradients
+
+
+@_gradients.register
+def _of_scaled(kernel: Scaled, X: Floats, D: Floats, W: Floats) -> Floats:
+    return float(kernel.factor) * _gradients(kernel.kernel, X, D, W)
+
+
+@_gradients.register
+def _of_sum(kernel: Sum, X: Floats, D: Floats, W: Floats) -> Floats:
+    left, right = (_gradients(part, X, D, W) for part in (kernel.left, kernel.right))
+    return np.asarray(left + right)
+
+
+@_gradients.register
+def _of_mapped(kernel: Mapped, X: Floats, D: Floats, W: Floats) -> Floats:
+    if not isinstance(kernel.map, Affine):
+        return _by_differences(kernel, X, D, W)
+    return kernel.map.pull_back(_gradients(kernel.kernel, kernel.map(X), kernel.map(D), W))
+
+
+def _steps(D: Floats) -> Array:
+    """Choose steps of differences that are small beside the spread of each column of points."""
+    spread = D.std(axis=0)
+    size = np.abs(D).max(axis=0)
+    # A constant column has no spread; a step must not drown in the rounding of its numbers.
+    return np.asarray(_STEP * np.where(spread > 1e-8 * size, spread, np.maximum(1.0, size)))
+
+
+def _checked(dictionary: Any, coefficients: Any, X: Any) -> list[Floats]:
+    """Rows, points and weights, in float32 if all of them are, else in float64."""
+    arrays = [np.asarray(value) for value in (X, dictionary, coefficients)]
+    dtype: DTypeLike = np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64
+    rows, points, weights = (np.ascontiguousarray(a, dtype=dtype) for a in arrays)
+    weights = weights[:, None] if weights.ndim == 1 else weights
+    if rows.ndim != 2 or points.ndim != 2 or rows.shape[1] != points.shape[1]:
+        raise ValueError(
+            "`X` and `dictionary` must have the shapes (n_rows, n_inputs) and (model_order, "
+            f"n_inputs), got {rows.shape} and {points.shape}. They are points of one space."
+        )
+    if weights.ndim != 2 or len(weights) != len(points) or weights.size == 0:
+        raise ValueError(
+            f"`coefficients` must have the shape ({len(points)}, n_outputs), one row for each "
+            f"point of the dictionary, got {np.shape(coefficients)}."
+        )
+    if len(rows) == 0:
+        raise ValueError("`X` must have at least one row: there is nothing to average over.")
+    return [rows, points, weights]

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
+from mercer.numerics import factor
 from mercer.parts import CellsPart, FittedPart, GlobalPart
 from mercer.parts import _global as global_module
 from mercer.parts import _line_up as line_up_module
@@ -23,7 +24,6 @@ from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
 from mercer.sums import Rows, choose_centers
-from mercer.sums import _statistics as statistics_module
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,
@@ -193,10 +193,8 @@ def test_the_factor_for_steps_is_that_of_a_part_that_was_not_solved(monkeypatch,
     part, fresh = (GlobalPart(KERNEL, points, 2) for _ in range(2))
     for one in (part, fresh):
         one.learn(fitted)
-    potrf, attempts = statistics_module.dpotrf, []
-    monkeypatch.setattr(
-        statistics_module, "dpotrf", lambda A, **how: attempts.append(A) or potrf(A, **how)
-    )
+    potrf, attempts = factor.dpotrf, []
+    monkeypatch.setattr(factor, "dpotrf", lambda A, **how: attempts.append(A) or potrf(A, **how))
 
     def watched(*how):
         found = descend(*how)

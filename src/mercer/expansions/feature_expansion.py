@@ -12,7 +12,7 @@ from mercer.expansions._function import Function, dense_rows
 from mercer.expansions.random_features import RandomFeatures
 from mercer.features._base import Floats, Prepared
 from mercer.kernels import Kernel
-from mercer.numerics.ridge import covariance_of, solve_ridge
+from mercer.numerics.factor import covariance_of, solve_ridge
 
 __all__ = ["BlockBasis", "FeatureExpansion", "Mark", "Update"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
 from mercer.expansions._feature_blocks import FeatureBlocks
-from mercer.numerics.ridge import solve_ridge
+from mercer.numerics.factor import solve_ridge
 
 __all__ = [
     "Batches",

@@ -7,21 +7,18 @@ with w ~ N(0, I) and noise of variance ``noise / weight`` for each row.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
-from mercer.exceptions import ConditioningWarning
+from mercer.numerics.factor import factor_noise
 from mercer.sums import Statistics
 
 __all__ = ["WeightPosterior", "weight_posterior"]
 
 Array = NDArray[np.float64]
-
-_JITTERS = 12  # each ten times the one before, from the rounding error of the sums upwards
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def weight_posterior(
         Log density of the targets, in their own units, summed over them.
     """
     products, squares = statistics.centred(mean, scale)
-    factor, noise = _factor(statistics, noise)
+    factor, noise = factor_noise(lambda: statistics.gram, noise, statistics.n_rows)
     half = solve_triangular(factor, products, lower=True, check_finite=False)
     weights = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
     # Of ZZ' + noise I in n dimensions, by what is known in M dimensions.
@@ -110,31 +107,3 @@ def weight_posterior(
     )
     log_likelihood -= n * float(np.log(scale).sum())
     return WeightPosterior(weights, factor, noise), log_likelihood
-
-
-def _factor(statistics: Statistics, noise: float) -> tuple[Array, float]:
-    """Lower Cholesky factor of Z'WZ + noise I, and the noise: more only where rounding needs it."""
-    diagonal, n_rows = np.arange(statistics.n_features), statistics.n_rows
-    for attempt in range(_JITTERS):
-        matrix = statistics.gram
-        rounding = float(np.finfo(np.float64).eps) * float(np.trace(matrix))
-        jitter = 0.0 if attempt == 0 else rounding * 10.0 ** (attempt - 1)
-        matrix[diagonal, diagonal] += noise + jitter
-        try:
-            factor: Array = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            continue
-        if jitter > 0.0:
-            warnings.warn(
-                f"`noise` = {noise:.3g} is below the rounding error of the sums over {n_rows} rows "
-                f"(about {rounding:.3g}), so {jitter:.3g} was added to it. The posterior is that "
-                "of the larger noise; give a `noise` of at least that much.",
-                ConditioningWarning,
-                stacklevel=2,
-            )
-        return factor, noise + jitter
-    raise ValueError(
-        f"The sums over {n_rows} rows are no Gram matrix even with jitter: the features have "
-        "values that are not finite or out of all proportion. Rescale the inputs, for example with "
-        "sklearn.preprocessing.StandardScaler."
-    )

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
 
 from mercer.learner._base import Array
+from mercer.numerics.factor import solve_square
 from mercer.objectives import Batch, Bellman, Objective
 from mercer.sums import Basis, Rows, blocks_from_state, blocks_to_state
 
@@ -19,7 +19,6 @@ Floats = NDArray[np.floating[Any]]
 
 # Transitions that are added up together, and features in memory at a time.
 _BLOCK, _NUMBERS = 128, 2**21
-_JITTER = 1e-11  # of the mean of the diagonal
 
 
 def is_linear(objective: Objective) -> bool:
@@ -131,8 +130,7 @@ class LinearRows:
         each = np.eye(M) if penalty is None else penalty
         size = float(np.abs(np.diag(whole)).mean())
         whole += np.kron(np.eye(n_outputs), self.ridge * each)
-        whole[np.diag_indices(len(whole))] += _JITTER * size or 1.0
-        solution = lu_solve(lu_factor(whole), -self._right.ravel() / n)
+        solution = solve_square(whole, -self._right.ravel() / n, size)
         if not np.isfinite(solution).all():
             raise ValueError(
                 "The equations of the value function have no finite solution: rewards or kernel "

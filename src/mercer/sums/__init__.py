@@ -1,12 +1,13 @@
 """Second-order learning in bounded memory: sums over the rows, and what is solved with them."""
 
+from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, FeatureTable, KernelBasis
 from mercer.sums.centers import CENTERS, choose_centers, distinct_rows
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.ridge import RidgeStream
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state, check_sizes
-from mercer.sums.statistics import RidgeFactor, Statistics, factor_ridge, target_scale
+from mercer.sums.statistics import Statistics, target_scale
 
 __all__ = [
     "CENTERS",

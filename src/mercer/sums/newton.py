@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis
-from mercer.sums.statistics import RidgeFactor, Statistics, factor_ridge
+from mercer.sums.statistics import Statistics
 
 __all__ = ["NewtonSteps"]
 

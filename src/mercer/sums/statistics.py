@@ -9,21 +9,21 @@ import copy
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, dsfrk, dtfttr, dtrtrs, dtrttf, ssfrk
+from scipy.linalg.lapack import dsfrk, dtfttr, dtrttf, ssfrk
 
-__all__ = ["RidgeFactor", "Statistics", "factor_ridge", "target_scale"]
+from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
+
+__all__ = ["Statistics", "target_scale"]
 
 Array = NDArray[np.float64]
 
-# Of the mean of the diagonal, a power of ten: for sums of products in float64; and in float32 of so
-# many features, of ten times as many ten times as much. Each attempt is with ten times the last.
-_JITTER, _SINGLE_JITTER, _SINGLE_FEATURES = 1e-11, 1e-8, 40
-_ATTEMPTS = 11
+# Jitter with which attempts begin for sums of products in float32 of so many features; of ten times
+# as many ten times as much.
+_SINGLE_JITTER, _SINGLE_FEATURES = 1e-8, 40
 # Rows whose products are added up in float32, and features beyond which LAPACK's counts overflow.
 _SINGLE_ROWS = 4096
 _MOST_FEATURES = 46_340
@@ -82,7 +82,7 @@ class Statistics:
         self.weight = 0.0
         self.log_weight = 0.0
         self.n_rows = 0
-        self.jitter = _JITTER
+        self.jitter = LEAST_JITTER
 
     @property
     def n_features(self) -> int:
@@ -294,80 +294,6 @@ class Statistics:
             raise ValueError("the jitter of the sums is out of its range")
         if self.n_rows < 1 or (np.diag(gram) < 0.0).any():
             raise ValueError("the sums over the rows are out of their range")
-
-
-@dataclass(frozen=True)
-class RidgeFactor:
-    """Cholesky factor of a ridge regression's matrix.
-
-    Attributes
-    ----------
-    lower : ndarray of shape (n_features, n_features)
-        Lower factor, in Fortran order; above the diagonal is anything.
-    jitter : float
-        What was added to the diagonal.
-    least_jitter : float
-        The same in means of the diagonal of the sums.
-    """
-
-    lower: Array
-    jitter: float
-    least_jitter: float
-
-    def solve(self, right: Array) -> Array:
-        """Solution for right-hand sides of shape (n_features, n_columns)."""
-        solution: Array = dpotrs(self.lower, right, lower=1)[0]
-        return solution
-
-    def whiten(self, columns: Array) -> Array:
-        """L⁻¹ times columns, (n_features, n_columns): their squares add up to leverages."""
-        solution: Array = dtrtrs(self.lower, columns, lower=1)[0]
-        return solution
-
-
-def factor_ridge(
-    moments: Array, ridge: float, penalty: Array | None = None, least_jitter: float = _JITTER
-) -> RidgeFactor:
-    """Factor moments + ridge * penalty + jitter * I.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (n_features, n_features)
-        Symmetric and positive semi-definite up to rounding; the lower triangle is read.
-    ridge : float
-        Ridge parameter, at least 0.
-    penalty : ndarray of shape (n_features, n_features), default=None
-        Symmetric, in C order; None for the identity.
-    least_jitter : float, default=1e-11
-        The first one that is tried, a power of ten, in means of the diagonal of
-        moments + ridge * penalty; as it is where that is 0, so that no rows and no ridge have a
-        factor, too.
-
-    Raises
-    ------
-    ValueError
-        If no jitter makes the matrix positive definite.
-    """
-    n = max(len(moments), 1)
-    penalized = 1.0 if penalty is None else float(np.trace(penalty)) / n
-    size = float(np.trace(moments)) / n + ridge * penalized or 1.0
-    for attempt in range(_ATTEMPTS):
-        # Symmetric, so that the transpose only says that it is in Fortran order.
-        matrix = np.array(moments, order="F") if penalty is None else ridge * penalty.T
-        if penalty is not None:
-            matrix += moments
-        # The same number wherever the attempts began.
-        relative = 10.0 ** (round(math.log10(least_jitter)) + attempt)
-        jitter = size * relative
-        matrix.ravel("K")[:: len(matrix) + 1] += jitter + (ridge if penalty is None else 0.0)
-        lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return RidgeFactor(lower, jitter, relative)
-    raise ValueError(
-        f"The sums over the rows are no Gram matrix even with jitter (mean of the diagonal "
-        f"{size:.3g}): the features have values that are not finite or out of all proportion. "
-        "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
-    )
 
 
 def _single_jitter(n_features: int) -> float:

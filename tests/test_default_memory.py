@@ -11,7 +11,8 @@ import pytest
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import Auto
 from mercer.kernels import Partitioned
-from mercer.parts import CellsPart, _blend, _cells, _line_up, _race
+from mercer.parts import CellsPart, _blend, _line_up, _race
+from mercer.sums import cells
 
 CELL, HELD, WAITING = 24, 120, 60
 LIMIT = 2**20
@@ -32,7 +33,7 @@ def small(monkeypatch):
     monkeypatch.setattr(_race, "_PILOT_POINTS", 40)
     monkeypatch.setattr(_race, "_FEW_ROWS", 100)
     monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
-    monkeypatch.setattr(_cells, "_CROWDED", 3)
+    monkeypatch.setattr(cells, "_CROWDED", 3)
 
 
 def chunks(n, n_distinct=None):

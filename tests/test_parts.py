@@ -14,16 +14,16 @@ from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
 from mercer.numerics import factor
 from mercer.parts import CellsPart, FittedPart, GlobalPart
-from mercer.parts import _global as global_module
 from mercer.parts import _line_up as line_up_module
 from mercer.parts import _newton as newton_module
 from mercer.parts._boundary import boundary_rows, labels_of_codes
-from mercer.parts._cell import RIDGES as CELL_RIDGES
-from mercer.parts._global import RIDGES, descend
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
 from mercer.sums import Rows, choose_centers
+from mercer.sums import ridge as ridge_module
+from mercer.sums.cells import RIDGES as CELL_RIDGES
+from mercer.sums.ridge import RIDGES, descend, general_ridge
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,
@@ -172,7 +172,7 @@ def test_what_rounding_asked_for_once_is_not_asked_for_ever(monkeypatch):
         raised.append(part.statistics.jitter)
         return found
 
-    monkeypatch.setattr(global_module, "descend", watched)
+    monkeypatch.setattr(ridge_module, "descend", watched)
     fitted, held = split(made_rows(500, noise=0.5), 400)
     part = GlobalPart(KERNEL, fitted.X.astype(np.float32), 2)  # sums too rough for weak ridges
     part.learn(fitted)
@@ -187,7 +187,7 @@ def test_what_rounding_asked_for_once_is_not_asked_for_ever(monkeypatch):
 
 @pytest.mark.parametrize(("first", "knows"), [(1, True), (6, False)])
 def test_the_factor_for_steps_is_that_of_a_part_that_was_not_solved(monkeypatch, first, knows):
-    monkeypatch.setattr(global_module, "_FIRST", first)
+    monkeypatch.setattr(ridge_module, "_FIRST", first)
     fitted, held = split(made_rows(500), 400)
     points = fitted.X.astype(np.float32)  # sums too rough for weak ridges
     part, fresh = (GlobalPart(KERNEL, points, 2) for _ in range(2))
@@ -201,7 +201,7 @@ def test_the_factor_for_steps_is_that_of_a_part_that_was_not_solved(monkeypatch,
         attempts.clear()
         return found
 
-    monkeypatch.setattr(global_module, "descend", watched)
+    monkeypatch.setattr(ridge_module, "descend", watched)
     part.solve(held)
     n_in_the_end = len(attempts)
     fresh.ridge = part.ridge
@@ -619,7 +619,7 @@ def test_halves_of_a_cell_predict_as_it_did_until_they_have_rows_of_their_own():
     assert len(part.cells) == 4
     twin.learn(mine[:missing])
     cell = twin.cells[0]
-    cell.finish(cell.equations(), None, cell.general_ridge(cell.equations(), CELL_RIDGES))
+    cell.finish(cell.equations(), None, general_ridge(*cell.equations(), CELL_RIDGES))
     at = ANCHORS[0] + 0.5 * rng.normal(size=(50, 2))
     at = at[PARTITION.cells(TARGET_MAP(at)) == 0]
     assert_allclose(part.evaluate(at), cell.evaluate(TARGET_MAP(at)), atol=1e-12)

@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
 from mercer.losses import Loss
-from mercer.parts._cells import CellsPart
 from mercer.parts._dependence import block_length, block_order
-from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Means, line_up, only_part
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._race import SMALL, Contest, race, race_point
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state, rows_from_state
 from mercer.parts._sum import SumOfParts
-from mercer.sums import Rows, check_sizes
+from mercer.sums import CellsPart, GlobalPart, Rows, check_sizes
 
 __all__ = ["FIRST_ROWS", "Blend"]
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.parts._global import GlobalPart
-from mercer.sums import Rows
+from mercer.sums import GlobalPart, Rows
 
 __all__ = ["boundary_rows", "labels_of_codes"]
 

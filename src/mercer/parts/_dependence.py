@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.maps import Standardize
-from mercer.parts._global import GlobalPart
-from mercer.sums import Rows
+from mercer.sums import GlobalPart, Rows
 
 __all__ = ["FEWEST_ROWS", "block_length", "block_order"]
 

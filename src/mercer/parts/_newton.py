@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
 from mercer.parts._boundary import labels_of_codes
-from mercer.parts._global import GlobalPart
 from mercer.parts._stack import encode_codes, stack
-from mercer.sums import Rows
+from mercer.sums import GlobalPart, Rows
 
 __all__ = ["mean_loss", "refine"]
 

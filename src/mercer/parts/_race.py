@@ -15,9 +15,7 @@ from mercer._component import from_config, to_config
 from mercer._validation import check_real
 from mercer.kernels import Bias, Gaussian, Kernel, Mapped, Partitioned
 from mercer.maps import Affine, PrincipalComponents, Standardize, ard_metric, full_metric
-from mercer.parts._cells import CellsPart
-from mercer.parts._global import GlobalPart, descend
-from mercer.sums import Rows, average_gradient_outer_product
+from mercer.sums import CellsPart, GlobalPart, Rows, average_gradient_outer_product, descend
 
 __all__ = ["CELL_ROWS", "CELL_SIZE", "Candidate", "Contest", "race", "race_point"]
 

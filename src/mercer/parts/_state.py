@@ -15,11 +15,9 @@ from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel, Partitioned
 from mercer.maps import Affine
-from mercer.parts._cell import Cell, LocalFunction, no_range
-from mercer.parts._cells import CellsPart
-from mercer.parts._global import RIDGES, GlobalPart
 from mercer.parts._line_up import Part
-from mercer.sums import Rows, Statistics
+from mercer.sums import Cell, CellsPart, GlobalPart, LocalFunction, Rows, Statistics, no_range
+from mercer.sums.ridge import RIDGES
 
 __all__ = ["part_from_state", "part_to_state", "rows_from_state"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.parts._global import GlobalPart
 from mercer.parts._line_up import Part
+from mercer.sums import GlobalPart
 
 __all__ = ["SumOfParts"]
 

@@ -2,18 +2,23 @@
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, FeatureTable, KernelBasis
+from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.centers import CENTERS, choose_centers, distinct_rows
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
-from mercer.sums.ridge import RidgeStream
+from mercer.sums.ridge import GlobalPart, RidgeStream, descend
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state, check_sizes
 from mercer.sums.statistics import Statistics, target_scale
 
 __all__ = [
     "CENTERS",
     "Basis",
+    "Cell",
+    "CellsPart",
     "FeatureTable",
+    "GlobalPart",
     "KernelBasis",
+    "LocalFunction",
     "NewtonSteps",
     "RidgeFactor",
     "RidgeStream",
@@ -24,7 +29,9 @@ __all__ = [
     "blocks_to_state",
     "check_sizes",
     "choose_centers",
+    "descend",
     "distinct_rows",
     "factor_ridge",
+    "no_range",
     "target_scale",
 ]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mercer.data._stray import stray_text
-from mercer.data._views import view_table
+import numpy as np
+
+from mercer.data._columns import is_number
+from mercer.data._views import Levels, Numbers, view_table
+from mercer.data.evaluation import infer_task
 from mercer.data.tables import place_of, read_tables, schema
 
 __all__ = ["refuse_stray_text", "warn_of_stray_text"]
@@ -64,3 +67,69 @@ def warn_of_stray_text(data: Path, exclude: Collection[str], n_rows: int) -> Non
                 "cells, or leave them empty, which is a missing value.",
                 stacklevel=3,
             )
+
+
+class Stray(NamedTuple):
+    """What keeps a column of quantities from being one of numbers.
+
+    Attributes
+    ----------
+    row : int
+        First row of the table that holds it.
+    text : str
+        What this row holds.
+    n_rows : int
+        Rows that hold no number.
+    """
+
+    row: int
+    text: str
+    n_rows: int
+
+    def says(self, where: str) -> str:
+        """Say it in a clause, with where the row is.
+
+        Examples
+        --------
+        >>> Stray(3, "12,5", 2).says("line 5")
+        "'12,5' in line 5 is no number (decimals have a point), nor is 1 more"
+        """
+        comma = " (decimals have a point)" if _number(self.text) is not None else ""
+        others = self.n_rows - 1
+        more = f", nor {'is' if others == 1 else 'are'} {others:,} more" if others else ""
+        return f"{self.text!r} in {where} is no number{comma}{more}"
+
+
+def stray_text(column: Numbers | Levels) -> Stray | None:
+    """Find the text in a column of which most cells are numbers that make quantities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stray_text(Levels(np.array([0, 1, 2, 3]), ["0.5", "1.5", "n/a?", "2.5"]))
+    Stray(row=2, text='n/a?', n_rows=1)
+    >>> stray_text(Levels(np.array([0, 1, 2]), ["1", "2", "other"])) is None
+    True
+    """
+    if not isinstance(column, Levels) or column.boolean:
+        return None
+    present = column.codes[column.codes >= 0]
+    counts = np.bincount(present, minlength=len(column.levels))
+    numbers = [_number(level) for level in column.levels]
+    alike = np.array([number is not None for number in numbers], dtype=bool)
+    stray = np.array([not is_number(level) for level in column.levels], dtype=bool)
+    if 2 * counts[alike].sum() <= present.size or not counts[stray].any():
+        return None
+    if infer_task([number for number in numbers if number is not None]) != "regression":
+        return None
+    # The code -1 of missing values picks the last entry.
+    row = int(np.argmax(np.append(stray, False)[column.codes]))
+    return Stray(row, column.levels[column.codes[row]], int(counts[stray].sum()))
+
+
+def _number(text: str) -> float | None:
+    """Return the number that somebody may have meant."""
+    for form in (text, text.replace(",", "."), text.replace(",", "")):
+        if is_number(form):
+            return float(form) if set(form) & set(".eEnN") else int(form)
+    return None

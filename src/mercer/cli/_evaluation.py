@@ -15,13 +15,11 @@ from mercer.cli._console import note
 from mercer.cli._measures import novel_rows, scores_for
 from mercer.cli._sample import RowSample
 from mercer.data import read_tables, schema
-from mercer.data._columns import check_names, first_text, level_column, listed
-from mercer.data._formats import Csv, format_of
-from mercer.data._views import view_table
-from mercer.data.tables import find_files, place_of
+from mercer.data.columns import check_names, first_text, level_column, listed
+from mercer.data.tables import has_types, in_place, place_of
+from mercer.data.views import view_table
 from mercer.estimators import TableModel
-from mercer.training._estimator import check_marks
-from mercer.training._row_stream import in_place
+from mercer.estimators.table_tasks import check_marks
 
 __all__ = [
     "Evaluation",
@@ -114,7 +112,7 @@ def note_extra(
 
 def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
     """Types of columns that CSV files must be read with: text stays text, even if all digits."""
-    if not all(issubclass(format_of(file), Csv) for file in find_files(data)):
+    if has_types(data):
         return {}
     text = list(model.text_columns_)
     labels = getattr(model.estimator, "classes_", None)

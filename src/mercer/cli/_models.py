@@ -15,7 +15,7 @@ from mercer.cli._files import check_writable, table_writer
 from mercer.cli._ranking import describe_pairs
 from mercer.cli._report import ROWS_FOR_PICTURES, describe, report, title_of
 from mercer.data import schema
-from mercer.data._columns import check_names
+from mercer.data.columns import check_names
 from mercer.estimators import TableModel
 from mercer.model_file import load_model
 

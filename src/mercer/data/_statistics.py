@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._columns import check_names, level_column, number_block, row_blocks
-from mercer.data._views import Levels, Numbers, TableView
+from mercer.data.columns import check_names, level_column, number_block, row_blocks
+from mercer.data.views import Levels, Numbers, TableView
 
 __all__ = ["LevelCounts", "NumberStatistics", "TableStatistics"]
 

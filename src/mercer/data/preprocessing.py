@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, check_integer
-from mercer.data._columns import check_names, level_column, number_block, row_blocks, rows_of_levels
 from mercer.data._statistics import LevelCounts, NumberStatistics, TableStatistics
-from mercer.data._views import TableView, is_table, missing_cells, view_table
+from mercer.data.columns import check_names, level_column, number_block, row_blocks, rows_of_levels
+from mercer.data.views import TableView, is_table, missing_cells, view_table
 
 __all__ = ["TablePreprocessor"]
 

@@ -6,18 +6,28 @@ import csv
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from mercer._validation import check_integer
-from mercer.data._columns import check_names
 from mercer.data._formats import FORMATS, INFERENCE_BYTES, Csv, ending_of, format_of
+from mercer.data.columns import check_names
 
-__all__ = ["count_rows", "read_tables", "require_pyarrow", "schema"]
+__all__ = [
+    "count_rows",
+    "find_files",
+    "has_types",
+    "in_place",
+    "place_of",
+    "read_tables",
+    "require_pyarrow",
+    "schema",
+]
 
 FilePath = str | os.PathLike[str]
+Result = TypeVar("Result")
 
 
 def require_pyarrow() -> Any:
@@ -164,6 +174,7 @@ def count_rows(path: FilePath) -> int | None:
 
 
 def find_files(path: FilePath) -> list[Path]:
+    """Return the files that a path or a glob means, sorted by name."""
     where = Path(path)
     if where.is_file():
         files = [where]
@@ -194,6 +205,42 @@ def place_of(path: FilePath, row: int) -> str:
         with suppress(csv.Error):  # a field may be longer than what Python's reader takes
             return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
     return f"row {row:,} of {Path(path).name} (the first is row 0)"
+
+
+def has_types(path: FilePath) -> bool:
+    """Whether the files say what type their columns are of: CSV files do not."""
+    return not all(issubclass(format_of(file), Csv) for file in find_files(path))
+
+
+def in_place(
+    data: FilePath, tables: Iterator[Any], encode: Callable[[Any], Result]
+) -> Iterator[Result]:
+    """Encode tables of a file one by one; errors say which rows of the file they concern.
+
+    Raises
+    ------
+    ValueError
+        What ``encode`` raises, after the place.
+    """
+    start = 0
+    for table in tables:
+        try:
+            result = encode(table)
+        except ValueError as error:
+            n = table.num_rows
+            place = f"{os.fspath(data)}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
+            raise ValueError(f"{place}: {_placed(str(error), data, start)}") from error
+        yield result
+        start += table.num_rows
+
+
+def _placed(message: str, data: FilePath, start: int) -> str:
+    """Say where in the file a row is, if a message names one of the table from ``start`` on."""
+    return re.sub(
+        r"row (\d+) of this table",
+        lambda found: place_of(data, start + int(found[1])),
+        message,
+    )
 
 
 def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,15 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
-from mercer.data._views import is_table
-from mercer.estimators._table_answers import AskedTableModel
-from mercer.estimators._table_ranking import check_group, first_classes
-from mercer.estimators._table_reading import ReadsTables
-from mercer.estimators._table_tasks import TASKS, task_of
+from mercer.data.views import is_table, view_table
+from mercer.estimators.table_tasks import (
+    TASKS,
+    check_group,
+    first_classes,
+    read_groups,
+    read_targets,
+    task_of,
+)
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import storable
@@ -31,7 +35,7 @@ _MANY_INPUTS = 64
 
 
 @storable
-class TableModel(AskedTableModel, ReadsTables):
+class TableModel:
     r"""A kernel machine that learns from and predicts for tables with named columns.
 
     It joins a :class:`mercer.data.TablePreprocessor`, an estimator and the target's column, so
@@ -131,6 +135,26 @@ class TableModel(AskedTableModel, ReadsTables):
         return f"TableModel({self.estimator!r}, {self.preprocessor!r}, {self.target!r}{group})"
 
     @property
+    def task(self) -> str:
+        """What the estimator does."""
+        return self._task.name
+
+    @property
+    def has_target(self) -> bool:
+        """Whether learning needs the target."""
+        return self._task.has_target
+
+    @property
+    def scores_rows(self) -> bool:
+        """Whether rows have scores: not all rankings do, some answer on pairs only."""
+        return hasattr(self.estimator, "decision_function")
+
+    @property
+    def predicts_quantities(self) -> bool:
+        """Whether predictions are numbers in units of the target."""
+        return self._task.is_quantity
+
+    @property
     def columns_(self) -> list[str]:
         """Columns that learning reads."""
         learned = [self.target] if self.has_target and self.target is not None else []
@@ -158,6 +182,105 @@ class TableModel(AskedTableModel, ReadsTables):
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
         levels = self.preprocessor._seen().levels
         return [name for name, counts in levels.items() if not counts.boolean]
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def inputs(
+        self, table: Any, *, extra: Literal["error", "drop"] = "error"
+    ) -> NDArray[np.floating]:
+        """Encode a table for the estimator.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with the columns of the warm-up; the target may be absent.
+        extra : {"error", "drop"}, default="error"
+            What to do about columns that the warm-up did not have.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_inputs)
+            float32 from 64 inputs on (mercer computes in float64 where that is too coarse).
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, new, or changed between numbers and text.
+        """
+        return self.preprocessor.transform(table, extra=extra)
+
+    def targets(self, table: Any, *, column: str | None = None) -> NDArray[Any]:
+        """Read the targets of a table, checked.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with the target.
+        column : str, default=None
+            Where the targets are, if not in the column ``target``.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Labels (int64, text or bool) or quantities (float64) in their own units; for a ranking
+            what the column holds.
+
+        Raises
+        ------
+        ValueError
+            If the column is missing, has rows without a value, or does not fit the task.
+        """
+        name = self.target if column is None else column
+        if name is None:
+            raise ValueError(
+                "This model was made without a target, so `column` must say where labels to "
+                "compare with are."
+            )
+        kind = self._task.targets if self._task.has_target else "labels"
+        return read_targets(table, name, kind=kind)
+
+    def _learned(self, table: Any) -> NDArray[Any]:
+        """Targets as :meth:`learn` takes them: of no width where none are learned."""
+        if self._task.has_target:
+            return self.targets(table)
+        return np.empty((view_table(table).n_rows, 0))
+
+    def groups(self, table: Any) -> Array | None:
+        """Read the groups of the rows of a table, as numbers; None for a model without groups.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with the column ``group``.
+
+        Raises
+        ------
+        ValueError
+            If the column is missing, or has rows without a value.
+        """
+        return None if self.group is None else read_groups(table, self.group)
+
+    def rows(self, table: Any) -> tuple[NDArray[np.floating], NDArray[Any]]:
+        """Read what :meth:`learn` takes: inputs and targets of a table.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with all columns and the target.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_inputs)
+            From :meth:`inputs`.
+        y : ndarray of shape (n_rows,), or (n_rows, 0) for novelty detection
+            From :meth:`targets`.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`inputs` and :meth:`targets`.
+        """
+        return self.inputs(table), self._learned(table)
 
     # -- measuring ------------------------------------------------------------------------------
 
@@ -290,6 +413,137 @@ class TableModel(AskedTableModel, ReadsTables):
         if learner is not None:
             learner.finish()
         return self
+
+    # -- predicting -----------------------------------------------------------------------------
+
+    def predict(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> NDArray[Any]:
+        """Labels or quantities of the rows of a table; -1 for a novel row, 1 for any other.
+
+        Of a ranking the scores: rows with higher ones rank above.
+
+        Parameters
+        ----------
+        table, extra
+            As :meth:`inputs`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Labels of ``classes_``, or quantities in the target's units; (n_rows, n_levels) for
+            several quantile levels.
+
+        Raises
+        ------
+        AttributeError
+            For a ranking that answers on pairs only: see :meth:`predict_pair`.
+        """
+        return self.predict_inputs(self.inputs(table, extra=extra))
+
+    def predict_pair(
+        self, table1: Any, table2: Any, *, extra: Literal["error", "drop"] = "error"
+    ) -> Array:
+        """Values of pairs of rows, by a ranking of any pair kernel.
+
+        Parameters
+        ----------
+        table1, table2 : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            First and second rows of the pairs; neither target nor group is looked at.
+        extra : {"error", "drop"}, default="error"
+            As :meth:`inputs`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_pairs,)
+            Above 0 if the first row should rank above the second, or, for ``pair_label="same"``,
+            if they belong together.
+
+        Raises
+        ------
+        AttributeError
+            If the model is no ranking.
+        ValueError
+            If one table has more rows than the other, or as :meth:`inputs`.
+        """
+        if self.task != "rank":
+            raise AttributeError(
+                f"Only a ranking has values of pairs of rows, but this is {self._task.words}. Use "
+                "a KernelRanker, which `mercer fit --task rank` trains."
+            )
+        first, second = (self.inputs(table, extra=extra) for table in (table1, table2))
+        if len(first) != len(second):
+            raise ValueError(
+                "`table1` and `table2` must have one row for each pair, got "
+                f"{len(first):,} and {len(second):,} rows."
+            )
+        return np.asarray(self.estimator.predict_pair(first, second))
+
+    def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
+        """Labels, quantities or scores of rows already encoded by :meth:`inputs`."""
+        values = self.estimator.predict(X)
+        if not self.predicts_quantities:
+            return np.asarray(values)
+        return np.asarray(values * self.target_scale_ + self.target_mean_)
+
+    def predict_std(self, X: NDArray[np.floating], *, include_noise: bool = True) -> Array:
+        """Say how far a Gaussian process's predictions may be off, as standard deviations.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_inputs)
+            Rows encoded by :meth:`inputs`.
+        include_noise : bool, default=True
+            Of a new observation; otherwise of the function without noise.
+
+        Returns
+        -------
+        std : ndarray of shape (n_rows,)
+            In units of the target.
+
+        Raises
+        ------
+        AttributeError
+            If the model is no Gaussian process.
+        """
+        if self.task != "gp":
+            raise AttributeError(
+                f"Only a Gaussian process has standard deviations, but this is {self._task.words}. "
+                "Use a GaussianProcessRegressor, or a quantile loss for intervals."
+            )
+        _, std = self.estimator.predict(X, return_std=True, include_noise=include_noise)
+        return np.asarray(std * self.target_scale_)
+
+    def predict_proba(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
+        """Probabilities of ``classes_``, shape (n_rows, n_classes), if the loss models them.
+
+        Parameters
+        ----------
+        table, extra
+            As :meth:`inputs`.
+
+        Raises
+        ------
+        AttributeError
+            If the estimator has no probabilities.
+        """
+        return np.asarray(self.estimator.predict_proba(self.inputs(table, extra=extra)))
+
+    def decision_function(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
+        """Scores of a classifier, (n_rows,) for two classes, else (n_rows, n_classes).
+
+        Of a novelty detector (n_rows,), below 0 for what is novel; of a ranking (n_rows,), higher
+        for what ranks above.
+
+        Parameters
+        ----------
+        table, extra
+            As :meth:`inputs`.
+
+        Raises
+        ------
+        AttributeError
+            For a regression, and a ranking that answers on pairs only.
+        """
+        return np.asarray(self.estimator.decision_function(self.inputs(table, extra=extra)))
 
     # -- files ----------------------------------------------------------------------------------
 

@@ -17,23 +17,23 @@ from typing import Any, Literal, Self
 from mercer._component import to_config
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
-from mercer.data._columns import check_names
+from mercer.data.columns import check_names
+from mercer.data.tables import in_place
 from mercer.estimators import TableModel
-from mercer.estimators._table_ranking import check_group, warn_if_no_pairs
-from mercer.estimators._table_tasks import TASKS
+from mercer.estimators.table_tasks import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer.training._estimator import (
-    check_marks,
+    RunPlan,
     check_two_classes,
     first_classes,
     make_estimator,
+    plan_run,
+    warn_if_no_pairs,
 )
-from mercer.training._group_shuffle import shuffled_groups
-from mercer.training._plan import RunPlan, plan_run
 from mercer.training._progress import TrainingProgress, Watch
 from mercer.training._revisit import finish, offer
-from mercer.training._row_stream import RowStream, in_place
+from mercer.training._row_stream import RowStream, shuffled_groups
 from mercer.training._stray_text import refuse_stray_text, warn_of_stray_text
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]

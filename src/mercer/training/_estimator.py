@@ -1,20 +1,29 @@
-"""The estimator of a training: made from its settings, checked before anything is read."""
+"""The estimator of a training: made from its settings and checked, before and after learning."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._views import Numbers, view_table
-from mercer.estimators._table_tasks import TASKS
-from mercer.expansions import Auto
+from mercer.estimators.table_tasks import TASKS
+from mercer.exceptions import NothingLearnedWarning
+from mercer.expansions import Auto, Expansion, RandomFeatures, as_expansion
+from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss
-from mercer.training._plan import expansion_of
 
-__all__ = ["check_marks", "check_two_classes", "first_classes", "make_estimator"]
+__all__ = [
+    "RunPlan",
+    "check_two_classes",
+    "expansion_of",
+    "first_classes",
+    "make_estimator",
+    "plan_run",
+    "warn_if_no_pairs",
+]
 
 _MOST_CLASSES = 1000
 
@@ -114,23 +123,111 @@ def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) ->
         )
 
 
-def check_marks(table: Any, target: str) -> None:
-    """Raise ``ValueError`` if a target that is to mark novel rows holds quantities.
+def warn_if_no_pairs(model: Any, n_rows: int, shuffle_buffer: int) -> None:
+    """Warn if a ranking has learned nothing, because no row met one to be compared with.
 
-    Examples
-    --------
-    >>> check_marks({"kind": [1, -1]}, "kind")
+    Parameters
+    ----------
+    model : TableModel
+        After its training; no ranking is fine, too.
+    n_rows : int
+        Rows that it learned.
+    shuffle_buffer : int
+        Rows shuffled at a time.
+
+    Warns
+    -----
+    NothingLearnedWarning
+        If all coefficients are 0.
     """
-    column = view_table(table).column(target)
-    if not isinstance(column, Numbers):
+    if model.task != "rank" or np.any(model.estimator.coefficients_):
         return
-    present = column.values[~np.isnan(column.values)]
-    quantities = present[present != np.round(present)]
-    if quantities.size:
-        raise ValueError(
-            f"The target {target!r} holds quantities, first {quantities[0]:g}, but "
-            "`task='novelty'` learns no target: it only marks which rows are known, as 1 and -1 "
-            "or by labels, to measure what was found. Leave the target out (then exclude the "
-            "column, unless it is an input), name a column of labels, or choose regression to "
-            "predict it."
+    other = "" if model.estimator.pair_label == "same" else f" with another {model.target!r}"
+    if model.group is None:
+        why = f"a row is paired with an earlier one{other}, and there was none in the buffer"
+        mend = "Give data whose target has several values, in mixed order, or a larger `buffer`"
+    else:
+        why = (
+            f"a row is paired with an earlier one of its {model.group!r}{other}, and there was "
+            "none in the buffer"
         )
+        mend = (
+            "If hardly two rows have the same value there, it is no column of groups: name another "
+            "as `group`, or leave it out. If the rows of a group are far apart in the data, raise "
+            f"`shuffle_buffer` ({shuffle_buffer:,} rows) above that distance, or sort the data by "
+            "the group"
+        )
+    warnings.warn(
+        f"The ranking has learned nothing from {n_rows:,} rows, and its values are all 0: {why}. "
+        f"{mend}.",
+        NothingLearnedWarning,
+        stacklevel=3,
+    )
+
+
+class RunPlan(NamedTuple):
+    """Sizes of a training.
+
+    Attributes
+    ----------
+    n_passes : int
+        Passes over the data.
+    rows_per_step : int
+        Rows that a step learns.
+    cuts_matter : bool
+        Whether what is learned depends, in its last digits, on where the rows are cut into chunks:
+        random features evaluate old blocks on a whole chunk at once, and sums are taken chunk by
+        chunk.
+    """
+
+    n_passes: int
+    rows_per_step: int
+    cuts_matter: bool
+
+
+def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int = 1) -> RunPlan:
+    """Plan a training; give the estimator the sizes that depend on the number of rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One that has not learned yet, or whose sizes are known.
+    n_passes : int
+        Passes that were asked for.
+    n_rows : int or None
+        Rows of a pass, if known.
+    n_outputs : int, default=1
+        Components of the function.
+
+    Returns
+    -------
+    plan : RunPlan
+    """
+    # "auto" is a batch size of rankers, which know what it stands for.
+    automatic = getattr(estimator, "_batch_size", None)
+    batch_size = int(estimator.batch_size if automatic is None else automatic())
+    expansion = expansion_of(estimator)
+    # Functions of pairs of second order have a fixed number of features, in ordinary steps.
+    bilinear = as_pair_kernel(getattr(estimator, "pair_kernel", "difference")).order == 2
+    if isinstance(expansion, Auto):
+        # Cells are laid out for the rows to come, if it is known how many these are.
+        if n_rows is not None:
+            estimator.set_params(expansion=expansion.sized(n_rows, n_outputs))
+        return RunPlan(n_passes, batch_size, cuts_matter=True)
+    if bilinear or not isinstance(expansion, RandomFeatures):
+        return RunPlan(n_passes, batch_size, cuts_matter=False)
+    plan = expansion.plan(batch_size, n_passes, n_rows, n_outputs)
+    made = n_passes if n_rows is None else plan.n_passes
+    if n_rows is not None:
+        estimator.set_params(expansion=expansion.sized(n_rows, n_outputs), n_passes=made)
+    return RunPlan(made, plan.rows_per_step, cuts_matter=True)
+
+
+def expansion_of(estimator: Any) -> Expansion | None:
+    """Return the expansion that an estimator will take; None for a Gaussian process."""
+    choice = getattr(estimator, "_chosen_expansion", None)
+    if choice is not None:
+        expansion: Expansion = choice()
+        return expansion
+    chosen = getattr(estimator, "expansion", None)
+    return None if chosen is None else as_expansion(chosen)

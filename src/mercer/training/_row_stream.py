@@ -9,28 +9,27 @@ first rows are dropped.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from mercer.data import read_tables, shuffled
-from mercer.data.tables import place_of
+from mercer.data.shuffle import group_order
+from mercer.data.tables import in_place
 from mercer.estimators import TableModel
 from mercer.expansions import Auto
 from mercer.parts import block_length
 from mercer.sums import Rows
-from mercer.training._group_shuffle import shuffled_groups
-from mercer.training._plan import expansion_of
+from mercer.training._estimator import expansion_of
 
-__all__ = ["RowStream", "in_place"]
+__all__ = ["RowStream", "shuffled_groups"]
 
+Grouped = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+_PIECE = 8192  # rows
 Block = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]
-Result = TypeVar("Result")
-
 _CHUNK = 8192  # rows learned between two reports of progress
 _BUFFER_BYTES = 2**26
 
@@ -232,37 +231,6 @@ def _shuffled_blocks(
     yield from (rest for rest in held if len(rest[1]))
 
 
-def in_place(
-    data: str | os.PathLike[str], tables: Iterator[Any], encode: Callable[[Any], Result]
-) -> Iterator[Result]:
-    """Encode tables of a file one by one; errors say which rows of the file they concern.
-
-    Raises
-    ------
-    ValueError
-        What ``encode`` raises, after the place.
-    """
-    start = 0
-    for table in tables:
-        try:
-            result = encode(table)
-        except ValueError as error:
-            n = table.num_rows
-            place = f"{os.fspath(data)}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
-            raise ValueError(f"{place}: {_placed(str(error), data, start)}") from error
-        yield result
-        start += table.num_rows
-
-
-def _placed(message: str, data: str | os.PathLike[str], start: int) -> str:
-    """Say where in the file a row is, if a message names one of the table from ``start`` on."""
-    return re.sub(
-        r"row (\d+) of this table",
-        lambda found: place_of(data, start + int(found[1])),
-        message,
-    )
-
-
 def _split(held: list[Block], size: int) -> tuple[Block, Block]:
     """Join blocks and cut them after ``size`` rows."""
     X, y, group = (
@@ -273,3 +241,75 @@ def _split(held: list[Block], size: int) -> tuple[Block, Block]:
         for part in (slice(size), slice(size, None))
     )
     return cast(Block, first), cast(Block, rest)
+
+
+def shuffled_groups(
+    blocks: Iterable[Grouped],
+    buffer_size: int,
+    random_state: int | np.random.Generator | np.random.SeedSequence | None = None,
+) -> Iterator[Grouped]:
+    """Shuffle groups, and the rows of each, but keep the rows of a group together.
+
+    A ranking pairs a row with earlier ones of its group, which a buffer of few rows holds: where
+    the groups of neighbours in the stream differ, there is nothing to learn. So a window of rows
+    is read and given out group by group, the groups in random order, the rows of a group, too. A
+    group that the window ends within is left to the next one, unless it fills the window. Groups
+    whose rows are far apart in the files are together as far as they are in one window.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, y, group)
+        Blocks of rows; ``group`` of shape (n_rows,).
+    buffer_size : int
+        Rows of a window.
+    random_state : int, numpy.random.Generator, numpy.random.SeedSequence or None, default=None
+        The same seed and the same rows give the same order, however these are cut into blocks.
+
+    Yields
+    ------
+    X, y, group : ndarray
+        Every row exactly once.
+
+    Examples
+    --------
+    >>> group = np.array([1.0, 1.0, 1.0, 2.0, 2.0, 3.0])
+    >>> parts = shuffled_groups([(group[:, None], group, group)], 6, random_state=0)
+    >>> np.concatenate([part[2] for part in parts])
+    array([2., 2., 3., 1., 1., 1.])
+    """
+    rng = np.random.default_rng(random_state)
+    held: list[Grouped] = []
+    n_held = 0
+    for block in blocks:
+        held.append(block)
+        n_held += len(block[2])
+        while n_held > buffer_size:
+            rows = _joined(held)
+            end = _start_of_last_group(rows[2][:buffer_size]) or buffer_size
+            yield from _shuffled(_cut(rows, 0, end), rng)
+            held, n_held = [_cut(rows, end, n_held)], n_held - end
+    if n_held:
+        yield from _shuffled(_joined(held), rng)
+
+
+def _shuffled(rows: Grouped, rng: np.random.Generator) -> Iterator[Grouped]:
+    order = group_order(rows[2], rng)
+    for start in range(0, order.size, _PIECE):
+        X, y, g = (array[order[start : start + _PIECE]] for array in rows)
+        yield X, y, g
+
+
+def _start_of_last_group(group: NDArray[np.float64]) -> int:
+    """First row of the run of equal groups at the end; 0 if there is no other."""
+    others = np.flatnonzero(group != group[-1])
+    return int(others[-1]) + 1 if others.size else 0
+
+
+def _joined(held: list[Grouped]) -> Grouped:
+    X, y, group = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
+    return X, y, group
+
+
+def _cut(rows: Grouped, start: int, stop: int) -> Grouped:
+    X, y, group = (array[start:stop] for array in rows)
+    return X, y, group

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.data._columns import is_number
-from mercer.data._views import Levels, Numbers, view_table
+from mercer.data.columns import is_number
 from mercer.data.evaluation import infer_task
 from mercer.data.tables import place_of, read_tables, schema
+from mercer.data.views import Levels, Numbers, view_table
 
 __all__ = ["refuse_stray_text", "warn_of_stray_text"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import nearest
-from mercer.data._views import Levels, TableView
+from mercer.data.views import Levels, TableView
 
 __all__ = [
     "LARGEST",

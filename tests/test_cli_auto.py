@@ -14,6 +14,7 @@ from mercer import KernelRegressor, load_model
 from mercer.cli._console import in_words_of_the_command, print_result
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.display._race import parts_table, race_table
+from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary
 from mercer.kernels import Gaussian
 from mercer.report import race_section
@@ -103,7 +104,13 @@ def test_what_does_not_go_together_is_refused(words, message, files, mercer, tmp
 
 
 def test_errors_speak_of_options():
-    message = "`expansion=Auto(max_memory=1)` sums, choose another expansion, such as komp."
+    expansion = Auto(max_memory=2**20)
+    other = InPython(
+        "another expansion, such as komp", ("another one, such as ", Setting("expansion", "komp"))
+    )
+    given = Setting("expansion", expansion, f"`expansion={expansion!r}`")
+    message = Advice(given, " sums, choose ", other, ".")
+    assert message == f"`expansion={expansion!r}` sums, choose another expansion, such as komp."
     assert in_words_of_the_command(message) == (
         "`--expansion auto`, with its options, sums, choose another one, such as "
         "`--expansion komp`."

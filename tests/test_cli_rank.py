@@ -562,7 +562,7 @@ def test_advice_on_labels_is_in_words_of_the_command(call, advice):
     # The texts of the library and what makes them those of the command are changed together.
     with pytest.raises(ValueError, match=r"y has|The buffer keeps") as found:
         call()
-    said = in_words_of_the_command(str(found.value))
+    said = in_words_of_the_command(found.value)
     assert advice in said
     for python in ("partial_fit", "classes=", "FIFO(", "buffer=", "pair_label=", "mercer.buffers"):
         assert python not in said

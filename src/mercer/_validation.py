@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
+from mercer.exceptions import InPython, ParameterError
+
 __all__ = ["check_choice", "check_integer", "check_real", "nearest"]
 
 
@@ -33,22 +35,34 @@ def check_real(
             "(" if open_low or low == -math.inf else "[",
             ")" if open_high or high == math.inf else "]",
         )
-        raise ValueError(
-            f"`{name}` must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}."
-            + (f" {why}" if why else "")
+        raise ParameterError(
+            f"`{name}` must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}.",
+            parameter=name,
+            value=value,
+            why=why,
         )
     return number
 
 
 def check_integer(
-    name: str, value: Any, *, low: int, high: int | None = None, why: str = ""
+    name: str,
+    value: Any,
+    *,
+    low: int,
+    high: int | None = None,
+    why: str = "",
+    mend: str | InPython = "",
 ) -> int:
     """Return ``value`` as an int, or raise ``ValueError`` if it is not one or out of range."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < low or (high is not None and int(value) > high):
         span = f"of at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(
-            f"`{name}` must be an integer {span}, got {value!r}." + (f" {why}" if why else "")
+        raise ParameterError(
+            f"`{name}` must be an integer {span}, got {value!r}.",
+            parameter=name,
+            value=value,
+            why=why,
+            mend=mend,
         )
     return int(value)
 
@@ -58,7 +72,12 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
         listed = ", ".join(repr(c) for c in choices)
         hint = nearest(value, filter(_is_text, choices)) if _is_text(value) else ""
-        raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.{hint}")
+        raise ParameterError(
+            f"`{name}` must be one of {listed}, got {value!r}.",
+            parameter=name,
+            value=value,
+            mend=hint.lstrip(),
+        )
     return value
 
 

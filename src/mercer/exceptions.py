@@ -1,10 +1,18 @@
 """Warnings and errors of mercer: each names one thing that went wrong."""
 
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
 __all__ = [
+    "Advice",
     "ConditioningWarning",
     "DivergenceError",
+    "InPython",
     "InputScaleWarning",
     "NothingLearnedWarning",
+    "ParameterError",
+    "Setting",
     "TargetScaleWarning",
     "TrajectoryWarning",
 ]
@@ -28,6 +36,129 @@ class TargetScaleWarning(UserWarning):
 
 class TrajectoryWarning(UserWarning):
     """A method that needs transitions in the order in which they happened does not get them."""
+
+
+class Setting(NamedTuple):
+    """A parameter and a value, as a piece of an :class:`Advice`.
+
+    Attributes
+    ----------
+    parameter : str
+        Name of the parameter.
+    value : object
+        What to set it to, or what it was set to.
+    python : str
+        How this is written in Python, if not as ``parameter=value``.
+    """
+
+    parameter: str
+    value: Any
+    python: str = ""
+
+    def __str__(self) -> str:
+        return self.python or f"{self.parameter}={self.value!r}"
+
+
+class InPython(NamedTuple):
+    """A piece of an :class:`Advice` that helps those who write Python, and nobody else.
+
+    Attributes
+    ----------
+    text : str
+        The piece.
+    otherwise : tuple of str or Setting
+        What to say elsewhere, such as on a command line.
+    """
+
+    text: str
+    otherwise: tuple[str | Setting, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Advice(str):
+    """Text of a message that knows which of its pieces are Python.
+
+    Names of parameters stand between backticks, as in all messages. So whoever shows messages to
+    people who do not write Python can put words of theirs in place of such pieces.
+
+    Parameters
+    ----------
+    *pieces : str, Setting, InPython or Advice
+        The text, piece by piece.
+
+    Attributes
+    ----------
+    pieces : tuple of str, Setting or InPython
+        The pieces.
+
+    Examples
+    --------
+    >>> from mercer.exceptions import Advice, Setting
+    >>> advice = Advice("Use ", Setting("pair_label", "same"), ".")
+    >>> print(advice)
+    Use pair_label='same'.
+    >>> advice.pieces[1].parameter
+    'pair_label'
+    """
+
+    pieces: tuple[str | Setting | InPython, ...]
+
+    def __new__(cls, *pieces: str | Setting | InPython) -> Self:  # noqa: D102
+        self = super().__new__(cls, "".join(map(str, pieces)))
+        flat: list[str | Setting | InPython] = []
+        for piece in pieces:
+            flat += piece.pieces if isinstance(piece, Advice) else [piece]
+        self.pieces = tuple(flat)
+        return self
+
+
+class ParameterError(ValueError):
+    """A parameter has a value that cannot be used.
+
+    Parameters
+    ----------
+    what : str or Advice
+        What is wrong, in a sentence or more.
+    parameter : str, default=""
+        Name of the parameter.
+    value : object, default=None
+        What it was set to.
+    why : str or Advice, default=""
+        Why that cannot be.
+    mend : str, Setting, InPython or Advice, default=""
+        What to do about it.
+
+    Attributes
+    ----------
+    parameter, value, why, mend
+        As above. The text of the error joins what is wrong, why, and what to do.
+
+    Examples
+    --------
+    >>> from mercer.exceptions import ParameterError
+    >>> error = ParameterError(
+    ...     "`size` must be an integer, got 0.5.", parameter="size", value=0.5, mend="Use 1."
+    ... )
+    >>> str(error), error.parameter, error.value
+    ('`size` must be an integer, got 0.5. Use 1.', 'size', 0.5)
+    """
+
+    def __init__(
+        self,
+        what: str | Advice,
+        *,
+        parameter: str = "",
+        value: Any = None,
+        why: str | Advice = "",
+        mend: str | Setting | InPython | Advice = "",
+    ) -> None:
+        self.parameter, self.value, self.why, self.mend = parameter, value, why, mend
+        pieces: list[str | Setting | InPython] = [what]
+        for more in (why, mend):
+            pieces += [" ", more] if more else []
+        super().__init__(Advice(*pieces))
 
 
 class DivergenceError(ArithmeticError):

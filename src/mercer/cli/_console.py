@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -21,8 +20,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from mercer.buffers import FIFO
 from mercer.display._drawing import format_number
-from mercer.exceptions import DivergenceError
+from mercer.exceptions import Advice, DivergenceError, InPython, Setting
+from mercer.expansions import Auto
 from mercer.training import TrainingProgress
 
 __all__ = [
@@ -49,36 +50,13 @@ _RENAMED = {
     "n_features": "features",
 }
 _SHARED = (
-    "batch_size|block_length|block_size|budget_seconds|buffer|categories|checkpoint_every|"
-    "class_weight|exclude|expansion|forgetting|group|kernel|max_memory|"
-    "length_scale|loss|max_blocks|max_size|mode|noise|normalize|nu|outlier|pair_kernel|pair_label|"
-    "parsimony|regularization|resume|ridge|risk|scaling|seed|shuffle_buffer|step_size|strategy|target|"
-    "task|tolerance"
+    "batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
+    "class_weight exclude expansion forgetting group kernel length_scale loss max_blocks "
+    "max_memory max_size mode noise normalize nu outlier pair_kernel pair_label parsimony "
+    "regularization resume ridge risk scaling seed shuffle_buffer step_size strategy target task "
+    "tolerance"
 )
-_WORDING = (
-    (re.compile(r"`exclude=\('(.*?)',\)`"), r"`--exclude \1`"),
-    (re.compile(r"\(say them with `classes=` in `partial_fit`\)"), "of any type"),
-    (re.compile(r", or say `classes=` in the first `partial_fit`"), ""),
-    (re.compile(r"`?\bbuffer=FIFO\((\d+)\)`?( of mercer\.buffers)?"), r"`--buffer fifo:\1`"),
-    (
-        re.compile(r"`?\b(pair_kernel|pair_label|normalize|step_size|task)='(\w+)'`?"),
-        lambda found: f"`--{found[1].replace('_', '-')} {found[2]}`",
-    ),
-    (re.compile(r"`expansion=Auto\(.*?\)`"), "`--expansion auto`, with its options,"),
-    (re.compile(r"a kernel object, a function of two arrays, or (?=one of)"), ""),
-    (re.compile(r"a loss of mercer\.losses or (?=one of)"), ""),
-    (re.compile(r"another expansion, such as '?komp'?"), "another one, such as `--expansion komp`"),
-    (re.compile(r'\bOr "auto"\.'), "Leave it out to have it found."),
-    (re.compile(r"None, a risk of mercer\.risks or (?=one of the names)"), ""),
-    (
-        re.compile(r"choose a type with `column_types=\{.*?\}`( \(or '\w+'\))?"),
-        "convert it to Parquet with the types that you want",
-    ),
-    (
-        re.compile(rf"`({'|'.join(_RENAMED)}|{_SHARED})(?=`)"),
-        lambda found: f"`--{_RENAMED.get(found[1], found[1].replace('_', '-'))}",
-    ),
-)
+_OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
 
 
 class Stopped(Exception):  # noqa: N818  # no error: the user asked for it
@@ -119,7 +97,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 if isinstance(error, ImportError):
                     expected = "pip install" in str(error)
                 if expected:
-                    _say(f"error: {in_words_of_the_command(_text_of(error))}")
+                    _say(f"error: {in_words_of_the_command(error)}")
                     raise typer.Exit(2) from None
                 _say(
                     f"error: unexpected {type(error).__name__}: {error}. This is a fault of "
@@ -130,17 +108,56 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def in_words_of_the_command(message: str) -> str:
-    """Rewrite a message of the library in terms of command line options.
+def in_words_of_the_command(message: object) -> str:
+    """Put a message of the library in terms of command line options.
+
+    Parameters
+    ----------
+    message : str, exception or warning
+        What it says. Names of parameters are between backticks, and an
+        :class:`mercer.exceptions.Advice` knows what else is Python.
 
     Examples
     --------
     >>> in_words_of_the_command("`batch_size` must be an integer of at least 1, got 0.")
     '`--batch-size` must be an integer of at least 1, got 0.'
     """
-    for pattern, replacement in _WORDING:
-        message = pattern.sub(replacement, message)
-    return message
+    if isinstance(message, Exception):
+        advice = message.args[0] if message.args else None
+        message = advice if isinstance(advice, Advice) else _text_of(message)
+    pieces = message.pieces if isinstance(message, Advice) else (str(message),)
+    return "".join(map(_in_options, pieces))
+
+
+def _in_options(piece: str | Setting | InPython) -> str:
+    """Say a piece of a message in options."""
+    if isinstance(piece, InPython):
+        return "".join(map(_in_options, piece.otherwise))
+    if isinstance(piece, Setting):
+        return _option_of(piece)
+    spans = piece.split("`")
+    # Every other part was between backticks, if these come in pairs.
+    for i in range(1, len(spans) - 1, 2):
+        name, _, value = spans[i].partition("=")
+        if name in _OPTIONS and not value:
+            spans[i] = f"--{_OPTIONS[name]}"
+        elif name in _OPTIONS and value[0] == value[-1] == "'":
+            spans[i] = f"--{_OPTIONS[name]} {value[1:-1]}"
+    return "`".join(spans)
+
+
+def _option_of(setting: Setting) -> str:
+    """Write the option that does what a setting does, and the setting itself if there is none."""
+    value = setting.value
+    if isinstance(value, Auto):
+        return "`--expansion auto`, with its options,"
+    if isinstance(value, tuple):
+        (value,) = value
+    elif isinstance(value, FIFO):
+        value = f"fifo:{value.size}"
+    if setting.parameter not in _OPTIONS or not isinstance(value, str):
+        return str(setting)
+    return f"`--{_OPTIONS[setting.parameter]} {value}`"
 
 
 def _text_of(error: Exception) -> str:
@@ -150,7 +167,7 @@ def _text_of(error: Exception) -> str:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say(f"warning: {in_words_of_the_command(str(message))}")
+    _say(f"warning: {in_words_of_the_command(message)}")
 
 
 def _say(text: str) -> None:

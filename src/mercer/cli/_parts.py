@@ -11,6 +11,7 @@ import typer
 
 from mercer._validation import nearest
 from mercer.estimators import KernelRanker
+from mercer.exceptions import ParameterError
 from mercer.expansions import (
     KOMP,
     Auto,
@@ -201,11 +202,10 @@ def make_risk(text: str | None) -> Risk | None:
     try:
         return as_risk(text)
     except ValueError as error:
-        message = str(error)
-        if message.startswith("`risk` "):
+        if isinstance(error, ParameterError) and error.parameter == "risk":
             raise
-        # What is wrong is a parameter, whose name nobody wrote.
-        raise ValueError(f"`--risk {text}` cannot be used. {message}") from None
+        # What is wrong is a parameter of it, whose name nobody wrote.
+        raise ValueError(f"`--risk {text}` cannot be used. {error}") from None
 
 
 def make_ridge(ridges: str | None) -> float | list[float] | None:

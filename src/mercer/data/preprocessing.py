@@ -16,6 +16,7 @@ from mercer._validation import check_choice, check_integer
 from mercer.data._statistics import LevelCounts, NumberStatistics, TableStatistics
 from mercer.data.columns import check_names, level_column, number_block, row_blocks, rows_of_levels
 from mercer.data.views import TableView, is_table, missing_cells, view_table
+from mercer.exceptions import Advice, Setting
 
 __all__ = ["TablePreprocessor"]
 
@@ -651,9 +652,10 @@ class TableEncoding:
         out[:, self._missing_slot[flagged]] = absent[flagged].T
 
 
-def _all_missing(name: str, rows: int) -> str:
-    return (
+def _all_missing(name: str, rows: int) -> Advice:
+    return Advice(
         f"Column {name!r} has no value in any of the {rows} rows seen, so neither its mean nor its "
-        f"categories are known. Leave it out with `exclude=({name!r},)`, or use more rows for the "
-        "warm-up."
+        "categories are known. Leave it out with ",
+        Setting("exclude", (name,), f"`exclude=({name!r},)`"),
+        ", or use more rows for the warm-up.",
     )

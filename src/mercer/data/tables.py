@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from mercer._validation import check_integer
 from mercer.data._formats import FORMATS, INFERENCE_BYTES, Csv, ending_of, format_of
 from mercer.data.columns import check_names
+from mercer.exceptions import Advice, InPython
 
 __all__ = [
     "count_rows",
@@ -299,9 +300,13 @@ def _conform(batch: Any, layout: Any, file: Path) -> Any:
                 column = column.cast(field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise _ReadError(
-                    f"{file}: column {field.name!r} is of type {column.type} and cannot be read "
-                    f"as {field.type}, as in the first file ({error}). Make the files agree, or "
-                    f"choose a type with `column_types={{{field.name!r}: 'string'}}`."
+                    Advice(
+                        f"{file}: column {field.name!r} is of type {column.type} and cannot be "
+                        f"read as {field.type}, as in the first file ({error}). Make the files "
+                        "agree, or ",
+                        _typed(f"`column_types={{{field.name!r}: 'string'}}`"),
+                        ".",
+                    )
                 ) from None
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=layout)
@@ -326,6 +331,14 @@ def _rechunk(batches: Iterator[Any], layout: Any, rows: int) -> Iterator[Any]:
         yield pa.Table.from_batches(held, schema=layout)
 
 
+def _typed(setting: str) -> InPython:
+    """Advise to say what type a column is of."""
+    return InPython(
+        f"choose a type with {setting}",
+        ("convert it to Parquet with the types that you want",),
+    )
+
+
 class _ReadError(ValueError):
     """An error that says everything already."""
 
@@ -333,7 +346,7 @@ class _ReadError(ValueError):
 def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
     """Raise what is known about a file that could not be read."""
     if isinstance(error, _ReadError):
-        raise ValueError(str(error)) from None
+        raise ValueError(*error.args) from None
     if isinstance(error, PermissionError | FileNotFoundError):
         raise error
     column = re.search(r"CSV column #(\d+)", str(error))
@@ -341,9 +354,13 @@ def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
     if layout is not None and column and value:
         name = Csv.column_name(file, int(column.group(1)))
         raise ValueError(
-            f"{file}: column {name!r} is read as {value.group(1)}, the type found in the first "
-            f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. Correct "
-            f"the file, or choose a type with `column_types={{{name!r}: 'string'}}` (or 'float64')."
+            Advice(
+                f"{file}: column {name!r} is read as {value.group(1)}, the type found in the first "
+                f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. "
+                "Correct the file, or ",
+                _typed(f"`column_types={{{name!r}: 'string'}}` (or 'float64')"),
+                ".",
+            )
         ) from None
     if file.stat().st_size == 0:
         raise ValueError(

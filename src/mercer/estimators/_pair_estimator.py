@@ -15,12 +15,14 @@ from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
 from mercer.estimators._base import KernelEstimator
 from mercer.estimators._pair_targets import (
+    FIFO_OF_50,
     PairLabels,
     group_numbers,
     label_scale,
     plain_labels,
 )
 from mercer.estimators._state import StoredEstimator
+from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures, start_bilinear
 from mercer.kernels import Kernel, PairKernel, as_pair_kernel
 from mercer.losses import Loss, MarginLoss, as_loss
@@ -90,10 +92,12 @@ class PairEstimator(StoredEstimator, KernelEstimator):
                 "for example expansion='komp', or bias=0."
             )
         if pair_kernel.order == 2 and self.average is not None:
-            raise ValueError(
+            raise ParameterError(
                 f"`average` must be None for the pair kernel {self.pair_kernel!r}, got "
-                f"{self.average!r}: only functions of first order are averaged. Use "
-                "average=None, or pair_kernel='difference'."
+                f"{self.average!r}: only functions of first order are averaged.",
+                parameter="average",
+                value=self.average,
+                mend=Advice("Use average=None, or ", Setting("pair_kernel", "difference"), "."),
             )
         if not (isinstance(self.buffer, str) and self.buffer == "auto"):
             self._check_buffer(as_buffer(self.buffer))
@@ -111,10 +115,16 @@ class PairEstimator(StoredEstimator, KernelEstimator):
 
     def _check_theory(self, loss: Loss) -> None:
         if loss.hoelder_exponent != 1.0:
-            raise ValueError(
+            raise ParameterError(
                 f"`step_size='theory'` has no steps for {loss!r}: Theorems 3 and 4 of Ying and "
-                "Zhou are about losses whose slope is Lipschitz. Use 'logistic', 'squared_hinge' "
-                "or 'least_squares_margin', or step_size='auto'."
+                "Zhou are about losses whose slope is Lipschitz.",
+                parameter="step_size",
+                value="theory",
+                mend=Advice(
+                    "Use 'logistic', 'squared_hinge' or 'least_squares_margin', or ",
+                    Setting("step_size", "auto"),
+                    ".",
+                ),
             )
         if self.regularization != 0:
             raise ValueError(
@@ -126,9 +136,15 @@ class PairEstimator(StoredEstimator, KernelEstimator):
     def _check_buffer(self, buffer: Buffer) -> None:
         """Refuse a budget that the points of the buffer would fill."""
         if buffer.per_class and self.pair_label == "same":
-            raise ValueError(
-                f"`buffer={self.buffer!r}` keeps rows of each of two classes, but "
-                "pair_label='same' is for any labels. Use buffer=FIFO(50) of mercer.buffers."
+            raise ParameterError(
+                Advice(
+                    f"`buffer={self.buffer!r}` keeps rows of each of two classes, but ",
+                    Setting("pair_label", "same"),
+                    " is for any labels.",
+                ),
+                parameter="buffer",
+                value=self.buffer,
+                mend=Advice("Use ", FIFO_OF_50, "."),
             )
         expansion = self._chosen_expansion()
         if isinstance(expansion, RandomFeatures):
@@ -137,10 +153,15 @@ class PairEstimator(StoredEstimator, KernelEstimator):
         bounded = limit < Expansion().limit()
         if bounded and (capacity is None or limit <= capacity):
             held = "all rows" if capacity is None else f"{capacity} rows"
-            raise ValueError(
-                f"`expansion={expansion!r}` keeps at most {limit} points, but the buffer "
-                f"{buffer!r} holds {held}, which stay in the dictionary. Use more points, or a "
-                "smaller buffer."
+            raise ParameterError(
+                Advice(
+                    Setting("expansion", expansion, f"`expansion={expansion!r}`"),
+                    f" keeps at most {limit} points, but the buffer {buffer!r} holds {held}, which "
+                    "stay in the dictionary.",
+                ),
+                parameter="expansion",
+                value=expansion,
+                mend="Use more points, or a smaller buffer.",
             )
 
     def _chosen_expansion(self) -> Expansion:

@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
+from mercer.buffers import FIFO
 from mercer.estimators._labels import check_same_type
 from mercer.estimators._state import labels_from_state, labels_to_state
+from mercer.exceptions import Advice, InPython, ParameterError, Setting
 
-__all__ = ["PairLabels", "group_numbers", "label_scale", "plain_labels"]
+__all__ = ["FIFO_OF_50", "PairLabels", "group_numbers", "label_scale", "plain_labels"]
 
 Array = NDArray[np.float64]
 
 # Labels are compared among so many rows of a sample.
 _MOST_COMPARED = 500
 _EXACT = 2**53
+#: The buffer that suits all labels, as errors recommend it.
+FIFO_OF_50 = Setting("buffer", FIFO(50), "buffer=FIFO(50) of mercer.buffers")
 
 
 def group_numbers(group: Any, n_rows: int) -> Array:
@@ -143,15 +147,24 @@ class PairLabels(NamedTuple):
         values = np.unique(y)
         numeric = values.dtype.kind in "biuf"
         if not numeric and values.size != 2:
-            raise ValueError(
+            raise ParameterError(
                 f"y has {values.size} label(s) that are no numbers, such as {values[:3].tolist()}"
-                ": they have no order to learn. Use numbers for grades, two classes (say them with "
-                "`classes=` in `partial_fit`), or pair_label='same'."
+                ": they have no order to learn.",
+                parameter="y",
+                mend=Advice(
+                    "Use numbers for grades, two classes ",
+                    InPython("(say them with `classes=` in `partial_fit`)", ("of any type",)),
+                    ", or ",
+                    Setting("pair_label", "same"),
+                    ".",
+                ),
             )
         if values.size > 2 and per_class:
-            raise ValueError(
+            raise ParameterError(
                 f"The buffer keeps rows of each of two classes, but y has {values.size} different "
-                "values. Use buffer=FIFO(50) of mercer.buffers, or 'auto'."
+                "values.",
+                parameter="y",
+                mend=Advice("Use ", FIFO_OF_50, ", or 'auto'."),
             )
         # The sign of a difference needs no classes; its size does, as 0 and 1 are 2 apart.
         two = values.size <= 2 and (per_class is not False or pair_label == "difference")
@@ -168,9 +181,10 @@ class PairLabels(NamedTuple):
                 "needs rows with different y."
             )
         if self.kind == "same" and n_values == y.size:
-            raise ValueError(
-                "No two rows have the same y: there is no pair of rows that belong together. For "
-                "an order of the rows use pair_label='sign'."
+            raise ParameterError(
+                "No two rows have the same y: there is no pair of rows that belong together.",
+                parameter="y",
+                mend=Advice("For an order of the rows use ", Setting("pair_label", "sign"), "."),
             )
 
     def meet(self, y: Any) -> Self:
@@ -198,17 +212,32 @@ class PairLabels(NamedTuple):
             return self._replace(classes=np.concatenate([self.classes, new]))
         classes, first = np.union1d(self.classes, new), new.tolist()[0]
         if classes.size > 2:
-            raise ValueError(
+            raise ParameterError(
                 f"y has the value {first!r} besides {self.classes.tolist()}, with which the model "
-                "was started as one of two classes. For grades, or numbers, start it with rows "
-                "that have more than two values, or with buffer=FIFO(50) of mercer.buffers."
+                "was started as one of two classes.",
+                parameter="y",
+                value=first,
+                mend=Advice(
+                    "For grades, or numbers, start it with rows that have more than two values, or "
+                    "with ",
+                    FIFO_OF_50,
+                    ".",
+                ),
             )
         grown = self._replace(classes=classes)
         if not np.array_equal(grown.encode(self.classes), self.encode(self.classes)):
-            raise ValueError(
+            raise ParameterError(
                 f"y has the value {first!r} after only {self.classes.tolist()[0]!r}, which was "
-                "taken for the other side of 0. Start with rows of both classes, or say "
-                "`classes=` in the first `partial_fit`; for grades, buffer=FIFO(50)."
+                "taken for the other side of 0.",
+                parameter="y",
+                value=first,
+                mend=Advice(
+                    "Start with rows of both classes",
+                    InPython(", or say `classes=` in the first `partial_fit`"),
+                    "; for grades, ",
+                    Setting("buffer", FIFO(50), "buffer=FIFO(50)"),
+                    ".",
+                ),
             )
         return grown
 

@@ -12,6 +12,7 @@ from mercer._component import from_config, own_copy, to_config
 from mercer._validation import check_integer
 from mercer.estimators._base import Array, KernelEstimator
 from mercer.estimators._kept_rows import KeptRows
+from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, Dictionary, DictionaryFunction, Expansion, RandomFeatures
 from mercer.kernels import Kernel
 from mercer.losses import Squared, as_loss
@@ -77,10 +78,19 @@ class RiskEstimator(KernelEstimator):
         for name, (default, why) in _OF_STEPS.items():
             value = getattr(self, name)
             if value != default:
-                raise ValueError(
+                raise ParameterError(
                     f"`{name}` is of learning by steps, and must be {default!r} for the default "
-                    f"expansion, got {value!r}: this sums over rows, {why}. Leave it out, or "
-                    "choose another expansion, such as 'komp'."
+                    f"expansion, got {value!r}: this sums over rows, {why}.",
+                    parameter=name,
+                    value=value,
+                    mend=Advice(
+                        "Leave it out, or choose ",
+                        InPython(
+                            "another expansion, such as 'komp'",
+                            ("another one, such as ", Setting("expansion", "komp")),
+                        ),
+                        ".",
+                    ),
                 )
 
     def _scales_columns(self) -> bool:

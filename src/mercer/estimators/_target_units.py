@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
+from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
 from mercer.kernels import Bias, Kernel, Partitioned, Polynomial, Product
 from mercer.losses import Loss, loss_and_slopes
 
@@ -180,11 +180,12 @@ def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
     if reach is not None and largest > _FAR * slope:
         first = reach()
         if largest > _FAR * slope * max(first, 1.0):
-            return (
+            return Advice(
                 f"The targets are about {largest:.3g}, but the slopes of {loss!r} are at most "
                 f"{slope:.3g} and the first step is {first:.3g}: the model may never get there. "
-                f"Scale the target, {_SCALE.format('')}. (Without a risk step_size='auto' takes "
-                "steps in units of the target.)"
+                f"Scale the target, {_SCALE.format('')}. (Without a risk ",
+                Setting("step_size", "auto"),
+                " takes steps in units of the target.)",
             )
     return ""
 

@@ -17,6 +17,7 @@ from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
+from mercer.exceptions import Advice, ParameterError, Setting
 
 __all__ = [
     "TASKS",
@@ -274,9 +275,14 @@ def check_group(group: str | None, target: str | None, ranks: bool, columns: Any
     if group is None:
         return
     if not ranks:
-        raise ValueError(
+        raise ParameterError(
             f"`group` is for rankings, which compare rows of a group, got {group!r} for a model of "
-            "single rows. Leave it out, or use a KernelRanker, which task='rank' makes."
+            "single rows.",
+            parameter="group",
+            value=group,
+            mend=Advice(
+                "Leave it out, or use a KernelRanker, which ", Setting("task", "rank"), " makes."
+            ),
         )
     if group == target:
         raise ValueError(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mercer._validation import check_integer, check_real
+from mercer.exceptions import InPython
 from mercer.expansions._base import Expansion
 from mercer.kernels import Kernel
 
@@ -116,7 +117,8 @@ class Auto(Expansion):
         if not isinstance(self.resumable, bool | np.bool_):
             raise ValueError(f"`resumable` must be True or False, got {self.resumable!r}.")
         if not isinstance(self.block_length, str) or self.block_length != "auto":
-            check_integer("block_length", self.block_length, low=1, why='Or "auto".')
+            found = InPython('Or "auto".', ("Leave it out to have it found.",))
+            check_integer("block_length", self.block_length, low=1, mend=found)
         check_integer("seed", self.seed, low=0)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.kernels._base import Kernel
 from mercer.kernels.additive import ChiSquared, Hellinger, Intersection, JensenShannon
 from mercer.kernels.custom import FunctionKernel
@@ -100,8 +101,14 @@ def as_kernel(value: Any) -> Kernel:
     if isinstance(value, str):
         lowered = value.lower()
         near = _ELSEWHERE.get(lowered) or next(iter(difflib.get_close_matches(lowered, _NAMES)), "")
-        hint = f" Did you mean {near!r}?" if near else ""
-    raise ValueError(
-        f"`kernel` must be a kernel object, a function of two arrays, or one of "
-        f"{', '.join(map(repr, _NAMES))}, got {value!r}.{hint}"
+        hint = f"Did you mean {near!r}?" if near else ""
+    raise ParameterError(
+        Advice(
+            "`kernel` must be ",
+            InPython("a kernel object, a function of two arrays, or "),
+            f"one of {', '.join(map(repr, _NAMES))}, got {value!r}.",
+        ),
+        parameter="kernel",
+        value=value,
+        mend=hint,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.learner._codes import is_quadratic, regression_targets
 from mercer.learner._linear_rows import is_linear
 from mercer.objectives import Bellman, Novelty, Objective
@@ -43,10 +44,14 @@ def check_parts(objective: Objective, function: Any, step_size: Any) -> None:
     expansion = function.expansion
     solves = is_quadratic(objective) or is_linear(objective)
     if solves and not isinstance(step_size, AutomaticStep):
-        raise ValueError(
+        raise ParameterError(
             f"`step_size` has no meaning for {expansion!r} with this objective, got "
-            f"{step_size!r}: equations are solved, in no steps. Use step_size='auto', or "
-            "KOMP or Budget for gradient steps."
+            f"{step_size!r}: equations are solved, in no steps.",
+            parameter="step_size",
+            value=step_size,
+            mend=Advice(
+                "Use ", Setting("step_size", "auto"), ", or KOMP or Budget for gradient steps."
+            ),
         )
     if isinstance(objective, Bellman) and not is_linear(objective):
         raise ValueError(

@@ -30,6 +30,7 @@ import difflib
 import re
 from typing import Any
 
+from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.losses._base import CompiledLoss, Loss, Task, check_formula, loss_and_slopes
 from mercer.losses._classification import (
     Hinge,
@@ -130,13 +131,19 @@ def as_loss(value: Any, task: Task | None = None) -> Loss:
         loss = value
     if not isinstance(loss, Loss):
         close = difflib.get_close_matches(str(value), usable, n=1) if isinstance(value, str) else []
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = f"Did you mean {close[0]!r}?" if close else ""
         if isinstance(value, type) and issubclass(value, Loss):
-            hint = f" Did you mean {value.__name__}(), with brackets?"
+            hint = f"Did you mean {value.__name__}(), with brackets?"
         listed = ", ".join(repr(name) for name in usable)
-        raise ValueError(
-            f"`loss` must be a loss of mercer.losses or one of the names {listed}, got "
-            f"{value!r}.{hint}"
+        raise ParameterError(
+            Advice(
+                "`loss` must be ",
+                InPython("a loss of mercer.losses or "),
+                f"one of the names {listed}, got {value!r}.",
+            ),
+            parameter="loss",
+            value=value,
+            mend=hint,
         )
     check_formula(loss)
     if task is not None and loss.task != task:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mercer._validation import check_choice
 from mercer.buffers import Buffer
+from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.kernels.pairs import PairKernel
 from mercer.losses import MarginLoss
 from mercer.objectives._base import Anchors, Array, Batch, Objective
@@ -401,19 +402,39 @@ def check_pair_parts(pair_kernel: PairKernel, pair_label: str, normalize: str) -
     skew = pair_label != "same"
     if pair_kernel.symmetry == (1 if skew else -1):
         kind, other, advice = (
-            ("symmetric", "changes sign", "pair_label='same', or pair_kernel='difference'")
+            ("symmetric", "changes sign", ("same", "difference"))
             if skew
-            else ("skew", "stays", "pair_label='sign', or pair_kernel='symmetric'")
+            else ("skew", "stays", ("sign", "symmetric"))
         )
-        raise ValueError(
-            f"pair_label={pair_label!r} does not go with the pair kernel {pair_kernel.pattern!r}: "
-            f"its functions are {kind} when the two points of a pair change places, while the "
-            f"label {other}. A pair taken both ways would cost least at f = 0, and nothing would "
-            f"be learned. Use {advice}."
+        raise ParameterError(
+            Advice(
+                Setting("pair_label", pair_label),
+                f" does not go with the pair kernel {pair_kernel.pattern!r}: its functions are "
+                f"{kind} when the two points of a pair change places, while the label {other}. A "
+                "pair taken both ways would cost least at f = 0, and nothing would be learned.",
+            ),
+            parameter="pair_label",
+            value=pair_label,
+            mend=Advice(
+                "Use ",
+                Setting("pair_label", advice[0]),
+                ", or ",
+                Setting("pair_kernel", advice[1]),
+                ".",
+            ),
         )
     if normalize == "balanced" and skew:
-        raise ValueError(
-            "normalize='balanced' weighs the pairs that are the same and those that are not by one "
-            f"half each: it goes with pair_label='same' only, got pair_label={pair_label!r}. Use "
-            "'opposite' or 'all'."
+        raise ParameterError(
+            Advice(
+                Setting("normalize", "balanced"),
+                " weighs the pairs that are the same and those that are not by one half each: it "
+                "goes with ",
+                Setting("pair_label", "same"),
+                " only, got ",
+                Setting("pair_label", pair_label),
+                ".",
+            ),
+            parameter="normalize",
+            value=normalize,
+            mend="Use 'opposite' or 'all'.",
         )

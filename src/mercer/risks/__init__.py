@@ -32,6 +32,7 @@ import difflib
 import inspect
 from typing import Any
 
+from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.risks._base import Inner, Outer, Risk
 from mercer.risks._deviation import DeviationRisk, UpperSemideviation
 from mercer.risks._mixture import Mixture
@@ -99,13 +100,19 @@ def as_risk(value: Any) -> Risk | None:
     if name in RISKS:
         return _with_first(value, RISKS[name], text) if colon else RISKS[name]()
     close = difflib.get_close_matches(name.lower(), RISKS, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = f"Did you mean {close[0]!r}?" if close else ""
     if isinstance(value, type) and issubclass(value, Risk):
-        hint = f" Did you mean {value.__name__}(), with brackets?"
+        hint = f"Did you mean {value.__name__}(), with brackets?"
     listed = ", ".join(repr(known) for known in RISKS)
-    raise ValueError(
-        f"`risk` must be None, a risk of mercer.risks or one of the names {listed}, also with a "
-        f"number as in 'cvar:0.9', got {value!r}.{hint}"
+    raise ParameterError(
+        Advice(
+            "`risk` must be ",
+            InPython("None, a risk of mercer.risks or "),
+            f"one of the names {listed}, also with a number as in 'cvar:0.9', got {value!r}.",
+        ),
+        parameter="risk",
+        value=value,
+        mend=hint,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.estimators.table_tasks import TASKS
-from mercer.exceptions import NothingLearnedWarning
+from mercer.exceptions import Advice, InPython, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import Auto, Expansion, RandomFeatures, as_expansion
 from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss
@@ -74,22 +74,38 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
         by_itself = estimator.__class__(**estimator.get_params(deep=False))
         by_itself.set_params(expansion="auto")
         if not isinstance(expansion_of(by_itself), Auto):
-            given = [
-                f"{name}={estimator.get_params()[name]!r}"
-                for name in ("loss", "risk", "step_size")
-                if name in options
-            ]
-            raise ValueError(
-                f"`expansion={estimator.expansion!r}` learns by sums over rows, which gives the "
-                "mean of a loss, of classes or squared, without steps; got "
-                f"{' and '.join([words, *given])}. Leave out the options of this expansion, or "
-                "what it cannot do."
+            given: list[str | Setting] = [words]
+            for name in ("loss", "risk", "step_size"):
+                if name in options:
+                    given += [" and ", Setting(name, estimator.get_params()[name])]
+            raise ParameterError(
+                Advice(
+                    Setting(
+                        "expansion", estimator.expansion, f"`expansion={estimator.expansion!r}`"
+                    ),
+                    " learns by sums over rows, which gives the mean of a loss, of classes or "
+                    "squared, without steps; got ",
+                    *given,
+                    ".",
+                ),
+                parameter="expansion",
+                value=estimator.expansion,
+                mend="Leave out the options of this expansion, or what it cannot do.",
             )
     if options.get("regularization", "auto") != "auto":
-        raise ValueError(
+        raise ParameterError(
             "`regularization` is of learning by steps, but the default expansion sums over rows, "
-            "and chooses ridges on rows that it has not learned. Leave it out, or choose another "
-            "expansion, such as komp."
+            "and chooses ridges on rows that it has not learned.",
+            parameter="regularization",
+            value=options["regularization"],
+            mend=Advice(
+                "Leave it out, or choose ",
+                InPython(
+                    "another expansion, such as komp",
+                    ("another one, such as ", Setting("expansion", "komp")),
+                ),
+                ".",
+            ),
         )
     estimator._check_settings(anew=True)
 

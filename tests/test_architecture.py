@@ -18,6 +18,7 @@ LAYERS = [
     {"cli"},
     {"report"},
     {"display"},
+    {"inspection"},
     {"reproduce"},
     {"recipes"},
     {"training"},

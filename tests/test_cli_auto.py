@@ -13,9 +13,9 @@ from command_line import run
 from mercer import KernelRegressor, load_model
 from mercer.cli._console import in_words_of_the_command, print_result
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
-from mercer.display._race import parts_table, race_table
 from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary
+from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian
 from mercer.report import race_section
 

@@ -16,14 +16,14 @@ from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
 from mercer.cli._console import in_words_of_the_command
 from mercer.cli._parts import make_expansion
-from mercer.cli._ranking import auc_standard_error, describe_pairs
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.estimators._pair_targets import PairLabels
 from mercer.expansions import KOMP, Full
+from mercer.inspection import describe_pairs
 from mercer.kernels import PairKernel
 from mercer.losses import SquaredHinge
-from mercer.metrics import concordance, ndcg
+from mercer.metrics import auc_standard_error, concordance, ndcg
 from mercer.training import FileTraining, shuffled_groups
 
 

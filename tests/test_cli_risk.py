@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.cli._risk import describe_risk, history_in_units, loss_units
 from mercer.data import TablePreprocessor
 from mercer.display import tail_of
 from mercer.estimators import TableModel
+from mercer.inspection import describe_risk, history_in_units, loss_units
 from mercer.losses import RegressionLoss
 from mercer.risks import CVaR, Entropic, Semivariance, UpperSemideviation
 

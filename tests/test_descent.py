@@ -9,9 +9,9 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import QuantileRegressor
 
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.display._race import parts_table, race_table
 from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
+from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian, Laplacian
 from mercer.learner import _second_order
 from mercer.learner._descent import SmoothedSlopes

@@ -25,6 +25,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.model_file",
         "mercer.history",
         "mercer.metrics",
+        "mercer.inspection",
         "mercer.display",
         "mercer.report",
         "mercer.exceptions",

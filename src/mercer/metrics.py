@@ -6,16 +6,53 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import kendalltau
+from scipy.stats import kendalltau, rankdata
 from sklearn.metrics import roc_auc_score
 
 from mercer._validation import check_integer
 
-__all__ = ["concordance", "ndcg"]
+__all__ = ["auc_standard_error", "concordance", "ndcg"]
 
 Array = NDArray[np.float64]
 
 _FEW = 64  # rows of a group up to which its pairs are compared one by one
+
+
+def auc_standard_error(positive: NDArray[np.bool_], scores: Array) -> float:
+    """Say how far the area under a ROC curve is off for lack of rows, as a standard deviation.
+
+    Parameters
+    ----------
+    positive : ndarray of shape (n_rows,) of bool
+        Class of each row.
+    scores : ndarray of shape (n_rows,)
+        Their scores.
+
+    Returns
+    -------
+    standard_error : float
+        NaN with fewer than two rows of a class.
+
+    References
+    ----------
+    DeLong, DeLong and Clarke-Pearson (1988), Comparing the areas under two or more correlated
+    receiver operating characteristic curves; computed by ranks as by Sun and Xu (2014).
+
+    Examples
+    --------
+    >>> auc_standard_error(np.array([True, True, False, False]), np.array([4.0, 3.0, 2.0, 1.0]))
+    0.0
+    """
+    variance = 0.0
+    ranks = rankdata(scores)
+    for own in (positive, ~positive):
+        n = int(own.sum())
+        if n < 2:
+            return float("nan")
+        # Share of the other class that each row is above, ties half.
+        share = (ranks[own] - rankdata(scores[own])) / (own.size - n)
+        variance += float(np.var(share, ddof=1)) / n
+    return float(np.sqrt(variance))
 
 
 def concordance(

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mercer.buffers import FIFO
-from mercer.display._drawing import format_number
+from mercer.display.drawing import format_number
 from mercer.exceptions import Advice, DivergenceError, InPython, Setting
 from mercer.expansions import Auto
 from mercer.training import TrainingProgress

@@ -46,11 +46,11 @@ from mercer.cli._parts import (
 )
 from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
-from mercer.display._race import parts_table
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
 from mercer.estimators.table_tasks import TASKS
 from mercer.expansions import Auto, Dictionary
 from mercer.gaussian_process import InducingPoints
+from mercer.inspection import parts_table
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
 __all__ = ["fit", "train"]

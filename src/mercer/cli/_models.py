@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from mercer.cli._console import guarded, note, print_result
 from mercer.cli._evaluation import check_test_data, encoded_tables, evaluate, note_extra
 from mercer.cli._files import check_writable, table_writer
-from mercer.cli._ranking import describe_pairs
-from mercer.cli._report import ROWS_FOR_PICTURES, describe, report, title_of
+from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.data import schema
 from mercer.data.columns import check_names
 from mercer.estimators import TableModel
+from mercer.inspection import describe, describe_pairs
 from mercer.model_file import load_model
 
 __all__ = ["evaluate_command", "inspect_command", "predict_command"]

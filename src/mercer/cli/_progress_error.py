@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.cli._risk import history_in_units
-from mercer.display._fitted import name_of_loss
 from mercer.estimators import TableModel
+from mercer.inspection import history_in_units
+from mercer.inspection.fitted import name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
 from mercer.parts import Blend
 

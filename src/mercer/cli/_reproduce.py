@@ -23,7 +23,7 @@ from mercer.cli._catalogue import catalogue_rows, catalogue_view, catalogue_word
 from mercer.cli._console import guarded, note
 from mercer.cli._experiment_view import ExperimentView
 from mercer.cli._files import check_writable
-from mercer.display._drawing import (
+from mercer.display.drawing import (
     PALETTE,
     draw_legend,
     format_number,

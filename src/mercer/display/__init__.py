@@ -7,12 +7,11 @@ needs matplotlib.
 """
 
 from mercer.display._curve import RegressionCurveDisplay
-from mercer.display._losses import LossDistributionDisplay
+from mercer.display._losses import LossDistributionDisplay, Tail, row_losses, tail_of
 from mercer.display._monitors import MonitorDisplay
 from mercer.display._race import RaceDisplay
 from mercer.display._ranking import RankingDisplay
 from mercer.display._roc import ROCCurveDisplay
-from mercer.display._row_losses import Tail, row_losses, tail_of
 from mercer.display._runs import HistoryLike, LearningCurveDisplay, ModelOrderDisplay
 from mercer.display._surface import DecisionSurfaceDisplay
 

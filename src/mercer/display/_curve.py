@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer.display._drawing import (
+from mercer.display._inputs import check_inputs, grid_range, like_frame
+from mercer.display.drawing import (
     PALETTE,
     draw_legend,
     foreground,
@@ -18,14 +19,7 @@ from mercer.display._drawing import (
     subsample,
     tidy,
 )
-from mercer.display._fitted import (
-    check_inputs,
-    final_model,
-    grid_range,
-    input_dictionary,
-    like_frame,
-    output_labels,
-)
+from mercer.inspection.fitted import final_model, input_dictionary, output_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import check_choice
-from mercer.display._drawing import (
+from mercer.display._runs import HistoryLike, history_columns, label_rows
+from mercer.display.drawing import (
     PALETTE,
     draw_legend,
     format_number,
@@ -19,36 +20,19 @@ from mercer.display._drawing import (
     tidy,
     wrapped_text,
 )
-from mercer.display._fitted import name_of_loss, unit_of_loss
-from mercer.display._runs import HistoryLike, history_columns, history_of, label_rows
+from mercer.inspection.fitted import SHARE, history_of, monitor_words, name_of_loss, unit_of_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["MonitorDisplay", "monitor_words"]
+__all__ = ["MonitorDisplay"]
 
 Array = NDArray[np.float64]
 
 _MAX_GROUPS = 50
-_SHARE = "_fraction"
-_WORDS = {"inner_value": "tracked inner value"}
 _DASHES = ("solid", "dashed", "dotted", "dashdot")
-
-
-def monitor_words(name: str) -> str:
-    """Name of a monitor for readers.
-
-    Examples
-    --------
-    >>> monitor_words("clipped_fraction"), monitor_words("inner_value_1")
-    ('clipped', 'tracked inner value 1')
-    """
-    base, _, number = name.rpartition("_")
-    if number.isdigit():
-        return f"{_WORDS.get(base, base)} {number}".replace("_", " ")
-    return _WORDS.get(name, name.removesuffix(_SHARE)).replace("_", " ")
 
 
 class MonitorDisplay:
@@ -113,7 +97,7 @@ class MonitorDisplay:
         value_name: str = "loss",
     ) -> None:
         check_choice("kind", kind, ("values", "shares"))
-        chosen = {n: v for n, v in monitors.items() if n.endswith(_SHARE) == (kind == "shares")}
+        chosen = {n: v for n, v in monitors.items() if n.endswith(SHARE) == (kind == "shares")}
         if not chosen:
             raise ValueError(
                 f"There are no {kind} to draw: the history watches {sorted(monitors)}. Losses "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.display._drawing import (
+from mercer.display.drawing import (
     FAINT,
     PALETTE,
     draw_legend,
@@ -17,20 +17,15 @@ from mercer.display._drawing import (
     short_ticks,
     tidy,
 )
-from mercer.display._fitted import final_model
-from mercer.expansions import DictionaryFunction
-from mercer.kernels import Mapped
-from mercer.maps import Affine
-from mercer.parts import Blend, Candidate
+from mercer.inspection import race_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
-__all__ = ["RaceDisplay", "parts_table", "race_table", "rows_judged_together"]
+__all__ = ["RaceDisplay"]
 
-_COLUMNS = ("form", "metric", "n_inputs", "length", "error", "standard_error")
 _NEEDED = ("form", "metric", "length", "error", "standard_error", "chosen")
 _ROOM = 0.6  # height that the marks of a line take, in lines
 _SPREAD = 10.0  # ratio of errors from which on they are shown on a logarithmic axis
@@ -181,112 +176,3 @@ class RaceDisplay:
             If there was no race.
         """
         return cls(entries=race_table(estimator)).plot(ax)
-
-
-def race_table(estimator: Any) -> list[dict[str, Any]]:
-    """Pilots of the race of a model, in the order in which they ran, and whether it took them.
-
-    Parameters
-    ----------
-    estimator : fitted estimator, or a Pipeline that ends in one
-        Any model.
-
-    Returns
-    -------
-    table : list of dict
-        The entries of ``race_`` with ``chosen``; empty if there was no race.
-    """
-    function = _with_parts(estimator)
-    if function is None or function.contest is None:
-        return []
-    taken = {(part["form"], part.get("metric")) for part in _parts(function)}
-    best: dict[tuple[Any, Any], Any] = {}
-    for entry in sorted(function.contest.table, key=lambda entry: -entry["error"]):
-        best[entry["form"], entry["metric"]] = entry
-    # Lengths would not tell: of few rows the winning metric is made again, and its length with it.
-    return [
-        {
-            **{name: entry[name] for name in _COLUMNS},
-            "chosen": any(entry is best.get(x) for x in taken),
-        }
-        for entry in function.contest.table
-    ]
-
-
-def rows_judged_together(estimator: Any) -> int:
-    """Rows in succession that a model with parts held out together, a fifth of all at most.
-
-    Parameters
-    ----------
-    estimator : fitted estimator, or a Pipeline that ends in one
-        Any model.
-
-    Returns
-    -------
-    n_rows : int
-        1 if each was held out by itself, and for other models.
-    """
-    function = _with_parts(estimator)
-    if not isinstance(function, Blend):
-        return 1
-    return max(1, min(function.block, function.n_rows // 5))
-
-
-def parts_table(estimator: Any) -> list[dict[str, Any]]:
-    """Parts of a model, the heaviest first.
-
-    Parameters
-    ----------
-    estimator : fitted estimator, or a Pipeline that ends in one
-        Any model.
-
-    Returns
-    -------
-    table : list of dict
-        ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` behind
-        the map and, if there was a race, ``metric`` and ``length`` (of cells in median distances
-        of their rows), else ``kernel``; empty if the model has no parts.
-    """
-    function = _with_parts(estimator)
-    return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
-
-
-def _with_parts(estimator: Any) -> Blend | DictionaryFunction | None:
-    learner = getattr(final_model(estimator), "learner_", None)
-    function = None if learner is None else learner.current_function()
-    return function if isinstance(function, Blend | DictionaryFunction) else None
-
-
-def _parts(function: Blend | DictionaryFunction) -> list[dict[str, Any]]:
-    contest = function.contest
-    if isinstance(function, DictionaryFunction):
-        return [] if contest is None else [_only_part(contest.best_global, function.size)]
-    raced = () if contest is None else (contest.best_global, *contest.cells)
-    table = []
-    for weight, part in function.used:
-        kernel = part.kernel
-        map = kernel.map if isinstance(kernel, Mapped) else None
-        inner = kernel.kernel if isinstance(kernel, Mapped) else kernel
-        of = [one for one in raced if one.form == part.form and one.map == map]
-        entry: dict[str, Any] = {
-            "form": part.form,
-            "weight": weight,
-            "points": part.n_points,
-            "cells": getattr(inner, "n_cells", None),
-            "n_inputs": map.n_outputs if isinstance(map, Affine) else function.n_features,
-        }
-        chosen = {"metric": of[0].metric, "length": of[0].length} if of else {"kernel": repr(inner)}
-        table.append({**entry, **chosen})
-    return table
-
-
-def _only_part(best: Candidate, size: int) -> dict[str, Any]:
-    return {
-        "form": best.form,
-        "weight": 1.0,
-        "points": size,
-        "cells": None,
-        "n_inputs": best.map.n_outputs,
-        "metric": best.metric,
-        "length": best.length,
-    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.display._drawing import (
+from mercer.display.drawing import (
     FAINT,
     PALETTE,
     draw_legend,
@@ -16,7 +16,7 @@ from mercer.display._drawing import (
     new_axes,
     tidy,
 )
-from mercer.display._fitted import final_model
+from mercer.inspection.fitted import final_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

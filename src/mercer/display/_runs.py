@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import NotFittedError
 
-from mercer.display._drawing import (
+from mercer.display.drawing import (
     PALETTE,
     draw_legend,
     format_number,
@@ -18,7 +17,7 @@ from mercer.display._drawing import (
     tidy,
     wrapped_text,
 )
-from mercer.display._fitted import final_model, objective_name, size_unit
+from mercer.inspection.fitted import history_of, objective_name, size_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +29,6 @@ __all__ = [
     "LearningCurveDisplay",
     "ModelOrderDisplay",
     "history_columns",
-    "history_of",
     "label_rows",
 ]
 
@@ -78,17 +76,6 @@ def history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
             "`partial_fit` first."
         )
     return list(arrays.values())
-
-
-def history_of(estimator: Any) -> HistoryLike:
-    model = final_model(estimator)
-    if not hasattr(model, "history_"):
-        raise NotFittedError(
-            f"`{type(model).__name__}` has no `history_`: it has learned nothing yet. Call `fit` "
-            "or `partial_fit` first."
-        )
-    history: HistoryLike = model.history_
-    return history
 
 
 def label_rows(ax: Axes) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.display._drawing import (
+from mercer.display._inputs import check_inputs, grid_range, like_frame
+from mercer.display.drawing import (
     MARKERS,
     PALETTE,
     draw_legend,
@@ -18,13 +19,7 @@ from mercer.display._drawing import (
     subsample,
     tidy,
 )
-from mercer.display._fitted import (
-    check_inputs,
-    grid_range,
-    input_dictionary,
-    learns_pairs,
-    like_frame,
-)
+from mercer.inspection.fitted import input_dictionary, learns_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ import numpy as np
 from mercer import __version__
 from mercer._atomic import replacing
 from mercer.display import HistoryLike
-from mercer.display._drawing import (
+from mercer.display.drawing import (
     FAINT,
     INK,
     PAPER,

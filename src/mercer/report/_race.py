@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.display import RaceDisplay
-from mercer.display._drawing import format_number, report_axes, report_style
-from mercer.display._race import parts_table, race_table, rows_judged_together
+from mercer.display.drawing import format_number, report_axes, report_style
+from mercer.inspection import parts_table, race_table, rows_judged_together
 from mercer.report._section import Section
 
 __all__ = ["race_section"]

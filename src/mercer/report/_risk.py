@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mercer.display import LossDistributionDisplay, MonitorDisplay
-from mercer.display._drawing import format_number, report_axes, report_style
-from mercer.display._fitted import final_model, name_of_loss, risk_of, short_name, unit_of_loss
-from mercer.display._monitors import monitor_words
+from mercer.display.drawing import format_number, report_axes, report_style
+from mercer.inspection.fitted import (
+    final_model,
+    monitor_words,
+    name_of_loss,
+    risk_of,
+    short_name,
+    unit_of_loss,
+)
 from mercer.report._section import Section
 
 if TYPE_CHECKING:

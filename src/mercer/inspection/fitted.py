@@ -1,4 +1,4 @@
-"""What pictures read off a fitted estimator, or off a Pipeline that ends in one."""
+"""What is read off a fitted estimator, or off a Pipeline that ends in one, and its words."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from sklearn.exceptions import NotFittedError
 
 __all__ = [
-    "check_inputs",
+    "SHARE",
     "final_model",
-    "grid_range",
     "has_run",
+    "history_of",
     "input_dictionary",
     "learns_pairs",
-    "like_frame",
     "loss_words",
+    "monitor_words",
     "name_of_loss",
     "objective_name",
     "output_labels",
@@ -27,6 +26,12 @@ __all__ = [
     "size_unit",
     "unit_of_loss",
 ]
+
+Array = NDArray[np.float64]
+
+#: Ending of the names of monitors that are shares of rows.
+SHARE = "_fraction"
+_MONITORS = {"inner_value": "tracked inner value"}
 
 
 def final_model(estimator: Any) -> Any:
@@ -136,33 +141,6 @@ def input_dictionary(estimator: Any) -> Array | None:
     return np.asarray(dictionary, dtype=float)
 
 
-def like_frame(X: Any, values: Array) -> Any:
-    """Give ``values`` the column names of the data frame ``X``, which the estimator expects."""
-    return type(X)(values, columns=X.columns) if hasattr(X, "iloc") else values
-
-
-def check_inputs(estimator: Any, X: Any, n_inputs: int, picture: str) -> tuple[Array, list[str]]:
-    """Check that the model has ``n_inputs`` inputs and return its data and their names."""
-    values = np.asarray(X, dtype=float)
-    n_features = getattr(estimator, "n_features_in_", values.shape[-1])
-    if n_features != n_inputs or values.ndim != 2 or values.shape[1] != n_inputs:
-        raise ValueError(
-            f"{picture} draws models of {n_inputs} input{'s'[: n_inputs - 1]}, but the model has "
-            f"{n_features} and `X` has shape {values.shape}. Fit a model on {n_inputs} of the "
-            "columns for this picture, or use `mercer.report.figures_for`, which draws what fits."
-        )
-    names = getattr(X, "columns", getattr(estimator, "feature_names_in_", None))
-    return values, [str(n) for n in names] if names is not None else [
-        f"x{j}" for j in range(n_inputs)
-    ]
-
-
-def grid_range(values: Array, padding: float) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    extra = padding * (high - low) if high > low else 1.0
-    return low - extra, high + extra
-
-
 def output_labels(estimator: Any, n_outputs: int) -> list[str]:
     """Name the outputs of a regressor: by the levels of a quantile loss, else by number.
 
@@ -175,3 +153,28 @@ def output_labels(estimator: Any, n_outputs: int) -> list[str]:
     if levels is not None and np.size(levels) == n_outputs:
         return [f"quantile {level:g}" for level in np.atleast_1d(levels)]
     return ["prediction"] if n_outputs == 1 else [f"output {j}" for j in range(n_outputs)]
+
+
+def history_of(estimator: Any) -> Any:
+    """Return the history of a fitted estimator, or raise that there is none."""
+    model = final_model(estimator)
+    if not hasattr(model, "history_"):
+        raise NotFittedError(
+            f"`{type(model).__name__}` has no `history_`: it has learned nothing yet. Call `fit` "
+            "or `partial_fit` first."
+        )
+    return model.history_
+
+
+def monitor_words(name: str) -> str:
+    """Name of a monitor for readers.
+
+    Examples
+    --------
+    >>> monitor_words("clipped_fraction"), monitor_words("inner_value_1")
+    ('clipped', 'tracked inner value 1')
+    """
+    base, _, number = name.rpartition("_")
+    if number.isdigit():
+        return f"{_MONITORS.get(base, base)} {number}".replace("_", " ")
+    return _MONITORS.get(name, name.removesuffix(SHARE)).replace("_", " ")

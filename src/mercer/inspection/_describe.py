@@ -1,0 +1,469 @@
+"""What a fitted model is, as plain data: for terminals, JSON and reports."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
+from mercer.estimators import TableModel
+from mercer.expansions import DictionaryFunction, FeatureExpansion
+from mercer.inspection.fitted import final_model
+from mercer.kernels import Mapped, PairKernel
+from mercer.losses import (
+    AbsoluteError,
+    EpsilonInsensitive,
+    Huber,
+    Quantile,
+    Squared,
+    SquaredEpsilonInsensitive,
+)
+from mercer.maps import Affine
+from mercer.parts import Blend, Candidate
+
+__all__ = [
+    "LossUnits",
+    "describe",
+    "describe_pairs",
+    "describe_risk",
+    "history_in_units",
+    "loss_units",
+    "parts_table",
+    "race_table",
+    "rows_judged_together",
+]
+
+_COLUMNS = ("form", "metric", "n_inputs", "length", "error", "standard_error")
+Array = NDArray[np.float64]
+_MOST_NAMED = 30
+_TO_GO_ON = (
+    "the file leaves out large sums: `mercer fit --resumable`, in Python "
+    "expansion=Auto(resumable=True), keeps them"
+)
+# The power of the unit of the target that a loss is measured in. Parameters of losses are in the
+# units that are learned, so that the whole loss scales.
+_POWERS: dict[type, int] = {
+    Squared: 2,
+    Huber: 2,
+    SquaredEpsilonInsensitive: 2,
+    AbsoluteError: 1,
+    EpsilonInsensitive: 1,
+    Quantile: 1,
+}
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """Say what a fitted model is.
+
+    Parameters
+    ----------
+    model : TableModel or kernel estimator
+        As :func:`mercer.load_model` returns it.
+
+    Returns
+    -------
+    description : dict of str to number, text, list of text or list of dict
+        Names without spaces; a list of dicts is a table.
+    """
+    estimator: Any = model.estimator if isinstance(model, TableModel) else model
+    values: dict[str, Any] = {"estimator": type(estimator).__name__}
+    if isinstance(model, TableModel):
+        columns = model.preprocessor.feature_names_in_
+        values["target"] = model.target
+        values["columns"] = _cut(columns)
+        values["n_columns"] = len(columns)
+        if model.predicts_quantities:
+            values["target_mean"] = model.target_mean_
+            values["target_scale"] = model.target_scale_
+    values["n_inputs"] = int(estimator.n_features_in_)
+    if hasattr(estimator, "classes_"):
+        values["n_classes"] = len(estimator.classes_)
+        values["classes"] = _cut(map(str, estimator.classes_.tolist()))
+    # Parts have a kernel each.
+    values["kernel"] = _kernel_words(estimator.kernel_) if hasattr(estimator, "kernel_") else None
+    values |= describe_pairs(model)
+    learned_in_steps = hasattr(estimator, "learner_")
+    values |= _of_steps(estimator, model) if learned_in_steps else _of_a_gaussian_process(model)
+    at_risk = describe_risk(model)
+    if at_risk:
+        values.pop("latest_loss", None)  # the history holds the objective instead
+    values |= at_risk
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
+    """Describe an estimator that was learned step by step."""
+    history, learner = estimator.history_, estimator.learner_
+    loss, function = getattr(estimator, "loss_", None), learner.current_function()
+    if isinstance(function, Blend):
+        return _of_parts(estimator, function, model)
+    offset = getattr(estimator, "offset_", None)
+    return {
+        "discount": getattr(estimator, "discount", None),
+        "method": getattr(estimator, "method", None),
+        "nu": getattr(estimator, "nu", None),
+        "offset": offset,
+        "loss": None if loss is None else repr(loss),
+        "expansion": repr(function.expansion),
+        "random_features": _blocks(function),
+        "step_size": float(history.step_size[-1]) if len(history) else None,
+        "regularization": float(getattr(learner, "ridge", estimator._ridge())),
+        "batch_size": int(estimator._batch_size()),
+        "rows_per_step": getattr(learner, "rows_per_step", None),
+        "average": "none" if function.averaging is None else estimator.average,
+        "precision": str(np.dtype(function.dtype)),
+        "model_order": estimator.model_order_,
+        "n_rows_learned": estimator.n_samples_seen_,
+        **_latest_loss(model),
+        "race": race_table(estimator) or None,
+    }
+
+
+def _latest_loss(model: Any) -> dict[str, Any]:
+    """Loss of the last record, in units of the target."""
+    losses = history_in_units(model).loss
+    if not len(losses):
+        return {}
+    return {"loss_unit": loss_units(model).name or None, "latest_loss": float(losses[-1])}
+
+
+def _kernel_words(kernel: Any) -> str:
+    """Text of a kernel, without the numbers of the map behind which it is."""
+    if not isinstance(kernel, Mapped) or not isinstance(kernel.map, Affine):
+        return repr(kernel)
+    return f"{kernel.kernel!r} of {kernel.map.n_outputs} inputs made by the map"
+
+
+def _of_parts(estimator: Any, function: Blend, model: Any) -> dict[str, Any]:
+    """Describe a sum of parts that learned by sums."""
+    sums = function.waiting.n_bytes + sum(part.sum_bytes for part in function.parts)
+    together = rows_judged_together(estimator)
+    return {
+        "loss": repr(estimator.loss_),
+        "expansion": repr(function.expansion),
+        "precision": str(function.dtype),
+        "model_order": function.size,
+        "can_go_on_learning": not function.is_compact,
+        "to_go_on": _TO_GO_ON if function.is_compact else None,
+        "bytes_of_sums": 0 if function.is_compact else sums,
+        "n_rows_learned": estimator.n_samples_seen_,
+        "rows_judged_together": None if together == 1 else together,
+        **_latest_loss(model),
+        "parts": parts_table(estimator),
+        "race": race_table(estimator) or None,
+    }
+
+
+def _blocks(function: Any) -> str | None:
+    """Say how many random features there are, and where they come from."""
+    if not isinstance(function, FeatureExpansion):
+        return None
+    n, m, seed = len(function.blocks), function.block_size, function.expansion.seed
+    return f"{function.size:,} in {n:,} block{'s' * (n != 1)} of {m:,}, seed {seed}"
+
+
+def _of_a_gaussian_process(model: Any) -> dict[str, Any]:
+    """Describe a Gaussian process; its density in units of the target."""
+    estimator: Any = model.estimator if isinstance(model, TableModel) else model
+    posterior = estimator.posterior_
+    on_points = hasattr(estimator, "dictionary_")
+    values = {
+        "method": str(estimator.method),
+        "noise": float(posterior.noise),
+        "random_features": None if on_points else estimator.model_order_,
+        "design": None if on_points else posterior.blocks.options.design,
+        "batch_size": int(estimator.batch_size),
+        "model_order": estimator.model_order_,
+        "n_rows_learned": estimator.n_samples_seen_,
+    }
+    if not hasattr(estimator, "partial_fit"):
+        return values
+    units = np.log(model.target_scale_) if isinstance(model, TableModel) else 0.0
+    likelihood = estimator.log_marginal_likelihood() - estimator.n_samples_seen_ * units
+    return {
+        **values,
+        "effective_dimension": estimator.effective_dimension_,
+        "log_marginal_likelihood": float(likelihood),
+    }
+
+
+def _cut(names: Any) -> list[str]:
+    names = list(names)
+    return names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], "..."]
+
+
+def describe_pairs(model: Any) -> dict[str, Any]:
+    """Say what a ranking learns from pairs; nothing for other models.
+
+    Parameters
+    ----------
+    model : TableModel or kernel estimator
+        A fitted model.
+    """
+    estimator: Any = model.estimator if isinstance(model, TableModel) else model
+    if not hasattr(estimator, "predict_pair"):
+        return {}
+    return {
+        "pair_kernel": _in_words(estimator._pair_kernel),
+        "pair_label": str(estimator._parts["pair_label"]),
+        "buffer": _rows_held(estimator.buffer_),
+        "normalize": str(estimator._parts["normalize"]),
+        "group": getattr(model, "group", None) or "none: all rows are compared",
+    }
+
+
+def _in_words(kernel: PairKernel) -> str:
+    """Pattern of a pair kernel, by its name if it has one.
+
+    Examples
+    --------
+    >>> _in_words(PairKernel()), _in_words(PairKernel([[1, 0], [0, 1]], bias=0.5))
+    ('difference', '[[1.0, 0.0], [0.0, 1.0]], bias 0.5')
+    """
+    pattern = kernel.pattern if isinstance(kernel.pattern, str) else str(kernel.weights.tolist())
+    return f"{pattern}, bias {kernel.bias:g}" if kernel.bias else pattern
+
+
+def _rows_held(buffer: Buffer) -> str:
+    """Say which rows a new one is paired with.
+
+    Examples
+    --------
+    >>> _rows_held(FIFO()), _rows_held(PerClassFIFO(1))
+    ('the last 50 rows', 'the last row of each class')
+    >>> _rows_held(Reservoir(100)), _rows_held(Everything())
+    ('100 rows drawn from those before', 'all rows before')
+    """
+    if isinstance(buffer, Everything):
+        return "all rows before"
+    if not isinstance(buffer, FIFO | PerClassFIFO | Reservoir):
+        return repr(buffer)
+    n = int(buffer.size)
+    rows = ("row" if n == 1 else "rows") + (" of each class" if buffer.per_class else "")
+    if isinstance(buffer, Reservoir):
+        return f"{n:,} {rows} drawn from those before"
+    return f"the last {rows}" if n == 1 else f"the last {n:,} {rows}"
+
+
+class LossUnits(NamedTuple):
+    """What a loss of a model is measured in.
+
+    Attributes
+    ----------
+    factor : float
+        From the loss of the learned, standardised target to that of the target itself.
+    name : str
+        Unit in words; empty for a loss without one, such as of classes.
+    """
+
+    factor: float
+    name: str
+
+
+def loss_units(model: Any) -> LossUnits:
+    """Return the units of the losses of a model.
+
+    A loss of a user's own is left in the units that are learned.
+
+    Parameters
+    ----------
+    model : TableModel or kernel estimator
+        A model.
+    """
+    if not isinstance(model, TableModel) or not model.predicts_quantities:
+        return LossUnits(1.0, "")
+    power = _POWERS.get(type(getattr(model.estimator, "loss_", None)))
+    if power is not None:
+        return LossUnits(model.target_scale_**power, f"{model.target}" + "²" * (power == 2))
+    if model.target_scale_ == 1.0:
+        return LossUnits(1.0, "")
+    return LossUnits(1.0, f"of {model.target} / {model.target_scale_:.4g}")
+
+
+def describe_risk(model: Any) -> dict[str, Any]:
+    """Say what risk a model minimises and what it has tracked; nothing for the mean loss.
+
+    Parameters
+    ----------
+    model : TableModel or kernel estimator
+        A fitted model.
+
+    Returns
+    -------
+    description : dict of str to number or text
+        Tracked values in the units of the loss, which are named; shares of all rows learned.
+    """
+    estimator: Any = model.estimator if isinstance(model, TableModel) else model
+    risk = getattr(estimator, "risk_", None)
+    if risk is None:
+        return {}
+    history = history_in_units(model)
+    rows = np.diff(history.n_samples, prepend=0)
+    values: dict[str, Any] = {
+        "risk": repr(risk),
+        "minimised": risk.describe(),
+        "loss_unit": loss_units(model).name or None,
+    }
+    for name, column in history.monitors.items() if rows.size else ():
+        if name.endswith("_fraction"):
+            share = 100.0 * float(np.average(column, weights=rows))
+            values[f"{name.removesuffix('_fraction')}_percent"] = share
+        else:
+            values[f"tracked_{name}"] = float(column[-1])
+    values["latest_objective"] = float(history.loss[-1]) if rows.size else None
+    return values
+
+
+class _History(NamedTuple):
+    """A history whose losses are in the units of the target."""
+
+    n_samples: NDArray[np.int64]
+    loss: Array
+    model_order: NDArray[np.int64]
+    compression_error: Array
+    step_size: Array
+    loss_unit: str
+    monitors: dict[str, Array]
+
+
+def history_in_units(model: Any) -> _History:
+    """Return the history of a model with losses, and what is tracked of them, in their units.
+
+    Parameters
+    ----------
+    model : TableModel or kernel estimator
+        A fitted model that has a history.
+    """
+    history, (factor, unit) = model.history_, loss_units(model)
+    estimator = model.estimator if isinstance(model, TableModel) else model
+    of_losses = _tracks_losses(getattr(estimator, "risk_", None))
+    monitors = {
+        name: column if name.endswith("_fraction") or not of_losses else factor * column
+        for name, column in history.monitors.items()
+    }
+    return _History(
+        n_samples=history.n_samples,
+        loss=factor * history.loss,
+        model_order=history.model_order,
+        compression_error=history.compression_error,
+        step_size=history.step_size,
+        loss_unit=unit,
+        monitors=monitors,
+    )
+
+
+def _tracks_losses(risk: Any) -> bool:
+    """Whether what a risk tracks is in units of the loss; nothing is known of a user's own."""
+    parts = getattr(risk, "risks", [risk])
+    return all(type(part).__module__.startswith("mercer.risks") for part in parts)
+
+
+def race_table(estimator: Any) -> list[dict[str, Any]]:
+    """Pilots of the race of a model, in the order in which they ran, and whether it took them.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    table : list of dict
+        The entries of ``race_`` with ``chosen``; empty if there was no race.
+    """
+    function = _with_parts(estimator)
+    if function is None or function.contest is None:
+        return []
+    taken = {(part["form"], part.get("metric")) for part in _parts(function)}
+    best: dict[tuple[Any, Any], Any] = {}
+    for entry in sorted(function.contest.table, key=lambda entry: -entry["error"]):
+        best[entry["form"], entry["metric"]] = entry
+    # Lengths would not tell: of few rows the winning metric is made again, and its length with it.
+    return [
+        {
+            **{name: entry[name] for name in _COLUMNS},
+            "chosen": any(entry is best.get(x) for x in taken),
+        }
+        for entry in function.contest.table
+    ]
+
+
+def rows_judged_together(estimator: Any) -> int:
+    """Rows in succession that a model with parts held out together, a fifth of all at most.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    n_rows : int
+        1 if each was held out by itself, and for other models.
+    """
+    function = _with_parts(estimator)
+    if not isinstance(function, Blend):
+        return 1
+    return max(1, min(function.block, function.n_rows // 5))
+
+
+def parts_table(estimator: Any) -> list[dict[str, Any]]:
+    """Parts of a model, the heaviest first.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    table : list of dict
+        ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` behind
+        the map and, if there was a race, ``metric`` and ``length`` (of cells in median distances
+        of their rows), else ``kernel``; empty if the model has no parts.
+    """
+    function = _with_parts(estimator)
+    return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
+
+
+def _with_parts(estimator: Any) -> Blend | DictionaryFunction | None:
+    learner = getattr(final_model(estimator), "learner_", None)
+    function = None if learner is None else learner.current_function()
+    return function if isinstance(function, Blend | DictionaryFunction) else None
+
+
+def _parts(function: Blend | DictionaryFunction) -> list[dict[str, Any]]:
+    contest = function.contest
+    if isinstance(function, DictionaryFunction):
+        return [] if contest is None else [_only_part(contest.best_global, function.size)]
+    raced = () if contest is None else (contest.best_global, *contest.cells)
+    table = []
+    for weight, part in function.used:
+        kernel = part.kernel
+        map = kernel.map if isinstance(kernel, Mapped) else None
+        inner = kernel.kernel if isinstance(kernel, Mapped) else kernel
+        of = [one for one in raced if one.form == part.form and one.map == map]
+        entry: dict[str, Any] = {
+            "form": part.form,
+            "weight": weight,
+            "points": part.n_points,
+            "cells": getattr(inner, "n_cells", None),
+            "n_inputs": map.n_outputs if isinstance(map, Affine) else function.n_features,
+        }
+        chosen = {"metric": of[0].metric, "length": of[0].length} if of else {"kernel": repr(inner)}
+        table.append({**entry, **chosen})
+    return table
+
+
+def _only_part(best: Candidate, size: int) -> dict[str, Any]:
+    return {
+        "form": best.form,
+        "weight": 1.0,
+        "points": size,
+        "cells": None,
+        "n_inputs": best.map.n_outputs,
+        "metric": best.metric,
+        "length": best.length,
+    }

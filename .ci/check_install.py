@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 
 import mercer
+import mercer_reproduction
 from mercer import KernelRegressor, ValueFunction, load_model
 from mercer.data import read_tables
 from mercer.display import RaceDisplay
 from mercer.gpu import evaluate_model
 
-NEEDS_CLI = "mercer.cli._"  # modules that the command imports after a check of its own
-OUR_OWN = {"mercer/reproduce/run_times.json"}  # measured by the project itself
+# Modules that the command imports after a check of its own.
+NEEDS_CLI = ("mercer.cli._", "mercer_reproduction.command")
+OUR_OWN = {"mercer_reproduction/run_times.json"}  # measured by the project itself
 
 
 def check_metadata():
@@ -27,16 +29,18 @@ def check_metadata():
     assert "mercer/py.typed" in files, "the type marker is missing"
     assert any(name.endswith("licenses/LICENSE") for name in files), "the licence is missing"
     kinds = (".py", ".pyc", ".typed")
-    data = {name for name in files if name.startswith("mercer/") and not name.endswith(kinds)}
+    packages = ("mercer/", "mercer_reproduction/")
+    data = {name for name in files if name.startswith(packages) and not name.endswith(kinds)}
     data -= OUR_OWN
     assert not data, f"a datum without a licence of its own: {sorted(data)}"
 
 
 def check_imports():
     """Every module but those of the command can be imported."""
-    for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
-        if not module.name.startswith(NEEDS_CLI):
-            importlib.import_module(module.name)
+    for package in (mercer, mercer_reproduction):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.startswith(NEEDS_CLI):
+                importlib.import_module(module.name)
     for name in mercer.__all__:
         getattr(mercer, name)
 

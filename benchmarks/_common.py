@@ -32,7 +32,7 @@ def least_cpu_seconds(function: Callable[[], Any], repeats: int) -> float:
 
 def environment() -> dict[str, str]:
     """Versions and machine, to be quoted beside numbers."""
-    from mercer.reproduce._experiment import environment
+    from mercer_reproduction._experiment import environment
 
     return {**environment(), "BLAS threads": os.environ["OPENBLAS_NUM_THREADS"]}
 

@@ -13,8 +13,8 @@ from sklearn import datasets
 from sklearn.preprocessing import StandardScaler
 
 from mercer.data import load_parquet_dataset
-from mercer.reproduce._coulomb import load_qm7
-from mercer.reproduce._images import cifar10
+from mercer_reproduction._coulomb import load_qm7
+from mercer_reproduction._images import cifar10
 
 TEST_SHARE = 0.2
 #: Training rows up to which a run is short, and its split decides a good deal of its error.

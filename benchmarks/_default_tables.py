@@ -10,7 +10,7 @@ import numpy as np
 from _default_sets import SIZES, SMALL, SOURCES
 from _peers import JUDGED, METHODS, SMALL_PEER
 
-from mercer.reproduce._experiment import Target
+from mercer_reproduction._experiment import Target
 
 Records = Sequence[dict[str, Any]]
 Row = dict[str, Any]

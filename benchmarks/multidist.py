@@ -14,7 +14,7 @@ from mercer import KernelClassifier
 from mercer.data import make_multidist
 from mercer.expansions import KOMP, Budget
 from mercer.kernels import Gaussian
-from mercer.reproduce.polk_multidist import SEEDS, bayes_error_percent
+from mercer_reproduction.polk_multidist import SEEDS, bayes_error_percent
 
 BATCH = 32
 # loss, K, windows of the model order after one pass, what the paper reports (error %, risk, M).

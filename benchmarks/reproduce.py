@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproduction"
 ESTIMATES = HERE / "results" / "reproduction_estimates.json"
 PAGE = HERE.parent / "docs" / "reproduction.md"
-TIMES = HERE.parent / "src" / "mercer" / "reproduce" / "run_times.json"
+TIMES = HERE.parent / "src" / "mercer_reproduction" / "run_times.json"
 HEAD = """# Reproduction of the papers
 
 What the papers show, done again with this library: `mercer reproduce` lists the experiments,
@@ -38,7 +38,7 @@ CPU minutes of a full run on one thread; "~": about, an estimate whose source is
 
 def results():
     """Records of the full runs there are, in the order of the experiments."""
-    from mercer.reproduce import experiments
+    from mercer_reproduction import experiments
 
     files = [RESULTS / f"{experiment.name}.json" for experiment in experiments()]
     return [json.loads(file.read_text()) for file in files if file.exists()]
@@ -56,8 +56,8 @@ def run_times(records, estimates):
 
 def catalogue(records):
     """Rows of the table of the papers' items, with links to the experiments that were run."""
-    from mercer.cli._catalogue import catalogue_rows, minutes_in_words
-    from mercer.reproduce import experiments
+    from mercer_reproduction import experiments
+    from mercer_reproduction.command._catalogue_view import catalogue_rows, minutes_in_words
 
     links = {record["name"]: f"[{record['name']}](#{record['name']})" for record in records}
     return [
@@ -78,7 +78,7 @@ def page():
     sys.path.insert(0, str(HERE))
     import _common
 
-    from mercer.reproduce._paper_numbers import beside_ours
+    from mercer_reproduction._paper_numbers import beside_ours
 
     records = results()
     if not records:

@@ -122,7 +122,7 @@ def test_numbers_of_the_limits_page_stand_where_their_links_lead():
 def test_reference_has_every_public_module_and_name():
     reference = script("api_pages")
     pages = [module for group in reference.GROUPS.values() for module in group]
-    first_level = {m for m in pages if m.count(".") <= 1}
+    first_level = {m for m in pages if m.count(".") <= 1 and m.partition(".")[0] == "mercer"}
     assert first_level | set(reference.INTERNAL) == set(reference.public_modules())
     for module in pages:
         text = reference.page(module)

@@ -6,8 +6,8 @@ from mercer import KernelRanker
 from mercer.expansions import KOMP
 from mercer.kernels import Linear
 from mercer.losses import Logistic, SquaredHinge
-from mercer.reproduce._circle import Circle, mean_excess, slope
 from mercer.schedules import PowerDecay
+from mercer_reproduction._circle import Circle, mean_excess, slope
 
 # 16 points, 2^12 rows, 16 streams; the largest first step of the theorems. Windows are the ranges
 # of the slope over ten seeds of another program, one that works on the 16 values of g; the test

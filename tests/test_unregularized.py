@@ -31,9 +31,9 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.recipes import unregularized
-from mercer.reproduce._circle import Circle, mean_excess, slope
 from mercer.risks import CVaR
 from mercer.schedules import PowerDecay, Relative
+from mercer_reproduction._circle import Circle, mean_excess, slope
 
 # phi'(s), alpha and L of Ying and Zhou, Definition 1 and the examples after it.
 ACTIVATING = [

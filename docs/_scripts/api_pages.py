@@ -31,7 +31,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.exceptions",
         "mercer.cli",
     ],
-    "The papers": ["mercer.reproduce", "mercer.reproduce.baselines"],
+    "The papers": ["mercer_reproduction", "mercer_reproduction.baselines"],
     "For those who extend it": [
         "mercer.objectives",
         "mercer.learner",
@@ -50,7 +50,7 @@ INTERNAL = ["mercer.numerics", "mercer.second_order"]
 
 
 def public_modules() -> list[str]:
-    """Return the public modules of the first level, and the package itself."""
+    """Return the public modules of the first level of mercer, and the package itself."""
     found = [f"mercer.{m.name}" for m in pkgutil.iter_modules(mercer.__path__) if m.name[0] != "_"]
     return ["mercer", *found]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import entry_points
 from inspect import cleandoc
 from typing import Annotated
 
@@ -11,7 +14,6 @@ from mercer import __version__
 from mercer.cli._demo import demo
 from mercer.cli._fit import fit
 from mercer.cli._models import evaluate_command, inspect_command, predict_command
-from mercer.cli._reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -51,15 +53,24 @@ def _mercer(
     """Streaming kernel machines: the accuracy of kernels on tables of any size."""
 
 
-for _name, _command in (
-    ("fit", fit),
-    ("evaluate", evaluate_command),
-    ("predict", predict_command),
-    ("inspect", inspect_command),
-    ("demo", demo),
-    ("reproduce", reproduce),
-):
+def _commands_of_others() -> Iterator[tuple[str, Callable[..., None]]]:
+    """Find the commands that other packages bring, such as that of the papers' experiments."""
+    for entry in sorted(entry_points(group="mercer.commands")):
+        with suppress(ModuleNotFoundError):  # it is known, but not there
+            yield entry.name, entry.load()
+
+
+def _add(name: str, command: Callable[..., None]) -> None:
     # Line ends within a paragraph are the source's, not the reader's.
-    _paragraphs = cleandoc(_command.__doc__ or "").split("\n\n")
-    _help = "\n\n".join(" ".join(text.split()) for text in _paragraphs)
-    app.command(_name, epilog=_EPILOG, help=_help)(_command)
+    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    app.command(name, epilog=_EPILOG, help=text)(command)
+
+
+_add("fit", fit)
+_add("evaluate", evaluate_command)
+_add("predict", predict_command)
+_add("inspect", inspect_command)
+_add("demo", demo)
+for _name, _command in _commands_of_others():
+    _add(_name, _command)

@@ -1,0 +1,294 @@
+r"""The methods of COLK, Section V, in the paper's units.
+
+The paper's squared loss is :math:`r^2`, the library's :math:`r^2/2`. The same functions come out
+with twice the step size, half the ridge and half the clip, and risks in units of one half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.estimators import KernelRegressor
+from mercer.exceptions import DivergenceError
+from mercer.expansions import KOMP, Budget, Expansion
+from mercer.kernels import Gaussian
+from mercer.losses import AbsoluteError, Huber, Loss, Squared
+from mercer.risks import CentralMoments, Risk, Tracker, as_tracker
+from mercer_reproduction._colk_data import Pool, Sample, TrainingSet, clean_error
+from mercer_reproduction._colk_runs import Method, ModelRun, Run, SolverRun
+from mercer_reproduction.baselines import NPBSGD, RBFNetwork
+
+__all__ = [
+    "ALPHA",
+    "KERNEL",
+    "RIDGE",
+    "UNIT",
+    "absolute",
+    "bsgd",
+    "colk",
+    "compositional_bsgd",
+    "error_of",
+    "huber",
+    "mean_and_deviation",
+    "moments",
+    "npbsgd",
+    "polk",
+    "rbf_network",
+    "regressor",
+    "squared_errors",
+    "tolerance_of",
+    "tuned",
+]
+
+Array = NDArray[np.float64]
+
+_LENGTH_SCALE = 0.06
+KERNEL = Gaussian(_LENGTH_SCALE)
+#: Step size and ridge of the paper's squared loss.
+ALPHA, RIDGE = 0.02, 1e-5
+#: The paper's unit of the loss, in the library's squared loss.
+UNIT = 0.5
+
+_RATE = 0.01
+_PARSIMONY = 5.0  # tolerance = 5 alpha^2 (COLK, Section V: K = 5)
+_N_CENTRES = 50
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def tolerance_of(alpha: float) -> float:
+    r"""Tolerance :math:`K\alpha^2` with K = 5, the paper's rule.
+
+    Examples
+    --------
+    >>> round(tolerance_of(0.02), 6)
+    0.002
+    """
+    return _PARSIMONY * alpha**2
+
+
+def moments(
+    clip: float | None = None,
+    *,
+    weight: float = 0.1,
+    positive: bool = False,
+    clamp: bool = True,
+    rule: str = "momentum",
+    pairs: str = "stream",
+) -> CentralMoments:
+    """Mean plus 0.1 times the central moments 2 to 4 of the squared loss (COLK, eq. (46)-(47)).
+
+    Parameters
+    ----------
+    clip : float or None, default=None
+        Largest coefficient over the step size, in the paper's units.
+    weight, positive, clamp
+        As in :class:`mercer.risks.CentralMoments`.
+    rule, pairs : str, default="momentum" and "stream"
+        Of the tracker, whose rate is 0.01.
+    """
+    return CentralMoments(
+        4,
+        weight=weight,
+        positive=positive,
+        units=UNIT,
+        clamp=clamp,
+        max_deviation=None,
+        clip=None if clip is None else UNIT * clip,
+        tracker=Tracker(rule, rate=_RATE, pairs=pairs),
+    )
+
+
+def regressor(
+    loss: Loss,
+    risk: Risk | None = None,
+    *,
+    alpha: float = ALPHA,
+    expansion: Expansion | None = None,
+    kernel: Gaussian = KERNEL,
+    batch_size: int | None = None,
+) -> KernelRegressor:
+    """Set up an estimator by the paper's step size, without averages.
+
+    Parameters
+    ----------
+    loss : Loss
+        ``Squared`` and ``Huber`` are half of the paper's, ``AbsoluteError`` is its own.
+    risk : Risk or None, default=None
+        Its units and clip are the library's.
+    alpha : float, default=0.02
+        Step size of the paper's loss.
+    expansion : Expansion or None, default=None
+        None: KOMP with the tolerance 5 alpha².
+    kernel : Gaussian, default=Gaussian(0.06)
+        Kernel.
+    batch_size : int or None, default=None
+        None: 2 rows for risks whose tracker takes pairs of the stream, else 1.
+    """
+    scale = 1.0 if isinstance(loss, AbsoluteError) else UNIT
+    paired = risk is not None and risk.n_inner > 0 and as_tracker(risk.tracker).pairs == "stream"
+    return KernelRegressor(
+        loss,
+        risk=risk,
+        kernel=kernel,
+        expansion=KOMP(tolerance=tolerance_of(alpha)) if expansion is None else expansion,
+        step_size=alpha / scale,
+        regularization=scale * RIDGE,
+        batch_size=(2 if paired else 1) if batch_size is None else batch_size,
+        average=None,
+    )
+
+
+# -- methods --------------------------------------------------------------------------------------
+
+
+def colk(name: str, risk: Risk | None, **settings: Any) -> Method:
+    """COLK with a risk of the squared loss; ``settings`` as in :func:`regressor`."""
+    return _of_model(name, lambda: regressor(Squared(), risk, **settings))
+
+
+def polk(name: str, alpha: float, tolerance: float | None = None) -> Method:
+    r"""POLK: the mean loss. None: a tolerance of :math:`5\sqrt{.02}\,\alpha^{1.5}`."""
+    if tolerance is None:
+        tolerance = _PARSIMONY * math.sqrt(ALPHA) * alpha**1.5
+    return colk(name, None, alpha=alpha, expansion=KOMP(tolerance=tolerance))
+
+
+def huber(name: str, delta: float, **settings: Any) -> Method:
+    """Mean of Huber's loss, with KOMP; ``settings`` as in :func:`regressor`."""
+    return _of_model(name, lambda: regressor(Huber(delta), None, **settings))
+
+
+def absolute(name: str, alpha: float, tolerance: float) -> Method:
+    """Mean of the absolute error, with KOMP."""
+    expansion = KOMP(tolerance=tolerance)
+    return _of_model(name, lambda: regressor(AbsoluteError(), alpha=alpha, expansion=expansion))
+
+
+def bsgd(name: str, strategy: str, size: int, alpha: float) -> Method:
+    """BSGD: the mean loss, at most ``size`` points."""
+    return colk(name, None, alpha=alpha, expansion=Budget(size, strategy))
+
+
+def compositional_bsgd(name: str, size: int, clip: float, *, clamp: bool) -> Method:
+    """BSGD with merging on COLK's objective, tracked by COLK, eq. (19)."""
+    risk = moments(clip, clamp=clamp, rule="scgd")
+    return colk(name, risk, expansion=Budget(size, "merge"))
+
+
+def npbsgd(name: str, size: int, alpha: float) -> Method:
+    """BSGD that projects on the 5 nearest neighbours; not the published scheme."""
+
+    def start(training: TrainingSet) -> Run:
+        X, y = training.first
+        solver = NPBSGD(
+            X,
+            y,
+            KERNEL,
+            Squared(),
+            step_size=alpha / UNIT,
+            regularization=UNIT * RIDGE,
+            size=size,
+        )
+        return SolverRun(solver)
+
+    return Method(name, start)
+
+
+def rbf_network(name: str, clip: float, low: float, clamp: bool, alpha: float) -> Method:
+    """50 equidistant centres on [low, 1], COLK's objective, SCGD; kernel exp(-d²/.06²)."""
+    kernel = Gaussian(_LENGTH_SCALE / math.sqrt(2.0))
+    centres = np.linspace(low, 1.0, _N_CENTRES)[:, np.newaxis]
+
+    def start(training: TrainingSet) -> Run:
+        X, y = training.interleaved()
+        solver = RBFNetwork(
+            X,
+            y,
+            kernel,
+            centres,
+            Squared(),
+            moments(clip, clamp=clamp, rule="scgd"),
+            step_size=alpha / UNIT,
+            regularization=UNIT * RIDGE,
+        )
+        return SolverRun(solver)
+
+    return Method(name, start)
+
+
+def _of_model(name: str, make: Callable[[], KernelRegressor]) -> Method:
+    return Method(name, lambda training: ModelRun(make(), training))
+
+
+# -- what is measured -----------------------------------------------------------------------------
+
+
+def error_of(method: Method, training: TrainingSet, X: Array) -> float:
+    """Error to the function itself after all steps; infinite if the run diverged."""
+    try:
+        return clean_error(method.learn(training).predict, X)
+    except DivergenceError:
+        return math.inf
+
+
+def squared_errors(run: Run, test: Sample) -> Array:
+    """Squared errors of test rows, their noise and outliers included."""
+    errors: Array = (run.predict(test.X) - test.y) ** 2
+    return errors
+
+
+def tuned(
+    make: Callable[[float], Method], alphas: Sequence[float], pool: Pool, n_sets: int
+) -> tuple[Method, float]:
+    """Choose the step size with the least clean error, which favours the method.
+
+    Parameters
+    ----------
+    make : callable
+        From a step size to a method.
+    alphas : sequence of float
+        Step sizes.
+    pool : Pool
+        The first ``n_sets`` of its training sets are used, and its test inputs.
+    n_sets : int
+        Training sets.
+
+    Returns
+    -------
+    method : Method
+    alpha : float
+        The step size chosen.
+    """
+    sets = [pool.training_set(number) for number in range(n_sets)]
+    errors = [
+        np.mean([error_of(make(alpha), training, pool.test.X) for training in sets])
+        for alpha in alphas
+    ]
+    best = alphas[int(np.argmin(errors))]
+    return make(best), best
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """Mean and standard deviation as text; says how many runs diverged, if some did.
+
+    Examples
+    --------
+    >>> mean_and_deviation([1.0, 3.0])
+    '2 (1)'
+    >>> mean_and_deviation([1.0, 1.0, math.inf])
+    '1 (0), 1/3 diverged'
+    """
+    numbers = np.asarray(values, np.float64)
+    fine = numbers[np.isfinite(numbers)]
+    n_bad = numbers.size - fine.size
+    if not fine.size:
+        return f"{n_bad}/{numbers.size} diverged"
+    text = f"{fine.mean():.3g} ({fine.std():.2g})"
+    return f"{text}, {n_bad}/{numbers.size} diverged" if n_bad else text

@@ -1,0 +1,158 @@
+r"""A fixed radial basis function network, trained by stochastic compositional gradient descent.
+
+The comparison of COLK, Section V, that shows what a dictionary that grows and shrinks is worth: the
+same objective from the same samples, but centres that are chosen beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._validation import check_integer, check_real
+from mercer.exceptions import DivergenceError
+from mercer.kernels import Kernel
+from mercer.losses import Loss
+from mercer.objectives import Batch, make_objective
+from mercer.risks import Risk, as_tracker
+from mercer_reproduction.baselines._base import Array, Floats, Solver
+
+__all__ = ["RBFNetwork"]
+
+
+class RBFNetwork(Solver):
+    r"""A risk of a loss by SCGD on the weights of fixed centres.
+
+    The network is :math:`f(x) = \sum_j w_j k(c_j, x)`. A step takes the next ``batch_size`` rows,
+
+    .. math:: w \leftarrow (1 - \gamma\nu) w - \gamma \sum_i s_i k_c(x_i),
+
+    where the slopes s are those of :class:`mercer.objectives.Compositional`, the objective of the
+    library's own learners; the ridge is on the weights, :math:`\nu\|w\|^2/2`. Rows are visited in
+    the order in which they are given, again and again.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Training rows; for pairs of samples, the two of a pair one after the other.
+    y : ndarray of shape (n_rows,)
+        Targets, or labels -1 and +1.
+    kernel : Kernel
+        With its numbers resolved. COLK writes :math:`\exp(-d^2/r^2)`, which is
+        ``Gaussian(r / math.sqrt(2))``.
+    centres : ndarray of shape (n_centres, n_inputs)
+        Of the basis functions.
+    loss : Loss
+        A regression or a margin loss.
+    risk : Risk or None
+        Its tracker has to have the rule "scgd". None: the mean loss, which makes this plain SGD.
+    step_size : float
+        :math:`\gamma`.
+    regularization : float
+        :math:`\nu`.
+    batch_size : int, default=2
+        Rows of a step: one pair.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the risk is tracked by another rule.
+
+    References
+    ----------
+    Wang, Fang, Liu (2017), Stochastic compositional gradient descent; COLK, eq. (19), Section V.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
+    >>> from mercer.risks import Tracker, Variance
+    >>> X = np.random.default_rng(0).random((800, 1))
+    >>> risk = Variance(0.1, tracker=Tracker("scgd", rate=0.01, pairs="stream"))
+    >>> network = RBFNetwork(
+    ...     X, X[:, 0], Gaussian(0.1), np.linspace(0, 1, 10)[:, None], Squared(), risk,
+    ...     step_size=0.3, regularization=0.0,
+    ... )
+    >>> sum(network.step() for _ in range(400))
+    800
+    >>> error = network.decision_function(X) - X[:, 0]
+    >>> bool(np.sqrt(np.mean(error**2)) < 0.03)
+    True
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        kernel: Kernel,
+        centres: Array,
+        loss: Loss,
+        risk: Risk | None,
+        *,
+        step_size: float,
+        regularization: float,
+        batch_size: int = 2,
+    ) -> None:
+        if risk is not None and risk.n_inner > 0 and as_tracker(risk.tracker).rule != "scgd":
+            raise ValueError(
+                f"The risk {risk!r} is tracked by the rule {as_tracker(risk.tracker).rule!r}, but "
+                "the network is trained by SCGD. Give the risk tracker=Tracker('scgd', ...)."
+            )
+        self._step_size = check_real("step_size", step_size, low=0.0, open_low=True)
+        self._shrink = 1.0 - self._step_size * check_real("regularization", regularization, low=0.0)
+        self._size = check_integer("batch_size", batch_size, low=1, high=len(y))
+        self._kernel, self._centres = kernel, np.asarray(centres, np.float64)
+        self._X, self._y = X, np.asarray(y, np.float64)[:, np.newaxis]
+        self._Z = self._features(X)
+        self._next = self._n_steps = 0
+        self._sums: Array | None = None
+        #: What is minimised, with the tracked expectation ``inner`` of a risk.
+        self.objective: Any = make_objective(loss, risk)
+        #: Weights of the centres, shape (n_centres,).
+        self.weights = np.zeros(len(self._centres))
+
+    def _features(self, X: Floats) -> Array:
+        return np.asarray(self._kernel(X, self._centres), np.float64)
+
+    @property
+    def monitors(self) -> dict[str, float]:
+        """Means over all steps of what the objective notes, such as ``clipped_fraction``."""
+        if self._sums is None:
+            return {}
+        means = self._sums / self._n_steps
+        return dict(zip(self.objective.monitors, means.tolist(), strict=True))
+
+    def step(self) -> int:
+        """See :class:`Solver`.
+
+        Raises
+        ------
+        DivergenceError
+            If the weights are no longer finite.
+        """
+        rows = np.arange(self._next, self._next + self._size) % len(self._y)
+        self._next = (self._next + self._size) % len(self._y)
+        Z = self._Z[rows]
+        batch = Batch(self._X[rows], self._y[rows], np.ones(self._size))
+        # A run that diverges is reported by the check below, once.
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = (Z @ self.weights)[:, np.newaxis]
+            slopes = self.objective.slopes(values, batch)[0]
+            self.objective.update(values, batch, self._step_size)
+            self.weights *= self._shrink
+            self.weights -= self._step_size * (slopes[:, 0] @ Z)
+        self._n_steps += 1
+        measured = np.array(self.objective.measured())
+        self._sums = measured if self._sums is None else self._sums + measured
+        if not np.isfinite(self.weights).all():
+            raise DivergenceError(
+                f"The weights are no longer finite after {self._n_steps} steps of size "
+                f"{self._step_size:g}. Use smaller ones.{self.objective.remedy()}"
+            )
+        return self._size
+
+    def decision_function(self, X: Floats) -> Array:
+        """See :class:`Solver`."""
+        scores: Array = self._features(X) @ self.weights
+        return scores

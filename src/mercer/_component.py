@@ -6,11 +6,14 @@ A component stores its constructor arguments unchanged (scikit-learn's conventio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from mercer._validation import Check, parameters
 
 __all__ = ["Component", "from_config", "own_copy", "to_config"]
 
@@ -20,7 +23,14 @@ _REGISTRY: dict[str, type[Component]] = {}
 
 
 class Component(BaseEstimator):
-    """Base of all parameter objects: value equality and conversion to plain data."""
+    """Base of all parameter objects: value equality and conversion to plain data.
+
+    What each parameter may be stands in ``_parameters``, a check for each name in the order in
+    which they are made. ``_check`` makes them, in constructors and when a parameter is set; a class
+    whose parameters depend on each other adds to it.
+    """
+
+    _parameters: ClassVar[Mapping[str, Check]] = parameters()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -54,6 +64,8 @@ class Component(BaseEstimator):
 
     def _check(self) -> None:
         """Raise ``ValueError`` if a parameter is outside its range."""
+        for name, check in self._parameters.items():
+            check(name, getattr(self, name))
 
 
 @cache

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any
 
 from mercer.exceptions import InPython, ParameterError
 
-__all__ = ["check_choice", "check_integer", "check_real", "nearest"]
+__all__ = [
+    "Check",
+    "check_choice",
+    "check_integer",
+    "check_real",
+    "choice",
+    "integer",
+    "nearest",
+    "or_none",
+    "parameters",
+    "positive",
+    "real",
+]
+
+#: Check of a parameter by its name and value: it raises ``ValueError`` or returns.
+Check = Callable[[str, Any], object]
 
 
 def check_real(
@@ -79,6 +95,57 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
             mend=hint.lstrip(),
         )
     return value
+
+
+# The same checks as values, for tables of what the parameters of a component may be.
+
+
+def parameters(**checks: Check) -> Mapping[str, Check]:
+    """Return the table of some parameters, in the order in which they are checked.
+
+    Examples
+    --------
+    >>> table = parameters(level=real(low=0, high=1), degree=integer(low=1))
+    >>> table["degree"]("degree", 0)
+    Traceback (most recent call last):
+        ...
+    ValueError: `degree` must be an integer of at least 1, got 0.
+    """
+    return MappingProxyType(checks)
+
+
+def real(
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+    why: str = "",
+) -> Check:
+    """Return the check :func:`check_real` of a range."""
+    return lambda name, value: check_real(
+        name, value, low=low, high=high, open_low=open_low, open_high=open_high, why=why
+    )
+
+
+def positive(why: str = "") -> Check:
+    """Return the check for a number above 0."""
+    return real(low=0.0, open_low=True, why=why)
+
+
+def integer(*, low: int, high: int | None = None, why: str = "") -> Check:
+    """Return the check :func:`check_integer` of a range."""
+    return lambda name, value: check_integer(name, value, low=low, high=high, why=why)
+
+
+def choice(*choices: Any) -> Check:
+    """Return the check :func:`check_choice` of some values."""
+    return lambda name, value: check_choice(name, value, choices)
+
+
+def or_none(check: Check) -> Check:
+    """Return the check that lets None pass, too."""
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import Component
-from mercer._validation import check_integer
+from mercer._validation import integer, parameters
 from mercer.numerics.philox import row_uniforms
 
 __all__ = ["FIFO", "Buffer", "Everything", "PerClassFIFO", "Reservoir", "as_buffer"]
@@ -60,12 +60,11 @@ class Buffer(Component, ABC):
 class _Sized(Buffer):
     """A buffer of a number of places, or of as many for each class."""
 
+    _parameters = parameters(size=integer(low=1, why="A row needs others to be paired with."))
+
     def __init__(self, size: int) -> None:
         self.size = size
         self._check()
-
-    def _check(self) -> None:
-        check_integer("size", self.size, low=1, why="A row needs others to be paired with.")
 
     @property
     def capacity(self) -> int:
@@ -119,6 +118,11 @@ class PerClassFIFO(_Sized):
         return _within_class(positive, counts) % int(self.size) + int(self.size) * positive
 
 
+def _check_per_class(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
+
+
 class Reservoir(_Sized):
     """A uniform sample of all rows so far, or of those of each class.
 
@@ -143,14 +147,11 @@ class Reservoir(_Sized):
     [0, 1]
     """
 
+    _parameters = parameters(**_Sized._parameters, per_class=_check_per_class)
+
     def __init__(self, size: int = 50, per_class: bool = False) -> None:
         self.per_class = per_class
         super().__init__(size)
-
-    def _check(self) -> None:
-        super()._check()
-        if not isinstance(self.per_class, bool | np.bool_):
-            raise ValueError(f"`per_class` must be True or False, got {self.per_class!r}.")
 
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
         """See :class:`Buffer`."""

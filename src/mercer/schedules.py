@@ -13,9 +13,11 @@ from numbers import Real
 from typing import Any
 
 from mercer._component import Component, own_copy
-from mercer._validation import check_real
+from mercer._validation import or_none, parameters, positive, real
 
 __all__ = ["Constant", "InverseTime", "PowerDecay", "Relative", "Schedule", "as_schedule"]
+
+_WHY = "A step of 0 learns nothing, and one below 0 moves away from the solution."
 
 
 class Schedule(Component, ABC):
@@ -50,12 +52,11 @@ class Constant(Schedule):
     0.5
     """
 
+    _parameters = parameters(value=positive(_WHY))
+
     def __init__(self, value: float) -> None:
         self.value = value
         self._check()
-
-    def _check(self) -> None:
-        check_real("value", self.value, low=0, open_low=True, why=_WHY)
 
     def __call__(self, t: int) -> float:
         """Value at step ``t`` = 1, 2, ..."""
@@ -89,14 +90,15 @@ class PowerDecay(Schedule):
     1.0
     """
 
+    _parameters = parameters(
+        scale=positive(_WHY),
+        power=real(low=0, why="Below 0 the steps would grow for ever."),
+    )
+
     def __init__(self, scale: float, power: float = 0.5) -> None:
         self.scale = scale
         self.power = power
         self._check()
-
-    def _check(self) -> None:
-        check_real("scale", self.scale, low=0, open_low=True, why=_WHY)
-        check_real("power", self.power, low=0, why="Below 0 the steps would grow for ever.")
 
     def __call__(self, t: int) -> float:
         """Value at step ``t`` = 1, 2, ..."""
@@ -133,19 +135,28 @@ class InverseTime(Schedule):
     0.25
     """
 
+    _parameters = parameters(
+        scale=positive(_WHY),
+        offset=positive("It is the number of steps after which the value has halved."),
+    )
+
     def __init__(self, scale: float, offset: float) -> None:
         self.scale = scale
         self.offset = offset
         self._check()
 
-    def _check(self) -> None:
-        check_real("scale", self.scale, low=0, open_low=True, why=_WHY)
-        why = "It is the number of steps after which the value has halved."
-        check_real("offset", self.offset, low=0, open_low=True, why=why)
-
     def __call__(self, t: int) -> float:
         """Value at step ``t`` = 1, 2, ..."""
         return float(self.scale) / (1 + float(t) / float(self.offset))
+
+
+def _not_relative(name: str, value: Any) -> None:
+    if isinstance(value, Relative):
+        raise ValueError(
+            f"`{name}` is relative itself: {value!r}. Steps in units of a unit have "
+            "no meaning. Leave one `Relative` out."
+        )
+    as_schedule(value)
 
 
 class Relative(Schedule):
@@ -184,20 +195,12 @@ class Relative(Schedule):
     1.0
     """
 
+    _parameters = parameters(schedule=_not_relative, unit=or_none(positive(_WHY)))
+
     def __init__(self, schedule: float | Callable[[int], float], unit: float | None = None) -> None:
         self.schedule = schedule
         self.unit = unit
         self._check()
-
-    def _check(self) -> None:
-        if isinstance(self.schedule, Relative):
-            raise ValueError(
-                f"`schedule` is relative itself: {self.schedule!r}. Steps in units of a unit have "
-                "no meaning. Leave one `Relative` out."
-            )
-        as_schedule(self.schedule)
-        if self.unit is not None:
-            check_real("unit", self.unit, low=0, open_low=True, why=_WHY)
 
     def resolved(self, unit: float) -> Relative:
         r"""Return this schedule with its unit filled in; one that has a unit keeps it.
@@ -223,9 +226,6 @@ class Relative(Schedule):
                 "`.resolved(unit)` with 1 / (L * largest k(x, x)), or the schedule inside it."
             )
         return float(self.unit) * float(as_schedule(self.schedule)(t))
-
-
-_WHY = "A step of 0 learns nothing, and one below 0 moves away from the solution."
 
 
 def as_schedule(value: Any) -> Callable[[int], float]:

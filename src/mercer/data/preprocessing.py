@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from mercer._component import Component, from_config, to_config
-from mercer._validation import check_choice, check_integer
+from mercer._validation import check_choice, choice, integer, or_none, parameters
 from mercer.data._statistics import LevelCounts, NumberStatistics, TableStatistics
 from mercer.data.columns import check_names, level_column, number_block, row_blocks, rows_of_levels
 from mercer.data.views import TableView, is_table, missing_cells, view_table
@@ -25,6 +25,14 @@ _LARGEST_SPAN = 100.0
 _PIXEL_COLUMNS = 32
 _PIXEL_MAXIMUM = 255.0
 _FORMAT = 1
+
+
+def _check_excluded(name: str, value: Any) -> None:
+    if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        raise ValueError(
+            f"`{name}` must be a sequence of column names, got {value!r}. "
+            "Write one name as ('name',)."
+        )
 
 
 class TablePreprocessor(Component):
@@ -102,6 +110,15 @@ class TablePreprocessor(Component):
     array([[1., 0., 0., 0., 1.]])
     """
 
+    _parameters = parameters(
+        categories=integer(low=1, high=1024),
+        min_count=integer(low=1),
+        warmup_rows=or_none(integer(low=1)),
+        scaling=choice("auto", "standardize", "common", "none"),
+        dtype=choice("float64", "float32"),
+        exclude=_check_excluded,
+    )
+
     def __init__(
         self,
         categories: int = 128,
@@ -119,20 +136,6 @@ class TablePreprocessor(Component):
         self.exclude = exclude
         self.dtype = dtype
         self._check()
-
-    def _check(self) -> None:
-        check_integer("categories", self.categories, low=1, high=1024)
-        check_integer("min_count", self.min_count, low=1)
-        if self.warmup_rows is not None:
-            check_integer("warmup_rows", self.warmup_rows, low=1)
-        check_choice("scaling", self.scaling, ("auto", "standardize", "common", "none"))
-        check_choice("dtype", self.dtype, ("float64", "float32"))
-        names = self.exclude
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise ValueError(
-                f"`exclude` must be a sequence of column names, got {names!r}. "
-                "Write one name as ('name',)."
-            )
 
     @property
     def frozen_(self) -> bool:

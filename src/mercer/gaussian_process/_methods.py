@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import Component
-from mercer._validation import check_choice, check_integer
+from mercer._validation import check_choice, integer, parameters
 from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import (
     Solver,
@@ -28,6 +28,13 @@ Array = NDArray[np.float64]
 StepSize = float | str | Callable[[int], float]
 
 _LARGEST_OPERATOR = 16_384  # rows of its matrix of coefficients, which then takes 2 GiB
+
+
+def _check_step_size(name: str, value: StepSize) -> None:
+    if isinstance(value, str):
+        check_choice(name, value, ("auto",))
+    else:
+        as_schedule(value)
 
 
 class Operator(Component):
@@ -60,6 +67,13 @@ class Operator(Component):
     Operator(n_steps=64)
     """
 
+    _parameters = parameters(
+        n_steps=integer(low=1),
+        block_size=integer(low=1),
+        batch_size=integer(low=1),
+        step_size=_check_step_size,
+    )
+
     def __init__(
         self,
         n_steps: int = 128,
@@ -74,9 +88,7 @@ class Operator(Component):
         self._check()
 
     def _check(self) -> None:
-        for name in ("n_steps", "block_size", "batch_size"):
-            check_integer(name, getattr(self, name), low=1)
-        _check_step_size(self.step_size)
+        super()._check()
         size = self.n_steps * self.block_size
         if size > _LARGEST_OPERATOR:
             raise ValueError(
@@ -84,6 +96,11 @@ class Operator(Component):
                 f"operator has the square of it in coefficients, {8 * size**2 / 2**30:.0f} GiB. "
                 'Take fewer, or variance="columns", whose memory is linear.'
             )
+
+
+def _check_variance(name: str, value: str | Operator) -> None:
+    if not isinstance(value, Operator):
+        check_choice(name, value, ("columns", "operator"))
 
 
 class Method(Component):
@@ -114,9 +131,7 @@ class Method(Component):
             Of the order of the rows.
         """
 
-    def _check(self) -> None:
-        if not isinstance(self.variance, Operator):
-            check_choice("variance", self.variance, ("columns", "operator"))
+    _parameters = parameters(variance=_check_variance)
 
 
 class Cyclic(Method):
@@ -154,6 +169,13 @@ class Cyclic(Method):
     Cyclic(max_blocks=4)
     """
 
+    _parameters = parameters(
+        **Method._parameters,
+        max_blocks=integer(low=1),
+        block_size=integer(low=1),
+        n_sweeps=integer(low=1),
+    )
+
     def __init__(
         self,
         max_blocks: int = 16,
@@ -166,11 +188,6 @@ class Cyclic(Method):
         self.n_sweeps = n_sweeps
         self.variance = variance
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        for name in ("max_blocks", "block_size", "n_sweeps"):
-            check_integer(name, getattr(self, name), low=1)
 
     def solver(
         self, blocks: FeatureBlocks, X: Array, weights: Array, ridge: float, step: Any, seed: int
@@ -229,6 +246,8 @@ class Faithful(Method):
     Faithful(n_steps=1000, step_size=1.0)
     """
 
+    _parameters = parameters(**Method._parameters, **Operator._parameters)
+
     def __init__(
         self,
         n_steps: int = 500,
@@ -243,12 +262,6 @@ class Faithful(Method):
         self.step_size = step_size
         self.variance = variance
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        for name in ("n_steps", "block_size", "batch_size"):
-            check_integer(name, getattr(self, name), low=1)
-        _check_step_size(self.step_size)
 
     def solver(
         self, blocks: FeatureBlocks, X: Array, weights: Array, ridge: float, step: Any, seed: int
@@ -315,10 +328,3 @@ def schedule_of(
         # Shrinking by more than everything would flip signs.
         return as_schedule(min(float(step.of_batch(min(batch_size, n))), 1.0 / ridge))
     return as_schedule(step_size)
-
-
-def _check_step_size(step_size: StepSize) -> None:
-    if isinstance(step_size, str):
-        check_choice("step_size", step_size, ("auto",))
-    else:
-        as_schedule(step_size)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import parameters, positive
 from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
 
@@ -33,12 +33,11 @@ class Bias(Kernel):
     array([[3., 2.]])
     """
 
+    _parameters = parameters(value=positive())
+
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
         self._check()
-
-    def _check(self) -> None:
-        check_real("value", self.value, low=0.0, open_low=True)
 
     @property
     def bound(self) -> float:

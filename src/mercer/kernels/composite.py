@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import parameters, positive
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.composite import ProductMap, ScaledMap, SumMap, child_paths
 from mercer.features.log_cosine import joined_cosines
@@ -16,19 +16,25 @@ from mercer.kernels._pairwise import FloatArray
 __all__ = ["Product", "Scaled", "Sum"]
 
 
+def check_kernel(name: str, value: Any) -> None:
+    if not isinstance(value, Kernel):
+        raise ValueError(
+            f"`{name}` must be a kernel, got {value!r}. Make one of a name or a function with "
+            "as_kernel."
+        )
+
+
 class _Pair(Kernel):
     """Two kernels; `_gram` and `_diagonal` combine theirs."""
 
     _takes_sparse = True  # the parts decide for themselves
 
+    _parameters = parameters(left=check_kernel, right=check_kernel)
+
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
         self._check()
-
-    def _check(self) -> None:
-        for name, part in (("left", self.left), ("right", self.right)):
-            _check_kernel(name, part)
 
     def _missing(self) -> tuple[str, ...]:
         return tuple(n for n in ("left", "right") if not getattr(self, n).is_resolved)
@@ -153,15 +159,15 @@ class Scaled(Kernel):
 
     _takes_sparse = True  # the part decides for itself
 
+    _parameters = parameters(
+        kernel=check_kernel,
+        factor=positive("A factor of 0 or below leaves no positive definite kernel."),
+    )
+
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
         self._check()
-
-    def _check(self) -> None:
-        _check_kernel("kernel", self.kernel)
-        why = "A factor of 0 or below leaves no positive definite kernel."
-        check_real("factor", self.factor, low=0, open_low=True, why=why)
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
         K = self.kernel(X, Z)
@@ -185,11 +191,3 @@ class Scaled(Kernel):
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         return ScaledMap(self.kernel._feature_map(n_inputs, options, path), float(self.factor))
-
-
-def _check_kernel(name: str, value: Any) -> None:
-    if not isinstance(value, Kernel):
-        raise ValueError(
-            f"`{name}` must be a kernel, got {value!r}. Make one of a name or a function with "
-            "as_kernel."
-        )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba.extending import is_jitted
 
-from mercer._validation import check_choice, check_real
+from mercer._validation import choice, or_none, parameters, positive
 from mercer.kernels import _compiled
 from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
@@ -16,6 +16,11 @@ from mercer.kernels._pairwise import FloatArray
 __all__ = ["FunctionKernel"]
 
 _BLOCK = 16  # rows at a time for the diagonal of a function that knows only whole matrices
+
+
+def _check_function(name: str, value: Any) -> None:
+    if not callable(value):
+        raise ValueError(f"`{name}` must be a function of two arrays or two points, got {value!r}.")
 
 
 class FunctionKernel(Kernel):
@@ -64,6 +69,12 @@ class FunctionKernel(Kernel):
     # A constructor parameter here: a plain attribute in the place of the property of the base.
     bound: float | None = None
 
+    _parameters = parameters(
+        function=_check_function,
+        pairwise=choice(True, False, None),
+        bound=or_none(positive("It bounds k(x, x). Use None if you know no bound.")),
+    )
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -75,16 +86,6 @@ class FunctionKernel(Kernel):
         self.pairwise = pairwise
         self.bound = bound
         self._check()
-
-    def _check(self) -> None:
-        if not callable(self.function):
-            raise ValueError(
-                f"`function` must be a function of two arrays or two points, got {self.function!r}."
-            )
-        check_choice("pairwise", self.pairwise, (True, False, None))
-        if self.bound is not None:
-            why = "It bounds k(x, x). Use None if you know no bound."
-            check_real("bound", self.bound, low=0, open_low=True, why=why)
 
     @property
     def _is_pairwise(self) -> bool:

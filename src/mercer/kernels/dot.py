@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mercer._validation import check_integer, check_real
+from mercer._validation import integer, or_none, parameters, positive, real
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.arc_cosine import ArcCosineMap
 from mercer.features.series import SeriesMap
@@ -92,19 +92,17 @@ class Polynomial(Kernel):
 
     _takes_sparse = True
 
+    _parameters = parameters(
+        degree=integer(low=1, why="Other powers are no kernels."),
+        offset=real(low=0, why="Below 0 the kernel is not positive semi-definite."),
+        scale=or_none(positive("It multiplies inner products; None takes 1 / n_features.")),
+    )
+
     def __init__(self, degree: int = 3, offset: float = 1.0, scale: float | None = None) -> None:
         self.degree = degree
         self.offset = offset
         self.scale = scale
         self._check()
-
-    def _check(self) -> None:
-        check_integer("degree", self.degree, low=1, why="Other powers are no kernels.")
-        why = "Below 0 the kernel is not positive semi-definite."
-        check_real("offset", self.offset, low=0, why=why)
-        if self.scale is not None:
-            why = "It multiplies inner products; None takes 1 / n_features."
-            check_real("scale", self.scale, low=0, open_low=True, why=why)
 
     def _missing(self) -> tuple[str, ...]:
         return ("scale",) if self.scale is None else ()
@@ -189,12 +187,11 @@ class ArcCosine(Kernel):
     array([[1. , 0.5, 0. ]])
     """
 
+    _parameters = parameters(order=integer(low=0, high=2))
+
     def __init__(self, order: Literal[0, 1, 2] = 1) -> None:
         self.order = order
         self._check()
-
-    def _check(self) -> None:
-        check_integer("order", self.order, low=0, high=2)
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
         theta, x, z = angles(X, Z)

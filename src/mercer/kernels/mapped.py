@@ -7,13 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from mercer._validation import parameters
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.composite import MappedMap
 from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
+from mercer.kernels.composite import check_kernel
 from mercer.maps import Affine, LearnedMap
 
 __all__ = ["Mapped"]
+
+
+def _check_map(name: str, value: Any) -> None:
+    if isinstance(value, type) or not (callable(value) or isinstance(value, LearnedMap)):
+        raise ValueError(
+            f"`{name}` must be an Affine map, a learned one such as Standardize() or a function of "
+            f"an array of rows, got {value!r}."
+        )
 
 
 class Mapped(Kernel):
@@ -71,24 +81,12 @@ class Mapped(Kernel):
     Gaussian(length_scale=2.8284271247461903)
     """
 
+    _parameters = parameters(kernel=check_kernel, map=_check_map)
+
     def __init__(self, kernel: Kernel, map: Affine | LearnedMap | Callable[[Any], Any]) -> None:
         self.kernel = kernel
         self.map = map
         self._check()
-
-    def _check(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise ValueError(
-                f"`kernel` must be a kernel, got {self.kernel!r}. Make one of a name or a function "
-                "with as_kernel."
-            )
-        if isinstance(self.map, type) or not (
-            callable(self.map) or isinstance(self.map, LearnedMap)
-        ):
-            raise ValueError(
-                "`map` must be an Affine map, a learned one such as Standardize() or a function of "
-                f"an array of rows, got {self.map!r}."
-            )
 
     def _image(self, X: FloatArray) -> FloatArray:
         """Apply the map to rows; the result is C-ordered and of their dtype."""

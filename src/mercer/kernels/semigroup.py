@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import parameters, positive
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.exponential import ExponentialMap
 from mercer.kernels import _compiled_additive as _compiled
@@ -54,13 +54,11 @@ class ExponentialSemigroup(_Semigroup):
     array([[1.        , 0.04978707]])
     """
 
+    _parameters = parameters(beta=positive("At 0 the kernel is constant, below it is no kernel."))
+
     def __init__(self, beta: float = 1.0) -> None:
         self.beta = beta
         self._check()
-
-    def _check(self) -> None:
-        why = "At 0 the kernel is constant, below it is no kernel."
-        check_real("beta", self.beta, low=0, open_low=True, why=why)
 
     def _diagonal(self, X: Any) -> FloatArray:
         exponents = np.sqrt(self._inside(X)).sum(axis=1)
@@ -102,13 +100,11 @@ class ReciprocalSemigroup(_Semigroup):
     array([[1. , 0.1]])
     """
 
+    _parameters = parameters(rate=positive("It is what the sum of two inputs is compared with."))
+
     def __init__(self, rate: float = 1.0) -> None:
         self.rate = rate
         self._check()
-
-    def _check(self) -> None:
-        why = "It is what the sum of two inputs is compared with."
-        check_real("rate", self.rate, low=0, open_low=True, why=why)
 
     def _diagonal(self, X: Any) -> FloatArray:
         rate = float(self.rate)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import check_real, or_none, parameters, positive, real
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.series import EXPONENTIAL_COEFFICIENTS, SeriesMap
 from mercer.kernels import _compiled_additive as _compiled
@@ -17,6 +17,25 @@ from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, inner_products, squared_norms
 
 __all__ = ["DotProduct"]
+
+
+def _check_coefficients(name: str, given: Any) -> None:
+    if isinstance(given, str):
+        if given != "exponential":
+            raise ValueError(
+                f'`{name}` must be "exponential" or a sequence of numbers, got {given!r}.'
+            )
+    elif not isinstance(given, Sequence | np.ndarray) or np.ndim(given) != 1 or not len(given):
+        raise ValueError(
+            f"`{name}` must be a sequence of the numbers a_0, a_1, ..., got "
+            f'{given!r}. Or give the name "exponential".'
+        )
+    else:
+        why = "A power series with a coefficient below 0 need not be a kernel."
+        for n, a in enumerate(given):
+            check_real(f"{name}[{n}]", a, low=0, why=why)
+        if not any(given):
+            raise ValueError(f"`{name}` must not all be 0, got {given!r}: the kernel would be 0.")
 
 
 class DotProduct(Kernel):
@@ -59,6 +78,16 @@ class DotProduct(Kernel):
 
     _takes_sparse = True
 
+    _parameters = parameters(
+        coefficients=_check_coefficients,
+        scale=or_none(positive("It multiplies inner products; None takes 1 / n_features.")),
+        base=real(
+            low=1,
+            open_low=True,
+            why="The degrees of random features are drawn with probabilities like base**-n.",
+        ),
+    )
+
     def __init__(
         self,
         coefficients: Literal["exponential"] | Sequence[float] = "exponential",
@@ -69,32 +98,6 @@ class DotProduct(Kernel):
         self.scale = scale
         self.base = base
         self._check()
-
-    def _check(self) -> None:
-        given = self.coefficients
-        if isinstance(given, str):
-            if given != "exponential":
-                raise ValueError(
-                    f'`coefficients` must be "exponential" or a sequence of numbers, got {given!r}.'
-                )
-        elif not isinstance(given, Sequence | np.ndarray) or np.ndim(given) != 1 or not len(given):
-            raise ValueError(
-                "`coefficients` must be a sequence of the numbers a_0, a_1, ..., got "
-                f'{given!r}. Or give the name "exponential".'
-            )
-        else:
-            why = "A power series with a coefficient below 0 need not be a kernel."
-            for n, a in enumerate(given):
-                check_real(f"coefficients[{n}]", a, low=0, why=why)
-            if not any(given):
-                raise ValueError(
-                    f"`coefficients` must not all be 0, got {given!r}: the kernel would be 0."
-                )
-        if self.scale is not None:
-            why = "It multiplies inner products; None takes 1 / n_features."
-            check_real("scale", self.scale, low=0, open_low=True, why=why)
-        why = "The degrees of random features are drawn with probabilities like base**-n."
-        check_real("base", self.base, low=1, open_low=True, why=why)
 
     def _missing(self) -> tuple[str, ...]:
         return ("scale",) if self.scale is None else ()

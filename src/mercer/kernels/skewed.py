@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import parameters, positive
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.laws import Law, SechLaw, TanLaw
 from mercer.features.log_cosine import LogCosineMap
@@ -24,9 +24,9 @@ class _Skewed(HalfLineKernel):
     c: float
     _open_low = True
 
-    def _check(self) -> None:
-        why = "It is added to the inputs before the logarithm; inputs must be above -c."
-        check_real("c", self.c, low=0, open_low=True, why=why)
+    _parameters = parameters(
+        c=positive("It is added to the inputs before the logarithm; inputs must be above -c.")
+    )
 
     @property
     def _low(self) -> float:

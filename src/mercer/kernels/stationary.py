@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import check_real, parameters, positive
 from mercer.features import CosineMap, FeatureMap, FeatureOptions, laws
 from mercer.kernels import _compiled
 from mercer.kernels._base import Kernel
@@ -28,19 +28,22 @@ LengthScale = float | Literal["median", "half-median"]
 _OF_MEDIAN = {"median": 1.0, "half-median": 0.5}
 
 
+def _check_length_scale(name: str, value: Any) -> None:
+    if isinstance(value, str) and value in _OF_MEDIAN:
+        return
+    why = (
+        'It divides distances. "median" takes the median distance of the data, "half-median" '
+        "half of it."
+    )
+    check_real(name, value, low=0, open_low=True, why=why)
+
+
 class _Stationary(Kernel):
     """A kernel with a length scale and k(x, x) = 1."""
 
     length_scale: LengthScale
 
-    def _check(self) -> None:
-        if isinstance(self.length_scale, str) and self.length_scale in _OF_MEDIAN:
-            return
-        why = (
-            'It divides distances. "median" takes the median distance of the data, "half-median" '
-            "half of it."
-        )
-        check_real("length_scale", self.length_scale, low=0, open_low=True, why=why)
+    _parameters = parameters(length_scale=_check_length_scale)
 
     @property
     def _scale(self) -> float:
@@ -170,15 +173,15 @@ class Matern(_Radial):
     array([[1.        , 0.36787944, 0.13533528]])
     """
 
+    _parameters = parameters(
+        nu=positive("It is the smoothness; 0.5, 1.5 and 2.5 are fast. For infinity use Gaussian."),
+        **_Stationary._parameters,
+    )
+
     def __init__(self, nu: float = 1.5, length_scale: LengthScale = "median") -> None:
         self.nu = nu
         self.length_scale = length_scale
         self._check()
-
-    def _check(self) -> None:
-        why = "It is the smoothness; 0.5, 1.5 and 2.5 are fast. For infinity use Gaussian."
-        check_real("nu", self.nu, low=0, open_low=True, why=why)
-        super()._check()
 
     def _profile(self, S: FloatArray) -> FloatArray:
         nu = float(self.nu)
@@ -239,15 +242,15 @@ class RationalQuadratic(_Radial):
     array([[1.        , 0.66666667, 0.33333333]])
     """
 
+    _parameters = parameters(
+        alpha=positive("At 0 the kernel is constant. For infinity use Gaussian."),
+        **_Stationary._parameters,
+    )
+
     def __init__(self, alpha: float = 1.0, length_scale: LengthScale = "median") -> None:
         self.alpha = alpha
         self.length_scale = length_scale
         self._check()
-
-    def _check(self) -> None:
-        why = "At 0 the kernel is constant. For infinity use Gaussian."
-        check_real("alpha", self.alpha, low=0, open_low=True, why=why)
-        super()._check()
 
     def _profile(self, S: FloatArray) -> FloatArray:
         inverse, alpha = self._numbers()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mercer._validation import check_real
+from mercer._validation import parameters, real
 from mercer.losses._base import Array
 from mercer.losses._families import MarginLoss, MulticlassLoss, as_scores
 
@@ -171,14 +171,13 @@ class QNormHinge(MarginLoss):
 
     row = staticmethod(_q_norm_hinge)
 
+    _parameters = parameters(
+        q=real(low=1.0, high=2.0, open_low=True, why="Use `Hinge` for an exponent of 1.")
+    )
+
     def __init__(self, q: float = 1.5) -> None:
         self.q = q
         self._check()
-
-    def _check(self) -> None:
-        check_real(
-            "q", self.q, low=1.0, high=2.0, open_low=True, why="Use `Hinge` for an exponent of 1."
-        )
 
     @property
     def curvature(self) -> float | None:  # type: ignore[override]

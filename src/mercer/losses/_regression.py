@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
-from mercer._validation import check_real
+from mercer._validation import check_real, parameters, positive, real
 from mercer.losses._base import Array
 from mercer.losses._families import RegressionLoss
 
@@ -118,12 +118,11 @@ class Huber(RegressionLoss):
     curvature = 1.0
     row = staticmethod(_huber)
 
+    _parameters = parameters(delta=positive("At 0 nothing is learned."))
+
     def __init__(self, delta: float = 1.0) -> None:
         self.delta = delta
         self._check()
-
-    def _check(self) -> None:
-        check_real("delta", self.delta, low=0.0, open_low=True, why="At 0 nothing is learned.")
 
     @property
     def lipschitz(self) -> float:  # type: ignore[override]
@@ -189,12 +188,11 @@ class EpsilonInsensitive(RegressionLoss):
     lipschitz = 1.0
     row = staticmethod(_epsilon_insensitive)
 
+    _parameters = parameters(epsilon=real(low=0.0, why="It is half the width of a tube."))
+
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
         self._check()
-
-    def _check(self) -> None:
-        check_real("epsilon", self.epsilon, low=0.0, why="It is half the width of a tube.")
 
     def row_parameters(self) -> list[float]:
         """Give ``row`` its epsilon."""
@@ -226,12 +224,11 @@ class SquaredEpsilonInsensitive(RegressionLoss):
     curvature = 1.0
     row = staticmethod(_squared_epsilon_insensitive)
 
+    _parameters = parameters(epsilon=real(low=0.0, why="It is half the width of a tube."))
+
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
         self._check()
-
-    def _check(self) -> None:
-        check_real("epsilon", self.epsilon, low=0.0, why="It is half the width of a tube.")
 
     def row_parameters(self) -> list[float]:
         """Give ``row`` its epsilon."""
@@ -253,6 +250,20 @@ def _quantile(
             total += (level - 1.0) * r
             slopes[c] = 1.0 - level if r < 0.0 else 0.0
     value[0] = total
+
+
+def _listed(levels: Any) -> list[Any]:
+    return [levels] if np.ndim(levels) == 0 else list(levels)
+
+
+def _check_levels(name: str, value: Any) -> None:
+    if np.ndim(value) > 1 or np.size(value) == 0:
+        raise ValueError(
+            f"`{name}` must be a number or a list of numbers, got {value!r}. "
+            "Write levels=0.5 for the median, levels=[0.1, 0.9] for two quantiles."
+        )
+    for level in _listed(value):
+        check_real(name, level, low=0.0, high=1.0, open_low=True, open_high=True)
 
 
 class Quantile(RegressionLoss):
@@ -283,22 +294,14 @@ class Quantile(RegressionLoss):
 
     row = staticmethod(_quantile)
 
+    _parameters = parameters(levels=_check_levels)
+
     def __init__(self, levels: float | Sequence[float] = 0.5) -> None:
         self.levels = levels
         self._check()
 
-    def _check(self) -> None:
-        if np.ndim(self.levels) > 1 or np.size(self.levels) == 0:
-            raise ValueError(
-                f"`levels` must be a number or a list of numbers, got {self.levels!r}. "
-                "Write levels=0.5 for the median, levels=[0.1, 0.9] for two quantiles."
-            )
-        for level in self._levels():
-            check_real("levels", level, low=0.0, high=1.0, open_low=True, open_high=True)
-
     def _levels(self) -> list[Any]:
-        levels: Any = self.levels
-        return [levels] if np.ndim(levels) == 0 else list(levels)
+        return _listed(self.levels)
 
     def __eq__(self, other: object) -> bool:
         # A tuple or an array of levels comes back from a model file as a list or an array.

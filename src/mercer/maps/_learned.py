@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._component import Component, own_copy
-from mercer._validation import check_choice, check_integer, check_real
+from mercer._validation import check_integer, check_real, choice, parameters
 from mercer.maps._affine import Affine, FloatArray, check_rows
 from mercer.maps._axes import axes_of_rows, leading_axes
 
@@ -245,6 +245,15 @@ class Standardize(LearnedMap):
         return Affine(mean, 1.0 / spread)
 
 
+def _check_components(name: str, value: Any) -> None:
+    if isinstance(value, float | np.floating):
+        why = "It is a fraction of the variance. Write a number of components without a point."
+        check_real(name, value, low=0, open_low=True, high=1, why=why)
+    else:
+        why = "For a fraction of the variance give a float, such as 0.9."
+        check_integer(name, value, low=1, why=why)
+
+
 class PrincipalComponents(LearnedMap):
     r"""Projection on the directions of largest variance, :math:`x \mapsto (x - m) V`.
 
@@ -282,19 +291,12 @@ class PrincipalComponents(LearnedMap):
 
     needs_products = True
 
+    _parameters = parameters(whiten=choice(True, False), n_components=_check_components)
+
     def __init__(self, n_components: int | float = 50, whiten: bool = False) -> None:
         self.n_components = n_components
         self.whiten = whiten
         self._check()
-
-    def _check(self) -> None:
-        check_choice("whiten", self.whiten, (True, False))
-        if self._is_fraction:
-            why = "It is a fraction of the variance. Write a number of components without a point."
-            check_real("n_components", self.n_components, low=0, open_low=True, high=1, why=why)
-        else:
-            why = "For a fraction of the variance give a float, such as 0.9."
-            check_integer("n_components", self.n_components, low=1, why=why)
 
     @property
     def _is_fraction(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import Component
-from mercer._validation import check_real
+from mercer._validation import check_real, or_none, parameters, positive
 from mercer.risks._tracker import Tracker, as_tracker
 
 __all__ = ["Array", "Inner", "Outer", "Risk"]
@@ -56,6 +56,17 @@ class Outer(NamedTuple):
     by_inner: Array
     by_scalars: Array
     clamped: NDArray[np.bool_]
+
+
+def _check_units(name: str, value: Any) -> None:
+    if isinstance(value, str) or value is None:
+        if value != "running":
+            raise ValueError(
+                f"`{name}` must be 'running' or a positive number, got {value!r}. Write "
+                "units=1.0 for formulas in the units of the loss itself."
+            )
+    else:
+        check_real(name, value, low=0, open_low=True, why="It is a scale of losses.")
 
 
 class Risk(Component, ABC):
@@ -162,19 +173,11 @@ class Risk(Component, ABC):
         """What the scalars are called in the history of a model."""
         return tuple(f"scalar_{i}" for i in range(self.n_scalars))
 
-    def _check(self) -> None:
-        if isinstance(self.units, str) or self.units is None:
-            if self.units != "running":
-                raise ValueError(
-                    f"`units` must be 'running' or a positive number, got {self.units!r}. Write "
-                    "units=1.0 for formulas in the units of the loss itself."
-                )
-        else:
-            check_real("units", self.units, low=0, open_low=True, why="It is a scale of losses.")
-        if self.clip is not None:
-            why = "With a clip of 0 nothing is learned; write clip=None for none."
-            check_real("clip", self.clip, low=0, open_low=True, why=why)
-        as_tracker(self.tracker)
+    _parameters = parameters(
+        units=_check_units,
+        clip=or_none(positive("With a clip of 0 nothing is learned; write clip=None for none.")),
+        tracker=lambda name, value: as_tracker(value),
+    )
 
     def inner(self, targets: Array, values: Array, losses: Array, slopes: Array) -> Inner:
         """Inner map of each row, by default its loss.

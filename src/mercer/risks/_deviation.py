@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import Check, or_none, parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk
 from mercer.risks._formulas import check_smoothing, positive_part
 from mercer.risks._tracker import Tracker
 
-__all__ = ["DeviationRisk", "UpperSemideviation"]
+__all__ = ["DeviationRisk", "UpperSemideviation", "flag"]
+
+
+def flag(why: str) -> Check:
+    """Return the check for True or False."""
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"`{name}` must be True or False, got {value!r}. {why}")
+
+    return check
 
 
 class DeviationRisk(Risk):
@@ -137,23 +148,14 @@ class DeviationRisk(Risk):
         weights = self._weights()
         return weights is not None and weights[1] - weights[0] <= 1.0
 
-    def _check(self) -> None:
-        super()._check()
-        why = "Below 0 the deviation would be rewarded; 0 leaves the mean."
-        check_real("weight", self.weight, low=0, why=why)
-        if self.max_deviation is not None:
-            check_real(
-                "max_deviation",
-                self.max_deviation,
-                low=0,
-                open_low=True,
-                why="It is in units of the loss scale; write max_deviation=None for no bound.",
-            )
-        if not isinstance(self.clamp, bool | np.bool_):
-            raise ValueError(
-                f"`clamp` must be True or False, got {self.clamp!r}. It says whether negative "
-                "weights become 0."
-            )
+    _parameters = parameters(
+        **Risk._parameters,
+        weight=real(low=0, why="Below 0 the deviation would be rewarded; 0 leaves the mean."),
+        max_deviation=or_none(
+            positive("It is in units of the loss scale; write max_deviation=None for no bound.")
+        ),
+        clamp=flag("It says whether negative weights become 0."),
+    )
 
 
 class UpperSemideviation(DeviationRisk):
@@ -193,6 +195,8 @@ class UpperSemideviation(DeviationRisk):
     array([1., 2.])
     """
 
+    _parameters = parameters(**DeviationRisk._parameters, smoothing=check_smoothing)
+
     def __init__(
         self,
         weight: float = 1.0,
@@ -208,10 +212,6 @@ class UpperSemideviation(DeviationRisk):
         self.units = units
         self.tracker = tracker
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        check_smoothing(self.smoothing)
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """See :class:`DeviationRisk`: the positive part."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import special
 
-from mercer._validation import check_real
+from mercer._validation import real
 from mercer.risks._base import Array
 
 __all__ = ["check_smoothing", "positive_part"]
@@ -48,11 +46,7 @@ def positive_part(u: Array, smoothing: float) -> tuple[Array, Array]:
         return smoothing * np.logaddexp(0.0, scaled), slope
 
 
-def check_smoothing(value: Any) -> None:
-    """Raise ``ValueError`` if it is no width of a smoothed kink."""
-    check_real(
-        "smoothing",
-        value,
-        low=0,
-        why="It is the width of a smoothed kink in units of the loss scale; 0 leaves the kink.",
-    )
+#: Check of the width of a smoothed kink.
+check_smoothing = real(
+    low=0, why="It is the width of a smoothed kink in units of the loss scale; 0 leaves the kink."
+)

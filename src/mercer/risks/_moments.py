@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer._validation import check_integer
+from mercer._validation import integer, parameters
 from mercer.risks._base import Array
-from mercer.risks._deviation import DeviationRisk
+from mercer.risks._deviation import DeviationRisk, flag
 from mercer.risks._formulas import check_smoothing, positive_part
 from mercer.risks._tracker import Tracker
 
@@ -114,6 +114,8 @@ class Semivariance(DeviationRisk):
     array([1., 3.])
     """
 
+    _parameters = parameters(**DeviationRisk._parameters, smoothing=check_smoothing)
+
     def __init__(
         self,
         weight: float = 0.5,
@@ -133,10 +135,6 @@ class Semivariance(DeviationRisk):
         self.units = units
         self.tracker = tracker
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        check_smoothing(self.smoothing)
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """See :class:`DeviationRisk`: the square of the positive part."""
@@ -190,6 +188,13 @@ class CentralMoments(DeviationRisk):
     array([5.])
     """
 
+    _parameters = parameters(
+        **DeviationRisk._parameters,
+        order=integer(low=2, why="The first central moment is 0."),
+        smoothing=check_smoothing,
+        positive=flag("It says whether only losses above the mean count."),
+    )
+
     def __init__(
         self,
         order: int = 4,
@@ -213,16 +218,6 @@ class CentralMoments(DeviationRisk):
         self.units = units
         self.tracker = tracker
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        check_integer("order", self.order, low=2, why="The first central moment is 0.")
-        check_smoothing(self.smoothing)
-        if not isinstance(self.positive, bool | np.bool_):
-            raise ValueError(
-                f"`positive` must be True or False, got {self.positive!r}. It says whether only "
-                "losses above the mean count."
-            )
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """See :class:`DeviationRisk`: the sum of the powers."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mercer._validation import check_real
+from mercer._validation import parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk
 from mercer.risks._formulas import check_smoothing, positive_part
 
@@ -108,6 +108,19 @@ class CVaR(Risk):
     scalar_names = ("value_at_risk",)
     monotone = True
 
+    _parameters = parameters(
+        **Risk._parameters,
+        level=real(
+            low=0,
+            high=1,
+            open_low=True,
+            open_high=True,
+            why="It is the share of the losses that do not count; use Mean() to count them all.",
+        ),
+        smoothing=check_smoothing,
+        quantile_step=positive(_STEP),
+    )
+
     def __init__(
         self,
         level: float = 0.9,
@@ -123,13 +136,6 @@ class CVaR(Risk):
         self.clip = clip
         self.units = units
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        why = "It is the share of the losses that do not count; use Mean() to count them all."
-        check_real("level", self.level, low=0, high=1, open_low=True, open_high=True, why=why)
-        check_smoothing(self.smoothing)
-        check_real("quantile_step", self.quantile_step, low=0, open_low=True, why=_STEP)
 
     @property
     def largest_weight(self) -> float:  # type: ignore[override]
@@ -214,6 +220,13 @@ class Entropic(Risk):
     scalar_names = ("certainty_equivalent",)
     monotone = True
 
+    _parameters = parameters(
+        **Risk._parameters,
+        temperature=positive("It is a scale."),
+        quantile_step=positive(_STEP),
+        max_weight=real(low=1, open_low=True, why="The weights of the rows are 1 in the mean."),
+    )
+
     def __init__(
         self,
         temperature: float = 1.0,
@@ -229,13 +242,6 @@ class Entropic(Risk):
         self.clip = clip
         self.units = units
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        check_real("temperature", self.temperature, low=0, open_low=True, why="It is a scale.")
-        check_real("quantile_step", self.quantile_step, low=0, open_low=True, why=_STEP)
-        why = "The weights of the rows are 1 in the mean."
-        check_real("max_weight", self.max_weight, low=1, open_low=True, why=why)
 
     @property
     def largest_weight(self) -> float:  # type: ignore[override]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._component import Component
-from mercer._validation import check_choice, check_real
+from mercer._validation import choice, parameters, real
 
 __all__ = ["Tracker", "as_tracker"]
 
 _RULES = ("momentum", "scgd", "nasa")
 _PAIRS = ("tracked", "stream", "reservoir")
+_SHARE = real(
+    low=0, high=1, open_low=True, why="It is the share of the newest sample in a running mean."
+)
 
 
 class Tracker(Component):
@@ -62,6 +65,13 @@ class Tracker(Component):
     Tracker(rate=0.05, rule='scgd')
     """
 
+    _parameters = parameters(
+        rule=choice(*_RULES),
+        pairs=choice(*_PAIRS),
+        rate=_SHARE,
+        direction_rate=_SHARE,
+    )
+
     def __init__(
         self,
         rule: str = "momentum",
@@ -75,13 +85,6 @@ class Tracker(Component):
         self.pairs = pairs
         self.direction_rate = direction_rate
         self._check()
-
-    def _check(self) -> None:
-        check_choice("rule", self.rule, _RULES)
-        check_choice("pairs", self.pairs, _PAIRS)
-        why = "It is the share of the newest sample in a running mean."
-        for name in ("rate", "direction_rate"):
-            check_real(name, getattr(self, name), low=0, high=1, open_low=True, why=why)
 
 
 def as_tracker(value: Any) -> Tracker:

@@ -5,20 +5,25 @@ Kernels add, multiply and scale; a name or a function of one's own becomes one b
 :func:`as_kernel`.
 """
 
-from mercer.kernels._base import Kernel
 from mercer.kernels._compiled import CompiledKernel
-from mercer.kernels._names import as_kernel
-from mercer.kernels.additive import ChiSquared, Hellinger, Intersection, JensenShannon
 from mercer.kernels.bias import Bias
-from mercer.kernels.composite import Product, Scaled, Sum
 from mercer.kernels.custom import FunctionKernel
-from mercer.kernels.dot import ArcCosine, Linear, Polynomial
+from mercer.kernels.dot import ArcCosine, DotProduct, Linear, Polynomial
+from mercer.kernels.half_line import (
+    ChiSquared,
+    ExponentialSemigroup,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    ReciprocalSemigroup,
+    SkewedChiSquared,
+    SkewedIntersection,
+)
+from mercer.kernels.kernel import Kernel, Product, Scaled, Sum
 from mercer.kernels.mapped import Mapped
+from mercer.kernels.names import as_kernel
 from mercer.kernels.pairs import PairKernel, as_pair_kernel
 from mercer.kernels.partitioned import Partitioned
-from mercer.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
-from mercer.kernels.series import DotProduct
-from mercer.kernels.skewed import SkewedChiSquared, SkewedIntersection
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer._validation import parameters, positive
-from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
+from mercer.kernels.kernel import Kernel
 
 __all__ = ["Bias"]
 

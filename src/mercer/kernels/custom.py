@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import carray, njit  # type: ignore[attr-defined]
 from numba.extending import is_jitted
 
 from mercer._validation import choice, or_none, parameters, positive
-from mercer.kernels import _compiled
-from mercer.kernels._base import Kernel
+from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray
+from mercer.kernels.kernel import Kernel
 
 __all__ = ["FunctionKernel"]
 
@@ -21,6 +23,33 @@ _BLOCK = 16  # rows at a time for the diagonal of a function that knows only who
 def _check_function(name: str, value: Any) -> None:
     if not callable(value):
         raise ValueError(f"`{name}` must be a function of two arrays or two points, got {value!r}.")
+
+
+@functools.cache
+def _point_row(function: Callable[..., Any]) -> RowFunction:
+    """Row function of a user's jitted ``function(x, z) -> float`` of two points."""
+
+    def row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+        rows = carray(points, (n, d))
+        point = carray(x, (d,))
+        for i in range(n):
+            out[i] = function(rows[i], point)
+
+    # The code of a user's function is not kept: numba could not find it again.
+    return RowFunction(row, (), cache=False)
+
+
+@functools.cache
+def _point_matrix(function: Callable[..., Any]) -> Callable[..., None]:
+    """Jitted filler of ``out[i, j] = function(X[i], Z[j])`` for a jitted function of two points."""
+
+    def matrix(X, Z, out):  # type: ignore[no-untyped-def]
+        for i in range(len(X)):
+            for j in range(len(Z)):
+                out[i, j] = function(X[i], Z[j])
+
+    jitted: Callable[..., None] = njit(nogil=True)(matrix)
+    return jitted
 
 
 class FunctionKernel(Kernel):
@@ -103,7 +132,7 @@ class FunctionKernel(Kernel):
             return K
         K = np.empty((len(X), len(Z)), dtype=X.dtype)
         if is_jitted(self.function):
-            _compiled.point_matrix(self.function)(X, Z, K)
+            _point_matrix(self.function)(X, Z, K)
         else:
             for i, x in enumerate(X):
                 for j, z in enumerate(Z):
@@ -121,7 +150,7 @@ class FunctionKernel(Kernel):
             values[start : start + _BLOCK] = self._gram(rows, rows).diagonal()
         return values
 
-    def _row(self) -> _compiled.RowFunction | None:
+    def _row(self) -> RowFunction | None:
         if not (is_jitted(self.function) and self._is_pairwise):
             return None
-        return _compiled.point_row(self.function)
+        return _point_row(self.function)

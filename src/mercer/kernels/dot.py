@@ -1,24 +1,24 @@
-"""Kernels of inner products: linear, polynomial and arc-cosine."""
+"""Kernels of inner products: linear, polynomial, arc-cosine and power series."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from mercer._validation import integer, or_none, parameters, positive, real
+from mercer._validation import check_real, integer, or_none, parameters, positive, real
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.arc_cosine import ArcCosineMap
-from mercer.features.series import SeriesMap
+from mercer.features.series import EXPONENTIAL_COEFFICIENTS, SeriesMap
 from mercer.features.signs import SignMap
 from mercer.features.tensor_sketch import TensorSketchMap
-from mercer.kernels import _compiled
-from mercer.kernels._base import Kernel
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
+from mercer.kernels.kernel import Kernel
 
-__all__ = ["ArcCosine", "Linear", "Polynomial"]
+__all__ = ["ArcCosine", "DotProduct", "Linear", "Polynomial"]
 
 # Random features of a product of kernels: the power n is drawn with a probability like 2^-n.
 _BASE = 2.0
@@ -48,10 +48,24 @@ class Linear(Kernel):
         return None
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.polynomial, (1.0, 0.0, 1.0))
+        return RowFunction(_polynomial_row, (1.0, 0.0, 1.0))
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         return SignMap(n_inputs, options, path)
+
+
+def _polynomial_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill (parameters[0] <x, x'> + parameters[1])^parameters[2]."""
+    for i in range(n):
+        out[i] = 0.0
+        s = out[i]
+        for j in range(d):
+            s += points[i * d + j] * x[j]
+        base = parameters[0] * s + parameters[1]
+        value = 1.0
+        for _ in range(int(parameters[2])):
+            value *= base
+        out[i] = value
 
 
 class Polynomial(Kernel):
@@ -132,7 +146,7 @@ class Polynomial(Kernel):
         return None
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.polynomial, self._numbers())
+        return RowFunction(_polynomial_row, self._numbers())
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         scale, offset, degree = self._numbers()
@@ -153,6 +167,45 @@ def _power(base: FloatArray, exponent: int) -> FloatArray:
         if exponent % 2:
             result = result * base
     return result
+
+
+def _arc_cosine_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill the arc-cosine kernel of order parameters[0]; sums are of double precision."""
+    order = parameters[0]
+    x2 = 0.0
+    for j in range(d):
+        x2 += x[j] * x[j]
+    for i in range(n):
+        s = 0.0
+        z2 = 0.0
+        for j in range(d):
+            s += points[i * d + j] * x[j]
+            z2 += points[i * d + j] * points[i * d + j]
+        norms = math.sqrt(x2) * math.sqrt(z2)
+        if norms == 0.0:
+            out[i] = 0.0
+            continue
+        cosine = s / norms
+        # Kahan's half-angle formula near 0 and pi: the arc cosine would lose half the digits.
+        if abs(cosine) < 0.999:
+            angle = math.acos(cosine)
+        else:
+            sign = 1.0 if cosine > 0.0 else -1.0
+            s = 0.0
+            for j in range(d):
+                t = points[i * d + j] / math.sqrt(z2) - sign * (x[j] / math.sqrt(x2))
+                s += t * t
+            angle = 2.0 * math.asin(0.5 * math.sqrt(s))
+            if sign < 0.0:
+                angle = math.pi - angle
+        sine, cosine, rest = math.sin(angle), math.cos(angle), math.pi - angle
+        if order == 0.0:
+            out[i] = rest / math.pi
+        elif order == 1.0:
+            out[i] = norms * (sine + rest * cosine) / math.pi
+        else:
+            value = 3.0 * sine * cosine + rest * (1.0 + 2.0 * cosine * cosine)
+            out[i] = norms * norms * value / math.pi
 
 
 class ArcCosine(Kernel):
@@ -225,7 +278,160 @@ class ArcCosine(Kernel):
         return 1.0 if self.order == 0 else None
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.arc_cosine, (float(self.order),))
+        return RowFunction(_arc_cosine_row, (float(self.order),))
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         return ArcCosineMap(n_inputs, int(self.order), options, path)
+
+
+def _exponential_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill exp(parameters[0] <x, x'>)."""
+    for i in range(n):
+        s = 0.0
+        for j in range(d):
+            s += points[i * d + j] * x[j]
+        out[i] = math.exp(parameters[0] * s)
+
+
+def _power_series_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill sum_k a_k (parameters[0] <x, x'>)^k; parameters[1] = degree, then a_0, a_1, ..."""
+    degree = int(parameters[1])
+    for i in range(n):
+        s = 0.0
+        for j in range(d):
+            s += points[i * d + j] * x[j]
+        s *= parameters[0]
+        value = parameters[2 + degree]
+        for k in range(degree - 1, -1, -1):
+            value = value * s + parameters[2 + k]
+        out[i] = value
+
+
+def _check_coefficients(name: str, given: Any) -> None:
+    if isinstance(given, str):
+        if given != "exponential":
+            raise ValueError(
+                f'`{name}` must be "exponential" or a sequence of numbers, got {given!r}.'
+            )
+    elif not isinstance(given, Sequence | np.ndarray) or np.ndim(given) != 1 or not len(given):
+        raise ValueError(
+            f"`{name}` must be a sequence of the numbers a_0, a_1, ..., got "
+            f'{given!r}. Or give the name "exponential".'
+        )
+    else:
+        why = "A power series with a coefficient below 0 need not be a kernel."
+        for n, a in enumerate(given):
+            check_real(f"{name}[{n}]", a, low=0, why=why)
+        if not any(given):
+            raise ValueError(f"`{name}` must not all be 0, got {given!r}: the kernel would be 0.")
+
+
+class DotProduct(Kernel):
+    r"""Dot-product kernel, :math:`k(x, x') = \sum_n a_n (s \langle x, x' \rangle)^n`.
+
+    Parameters
+    ----------
+    coefficients : "exponential" or sequence of float, default="exponential"
+        Coefficients :math:`a_0, a_1, \dots`, none below 0 and one above. "exponential" is
+        :math:`a_n = 1/n!` for all n, :math:`k = \exp(s \langle x, x' \rangle)`.
+    scale : float or None, default=None
+        Factor :math:`s` of the inner product, above 0. None is 1 / n_features, known once the
+        kernel is resolved: with standardised columns :math:`s \|x\|^2` is then about 1.
+    base : float, default=2.0
+        Of the random features only: a feature has the degree n with a probability proportional to
+        ``base**-n``. Above 1; below 2 degrees are drawn more evenly.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Notes
+    -----
+    Random features of "exponential" stop at degree 16: at :math:`t = s \langle x, x' \rangle` in
+    [0, 1] the rest of the series is 1e-15 of the kernel, at 4 it is 1e-6 and at 8 it is 4e-3.
+    Their variance is large (DSG, Table 1, has the same): scale inputs so that t stays small.
+
+    References
+    ----------
+    DSG, Table 1, whose probabilities are right for base = 2 only. P. Kar, H. Karnick, Random
+    feature maps for dot product kernels, AISTATS 2012.
+
+    Examples
+    --------
+    >>> from mercer.kernels import DotProduct
+    >>> DotProduct([1.0, 0.0, 0.5], scale=1.0)([[1.0, 2.0]], [[2.0, 0.0], [-2.0, 1.0]])
+    array([[3., 1.]])
+    """
+
+    _takes_sparse = True
+
+    _parameters = parameters(
+        coefficients=_check_coefficients,
+        scale=or_none(positive("It multiplies inner products; None takes 1 / n_features.")),
+        base=real(
+            low=1,
+            open_low=True,
+            why="The degrees of random features are drawn with probabilities like base**-n.",
+        ),
+    )
+
+    def __init__(
+        self,
+        coefficients: Literal["exponential"] | Sequence[float] = "exponential",
+        scale: float | None = None,
+        base: float = 2.0,
+    ) -> None:
+        self.coefficients = coefficients
+        self.scale = scale
+        self.base = base
+        self._check()
+
+    def _missing(self) -> tuple[str, ...]:
+        return ("scale",) if self.scale is None else ()
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        return {"scale": 1 / rows.shape[1]}
+
+    @property
+    def _scale(self) -> float:
+        assert self.scale is not None  # the kernel is resolved
+        return float(self.scale)
+
+    def _of(self, products: FloatArray) -> FloatArray:
+        products *= self._scale
+        if isinstance(self.coefficients, str):
+            return np.exp(products, out=products)
+        values = np.full_like(products, self.coefficients[-1])
+        for a in self.coefficients[-2::-1]:
+            values *= products
+            values += float(a)
+        # NaN times 0 is NaN, but a constant kernel never looked at its products.
+        return values if len(self.coefficients) > 1 else values + 0 * products
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        return self._of(inner_products(X, Z))
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return self._of(squared_norms(X))
+
+    @property
+    def bound(self) -> float | None:
+        """None: k(x, x) grows with x, unless it is constant."""
+        constant = not isinstance(self.coefficients, str) and not any(self.coefficients[1:])
+        return float(self.coefficients[0]) if constant else None
+
+    def _row(self) -> RowFunction:
+        if isinstance(self.coefficients, str):
+            return RowFunction(_exponential_row, (self._scale,))
+        numbers = [float(a) for a in self.coefficients]
+        return RowFunction(_power_series_row, (self._scale, len(numbers) - 1, *numbers))
+
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        exponential = isinstance(self.coefficients, str)
+        given = EXPONENTIAL_COEFFICIENTS if exponential else self.coefficients
+        coefficients = tuple(float(a) for a in given)
+        scale, name = math.sqrt(self._scale), type(self).__name__
+        return SeriesMap(
+            n_inputs, coefficients, scale, float(self.base), options, path, kernel=name
+        )

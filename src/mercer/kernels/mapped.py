@@ -10,9 +10,8 @@ import numpy as np
 from mercer._validation import parameters
 from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.composite import MappedMap
-from mercer.kernels._base import Kernel
 from mercer.kernels._pairwise import FloatArray
-from mercer.kernels.composite import check_kernel
+from mercer.kernels.kernel import Kernel, check_kernel
 from mercer.maps import Affine, LearnedMap
 
 __all__ = ["Mapped"]

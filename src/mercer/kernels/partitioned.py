@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -10,22 +11,73 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._component import own_copy
 from mercer._validation import check_integer, check_real
 from mercer.features import FeatureMap, FeatureOptions
-from mercer.kernels._base import Kernel
-from mercer.kernels._cells import Cells, checked_cells, checked_numbers, rows_by_cell
-from mercer.kernels._k_means import k_means
-from mercer.kernels._lengths import (
-    median_distance,
-    median_distances,
-    stretching,
-    with_unit_lengths,
-)
-from mercer.kernels._names import as_kernel
 from mercer.kernels._pairwise import FloatArray
+from mercer.kernels.cells import Cells, checked_cells, checked_numbers, k_means, rows_by_cell
+from mercer.kernels.kernel import Kernel
+from mercer.kernels.names import as_kernel
+from mercer.kernels.stationary import Gaussian, _Stationary
 
 __all__ = ["Partitioned"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+_ROWS_OF_A_CELL = 256  # the median of their distances is good to a few per cent
+
+
+def _with_unit_lengths(kernel: Kernel) -> Kernel:
+    """Copy of a kernel in which length scales that are no numbers yet are 1."""
+    units = {
+        name: 1.0
+        for name, value in kernel.get_params().items()
+        if name.split("__")[-1] == "length_scale" and isinstance(value, str)
+    }
+    return own_copy(kernel).set_params(**units)
+
+
+def _stretching(kernel: Kernel, factors: Array) -> Callable[[int], Kernel]:
+    """Return the function from i to the kernel with all its length scales times ``factors[i]``.
+
+    Each of its calls may change the kernel that the one before returned.
+    """
+    if (factors == 1).all():
+        return lambda i: kernel
+    copy = own_copy(kernel)
+    parts = [part for part in (copy, *copy.get_params().values()) if isinstance(part, Kernel)]
+    lengths = [(part, part.get_params(deep=False).get("length_scale")) for part in parts]
+
+    def stretched(i: int) -> Kernel:
+        for part, length in lengths:
+            if length is not None:
+                part.set_params(length_scale=length * float(factors[i]))
+        return copy
+
+    return stretched
+
+
+def _median_distance(kernel: Kernel, rows: FloatArray, seed: int = 0) -> float:
+    """Median distance of at most 1000 rows, or the one to expect if they are all the same.
+
+    Distances are the kernel's own if it is stationary, otherwise Euclidean.
+    """
+    stationary = isinstance(kernel, _Stationary)
+    metric = own_copy(kernel).set_params(length_scale="median") if stationary else Gaussian()
+    return float(metric.resolve(rows, seed).get_params()["length_scale"])
+
+
+def _median_distances(
+    kernel: Kernel, rows: FloatArray, groups: dict[int, Indices], usual: Array
+) -> Array:
+    """Median distance in each group of rows, ``usual`` where it has no two distinct rows.
+
+    ``groups`` has the numbers of the rows of a group by its number; at most 256 of them are used.
+    """
+    medians = usual.copy()
+    for group, members in groups.items():
+        few = rows[members[:: -(-len(members) // _ROWS_OF_A_CELL)]]
+        if (few != few[0]).any():
+            medians[group] = _median_distance(kernel, few)
+    return medians
 
 
 class Partitioned(Kernel):
@@ -234,7 +286,7 @@ class Partitioned(Kernel):
         """
         self._require_resolved()
         c = check_integer("cell", cell, low=0, high=self.n_cells - 1)
-        base = own_copy(stretching(self._base, self._own_lengths)(c))
+        base = own_copy(_stretching(self._base, self._own_lengths)(c))
         return type(self)(base, self.centres[[c]], self.multiple, self.constant, np.ones(1))
 
     def split(self, cell: int, X: ArrayLike, seed: int = 0) -> Self:
@@ -290,7 +342,7 @@ class Partitioned(Kernel):
             pair, halves = pair[::-1], {0: halves[1], 1: halves[0]}
         lengths = np.append(self._own_lengths, self._own_lengths[c])
         usual = lengths[[c, -1]] / self.multiple
-        lengths[[c, -1]] = self.multiple * median_distances(self._base, rows, halves, usual)
+        lengths[[c, -1]] = self.multiple * _median_distances(self._base, rows, halves, usual)
         before = self._known_cells()
         changes = {
             "length_scales": lengths,
@@ -318,8 +370,8 @@ class Partitioned(Kernel):
             cells = Cells(cells.centres[sorted(rows_by_cell(cells.of(rows)))])
             filled["anchors"] = cells.centres
         if self.length_scales is None:
-            usual = np.full(len(cells), median_distance(base, rows, self.seed))
-            medians = median_distances(base, rows, rows_by_cell(cells.of(rows)), usual)
+            usual = np.full(len(cells), _median_distance(base, rows, self.seed))
+            medians = _median_distances(base, rows, rows_by_cell(cells.of(rows)), usual)
             filled["length_scales"] = self.multiple * medians
         return filled
 
@@ -330,7 +382,7 @@ class Partitioned(Kernel):
         """The base kernel, with unit length where it has none."""
         if isinstance(self.kernel, Kernel) and self.kernel.is_resolved:
             return self.kernel
-        return with_unit_lengths(as_kernel(self.kernel))
+        return _with_unit_lengths(as_kernel(self.kernel))
 
     @property
     def _own_lengths(self) -> Array:
@@ -360,7 +412,7 @@ class Partitioned(Kernel):
         return rows
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
-        stretched = stretching(self._base, self._own_lengths)
+        stretched = _stretching(self._base, self._own_lengths)
         if self.n_cells == 1:
             whole = stretched(0)(X, Z)
             whole += float(self.constant)
@@ -380,7 +432,7 @@ class Partitioned(Kernel):
 
     def _diagonal(self, X: Any) -> FloatArray:
         values = np.full(len(X), np.nan, dtype=X.dtype)
-        stretched = stretching(self._base, self._own_lengths)
+        stretched = _stretching(self._base, self._own_lengths)
         for cell, i in rows_by_cell(self._cells(X)).items():
             if cell >= 0:
                 values[i] = stretched(cell).diag(X[i]) + float(self.constant)

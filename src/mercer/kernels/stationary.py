@@ -7,23 +7,30 @@ from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import gammaln, kve
 
 from mercer._validation import check_real, parameters, positive
 from mercer.features import CosineMap, FeatureMap, FeatureOptions, laws
-from mercer.kernels import _compiled
-from mercer.kernels._base import Kernel
 from mercer.kernels._compiled import RowFunction
-from mercer.kernels._matern import LARGE_ORDER, matern_of_any_order, matern_of_large_order
 from mercer.kernels._pairwise import (
     FloatArray,
     cauchy_products,
     cityblock_distances,
     squared_distances,
 )
+from mercer.kernels.kernel import Kernel
 
 __all__ = ["Cauchy", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
 
 LengthScale = float | Literal["median", "half-median"]
+
+# From this order on the expansion for large orders is used, good to 3e-12 there; below, the Bessel
+# function itself.
+_LARGE_ORDER = 60.0
+
+# exp(-_FAR) is 0 in both precisions, and so are its products with polynomials in _FAR: scaled
+# distances are cut here, because infinity times 0 would be NaN.
+_FAR = 1e4
 
 _OF_MEDIAN = {"median": 1.0, "half-median": 0.5}
 
@@ -94,6 +101,21 @@ class _Radial(_Stationary):
         """Kernel values from squared distances, which may be overwritten."""
 
 
+# In rows `out[i] = 0` and `s = out[i]` give a sum of the dtype of the data: the literal 0.0 is of
+# double precision and would halve the width of the float32 loop.
+
+
+def _gaussian_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill exp(-parameters[0] |x - x'|^2)."""
+    for i in range(n):
+        out[i] = 0.0
+        s = out[i]
+        for j in range(d):
+            t = points[i * d + j] - x[j]
+            s += t * t
+        out[i] = math.exp(-parameters[0] * s)
+
+
 class Gaussian(_Radial):
     r"""Gaussian kernel, :math:`k(x, x') = \exp(-\|x - x'\|^2 / (2 \ell^2))`.
 
@@ -130,10 +152,30 @@ class Gaussian(_Radial):
         return np.exp(S, out=S)
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.squared_exponential, (0.5 / self._scale**2,))
+        return RowFunction(_gaussian_row, (0.5 / self._scale**2,))
 
     def _law(self) -> laws.Law:
         return laws.NormalLaw(1 / self._scale)
+
+
+def _matern_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill the Matérn kernel: a = parameters[0] |x - x'|, nu = parameters[1] in {.5, 1.5, 2.5}."""
+    nu = parameters[1]
+    for i in range(n):
+        out[i] = 0.0
+        s = out[i]
+        for j in range(d):
+            t = points[i * d + j] - x[j]
+            s += t * t
+        a = parameters[0] * math.sqrt(s)
+        if a > _FAR:
+            a = _FAR
+        value = math.exp(-a)
+        if nu == 1.5:
+            value *= 1.0 + a
+        elif nu == 2.5:
+            value *= 1.0 + a + a * a / 3.0
+        out[i] = value
 
 
 class Matern(_Radial):
@@ -185,15 +227,15 @@ class Matern(_Radial):
 
     def _profile(self, S: FloatArray) -> FloatArray:
         nu = float(self.nu)
-        if nu >= LARGE_ORDER:
+        if nu >= _LARGE_ORDER:
             S *= 2 / (nu * self._scale**2)
-            np.minimum(S, _compiled.FAR**2, out=S)
-            return matern_of_large_order(S, nu)
+            np.minimum(S, _FAR**2, out=S)
+            return _matern_of_large_order(S, nu)
         a = np.sqrt(S, out=S)
         a *= math.sqrt(2 * nu) / self._scale
-        np.minimum(a, _compiled.FAR, out=a)
+        np.minimum(a, _FAR, out=a)
         if nu not in (0.5, 1.5, 2.5):
-            return matern_of_any_order(a, nu)
+            return _matern_of_any_order(a, nu)
         K = np.exp(-a)
         if nu == 1.5:
             a += 1
@@ -206,10 +248,65 @@ class Matern(_Radial):
         nu = float(self.nu)
         if nu not in (0.5, 1.5, 2.5):
             return None
-        return RowFunction(_compiled.half_integer_matern, (math.sqrt(2 * nu) / self._scale, nu))
+        return RowFunction(_matern_row, (math.sqrt(2 * nu) / self._scale, nu))
 
     def _law(self) -> laws.Law:
         return laws.StudentLaw(float(self.nu), 1 / self._scale)
+
+
+def _matern_of_any_order(a: FloatArray, nu: float) -> FloatArray:
+    """Matérn kernel of an order below 60, by logarithms: its factors overflow, it does not."""
+    a64 = a.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_bessel = np.log(kve(nu, a64)) - a64
+        K = np.exp((1 - nu) * math.log(2) - gammaln(nu) + nu * np.log(a64) + log_bessel)
+    # Where the Bessel function is infinite a is tiny, and two terms of the series are exact.
+    near = np.isposinf(log_bessel)
+    K[near] = 1 - a64[near] ** 2 / (4 * (nu - 1)) if nu > 1 else 1.0
+    values: FloatArray = np.minimum(K, 1.0).astype(a.dtype)
+    return values
+
+
+def _matern_of_large_order(squares: FloatArray, nu: float) -> FloatArray:
+    r"""Matérn kernel of a large order, from :math:`z^2`, :math:`z = a / \nu`.
+
+    DLMF, eq. (10.41.4), divided by its own limit at z = 0 so that nothing large cancels:
+    with :math:`s = \sqrt{1 + z^2}`, k = exp(-nu (s - 1 - log((1 + s) / 2))) / sqrt(s) *
+    U(1 / s) / U(1), where U(t) = sum_k (-1)^k u_k(t) / nu^k with the u_k of DLMF, eq. (10.41.10).
+    """
+    z2 = squares.astype(np.float64)
+    s = np.sqrt(1 + z2)
+    excess = z2 / (1 + s)
+    K = np.exp(-nu * (excess - np.log1p(excess / 2)))
+    K *= _debye_sum(1 / s, nu) / (_debye_sum(np.ones(1), nu) * np.sqrt(s))
+    values: FloatArray = K.astype(squares.dtype)
+    return values
+
+
+def _debye_sum(t: FloatArray, nu: float) -> FloatArray:
+    t2 = t * t
+    u1 = t * (3 - 5 * t2) / 24
+    u2 = t2 * (81 + t2 * (-462 + t2 * 385)) / 1152
+    u3 = t * t2 * (30375 + t2 * (-369603 + t2 * (765765 - t2 * 425425))) / 414720
+    u4 = (
+        t2
+        * t2
+        * (4465125 + t2 * (-94121676 + t2 * (349922430 + t2 * (-446185740 + t2 * 185910725))))
+        / 39813120
+    )
+    total: FloatArray = 1 - (u1 - (u2 - (u3 - u4 / nu) / nu) / nu) / nu
+    return total
+
+
+def _rational_quadratic_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill (1 + parameters[0] |x - x'|^2)^(-parameters[1])."""
+    for i in range(n):
+        out[i] = 0.0
+        s = out[i]
+        for j in range(d):
+            t = points[i * d + j] - x[j]
+            s += t * t
+        out[i] = math.exp(-parameters[1] * math.log1p(parameters[0] * s))
 
 
 class RationalQuadratic(_Radial):
@@ -264,10 +361,20 @@ class RationalQuadratic(_Radial):
         return 0.5 / (alpha * self._scale**2), alpha
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.rational_quadratic, self._numbers())
+        return RowFunction(_rational_quadratic_row, self._numbers())
 
     def _law(self) -> laws.Law:
         return laws.NormalGammaLaw(float(self.alpha), 1 / self._scale)
+
+
+def _laplacian_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill exp(-parameters[0] |x - x'|_1)."""
+    for i in range(n):
+        out[i] = 0.0
+        s = out[i]
+        for j in range(d):
+            s += abs(points[i * d + j] - x[j])
+        out[i] = math.exp(-parameters[0] * s)
 
 
 class Laplacian(_Stationary):
@@ -315,10 +422,24 @@ class Laplacian(_Stationary):
         return np.exp(K, out=K)
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.cityblock_exponential, (1 / self._scale,))
+        return RowFunction(_laplacian_row, (1 / self._scale,))
 
     def _law(self) -> laws.Law:
         return laws.TanLaw(1 / self._scale)
+
+
+def _cauchy_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+    """Fill the product over features of 1 / (1 + (parameters[0] (x_j - x'_j))^2)."""
+    for i in range(n):
+        out[i] = parameters[0]
+        inverse_scale = out[i]
+        out[i] = 1.0
+        one = out[i]
+        s = one
+        for j in range(d):
+            t = (points[i * d + j] - x[j]) * inverse_scale
+            s *= one + t * t
+        out[i] = one / s
 
 
 class Cauchy(_Stationary):
@@ -358,7 +479,7 @@ class Cauchy(_Stationary):
         return np.reciprocal(K, out=K)
 
     def _row(self) -> RowFunction:
-        return RowFunction(_compiled.cauchy, (1 / self._scale,))
+        return RowFunction(_cauchy_row, (1 / self._scale,))
 
     def _law(self) -> laws.Law:
         return laws.LaplaceLaw(1 / self._scale)

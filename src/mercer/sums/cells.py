@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel, Mapped, Partitioned
-from mercer.kernels._cells import rows_by_cell
+from mercer.kernels.cells import rows_by_cell
 from mercer.maps import Affine
 from mercer.sums.centers import distinct_rows
 from mercer.sums.ridge import add_rows, general_ridge, solutions

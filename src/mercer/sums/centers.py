@@ -10,8 +10,7 @@ from scipy import sparse
 
 from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel, Mapped
-from mercer.kernels._cells import Cells
-from mercer.kernels._k_means import k_means
+from mercer.kernels.cells import Cells, k_means
 from mercer.maps import Affine, PrincipalComponents
 from mercer.sums.statistics import Statistics
 

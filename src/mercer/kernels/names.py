@@ -6,13 +6,19 @@ import difflib
 from typing import Any
 
 from mercer.exceptions import Advice, InPython, ParameterError
-from mercer.kernels._base import Kernel
-from mercer.kernels.additive import ChiSquared, Hellinger, Intersection, JensenShannon
 from mercer.kernels.custom import FunctionKernel
-from mercer.kernels.dot import ArcCosine, Linear, Polynomial
-from mercer.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
-from mercer.kernels.series import DotProduct
-from mercer.kernels.skewed import SkewedChiSquared, SkewedIntersection
+from mercer.kernels.dot import ArcCosine, DotProduct, Linear, Polynomial
+from mercer.kernels.half_line import (
+    ChiSquared,
+    ExponentialSemigroup,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    ReciprocalSemigroup,
+    SkewedChiSquared,
+    SkewedIntersection,
+)
+from mercer.kernels.kernel import Kernel
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 
 __all__ = ["as_kernel"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import _common
 import numpy as np
 
-from mercer.expansions import KOMP, KernelExpansion
+from mercer.expansions import KOMP
+from mercer.functions import KernelExpansion
 from mercer.kernels import Gaussian
 
 BATCH = 32

@@ -9,15 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.expansions import (
-    KOMP,
-    BilinearExpansion,
-    BilinearFeatures,
-    Budget,
-    Full,
-    RandomFeatures,
-    start_bilinear,
-)
+from mercer.expansions import KOMP, Budget, Full, RandomFeatures
+from mercer.functions import BilinearExpansion, BilinearFeatures, start_bilinear
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from mercer.numerics.bilinear import BilinearState, change_norm2, fold, trusted_inverse
 from mercer.numerics.bilinear_removal import project_away, removal_errors
@@ -450,7 +443,7 @@ def test_long_lists_of_pairs_are_evaluated_in_blocks(monkeypatch):
     f = run(KOMP(tolerance=0.01), "three inputs", 20)
     X1, X2 = np.random.default_rng(2).normal(size=(2, 50, 3))
     expected = f.bilinear(X1, X2)
-    monkeypatch.setattr("mercer.expansions.bilinear_expansion._CHUNK", 3 * f.size)
+    monkeypatch.setattr("mercer.functions.bilinear_expansion._CHUNK", 3 * f.size)
     assert_allclose(f.bilinear(X1, X2), expected, rtol=1e-12)
 
 

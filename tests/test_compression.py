@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mercer.exceptions import ConditioningWarning
-from mercer.expansions import KOMP, Budget, Full, KernelExpansion
+from mercer.expansions import KOMP, Budget, Full
+from mercer.functions import KernelExpansion
 from mercer.kernels import Gaussian
 from mercer.numerics.blas import blas_addresses, rank_update, symmetric_product
 from mercer.numerics.komp import komp_step, removal_errors

@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelRegressor
-from mercer.expansions import KOMP, Budget, FeatureExpansion, Full, KernelExpansion, RandomFeatures
+from mercer.expansions import KOMP, Budget, Full, RandomFeatures
+from mercer.functions import FeatureExpansion, KernelExpansion
 from mercer.kernels import Gaussian
 from mercer.model_file import read_state, write_state
 

@@ -16,8 +16,9 @@ from sklearn.datasets import load_digits, make_moons
 import oracles_features
 from mercer import KernelClassifier, KernelRegressor, _threads, kernels, load_model, losses
 from mercer.exceptions import ConditioningWarning, DivergenceError
-from mercer.expansions import FeatureExpansion, RandomFeatures, as_expansion
+from mercer.expansions import RandomFeatures, as_expansion
 from mercer.features import FeatureOptions
+from mercer.functions import FeatureExpansion
 from mercer.kernels import Gaussian
 from mercer.learner import FeatureLearner
 from mercer.losses import Loss

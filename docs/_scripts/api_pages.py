@@ -7,6 +7,7 @@ import pkgutil
 from pathlib import Path
 
 import mercer
+import mercer.functions
 
 GROUPS: dict[str, list[str]] = {
     "Estimators": ["mercer", "mercer.estimators", "mercer.recipes"],
@@ -34,6 +35,7 @@ GROUPS: dict[str, list[str]] = {
     "The papers": ["mercer_reproduction", "mercer_reproduction.baselines"],
     "For those who extend it": [
         "mercer.objectives",
+        "mercer.functions",
         "mercer.learner",
         "mercer.planning",
         "mercer.features",
@@ -64,6 +66,8 @@ def home_of(module: str, name: str) -> str:
     """Return the one address under which a name has its page."""
     if module == "mercer.estimators" and name in mercer.__all__:
         return "mercer"
+    if module == "mercer.expansions" and name in mercer.functions.__all__:
+        return "mercer.functions"
     return module
 
 

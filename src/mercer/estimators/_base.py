@@ -24,6 +24,7 @@ from mercer.estimators._progress import Progress, Reporter
 from mercer.estimators._settable import Settable
 from mercer.estimators._undo import all_or_nothing
 from mercer.expansions import Expansion, RandomFeatures, as_expansion
+from mercer.functions import start
 from mercer.kernels import Kernel, as_kernel
 from mercer.learner import Learner, make_learner
 from mercer.losses import Loss
@@ -338,7 +339,7 @@ class KernelEstimator(FittedFunction, Settable):
         self, expansion: Expansion, kernel: Kernel, dtype: Any, averaging: float | None
     ) -> Any:
         """Return f = 0."""
-        return expansion.start(kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
+        return start(expansion, kernel, self.n_features_in_, self._n_columns(), dtype, averaging)
 
     @staticmethod
     def _solves(expansion: Expansion) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._threads import one_blas_thread
-from mercer.expansions import BilinearFeatures, DictionaryFunction, FeatureExpansion
+from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
 from mercer.history import History
 from mercer.kernels import Kernel
 from mercer.learner import Learner

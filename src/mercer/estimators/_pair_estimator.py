@@ -23,7 +23,8 @@ from mercer.estimators._pair_targets import (
 )
 from mercer.estimators._state import StoredEstimator
 from mercer.exceptions import Advice, ParameterError, Setting
-from mercer.expansions import KOMP, Expansion, Full, RandomFeatures, start_bilinear
+from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
+from mercer.functions import start_bilinear
 from mercer.kernels import Kernel, PairKernel, as_pair_kernel
 from mercer.losses import Loss, MarginLoss, as_loss
 from mercer.objectives import Pairwise

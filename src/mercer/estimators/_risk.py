@@ -13,7 +13,8 @@ from mercer._validation import check_integer
 from mercer.estimators._base import Array, KernelEstimator
 from mercer.estimators._kept_rows import KeptRows
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto, Dictionary, DictionaryFunction, Expansion, RandomFeatures
+from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures
+from mercer.functions import DictionaryFunction
 from mercer.kernels import Kernel
 from mercer.losses import Squared, as_loss
 from mercer.numerics.philox import row_uniforms

@@ -1,18 +1,18 @@
-"""How a function stays small: keep all, compress, a budget, a dictionary, random features."""
+"""How a function stays small: keep all, compress, a budget, a dictionary, random features.
+
+Expansions are parameters only. The functions that they keep small, which this module names, too,
+are those of :mod:`mercer.functions`.
+"""
+
+import importlib
+from typing import Any
 
 from mercer._validation import nearest
 from mercer.expansions._base import Expansion
-from mercer.expansions._bilinear_base import BilinearFunction
-from mercer.expansions._function import Function
 from mercer.expansions.auto import Auto
-from mercer.expansions.bilinear_expansion import BilinearExpansion
-from mercer.expansions.bilinear_features import BilinearFeatures, start_bilinear
 from mercer.expansions.budget import Budget
 from mercer.expansions.dictionary import Dictionary
-from mercer.expansions.dictionary_function import DictionaryFunction
-from mercer.expansions.feature_expansion import FeatureExpansion
 from mercer.expansions.full import Full
-from mercer.expansions.kernel_expansion import KernelExpansion
 from mercer.expansions.komp import KOMP
 from mercer.expansions.random_features import RandomFeatures
 
@@ -34,6 +34,24 @@ __all__ = [
     "as_expansion",
     "start_bilinear",
 ]
+
+# They have their home in mercer.functions, above this package, and are found here as well.
+_FUNCTIONS = (
+    "BilinearExpansion",
+    "BilinearFeatures",
+    "BilinearFunction",
+    "DictionaryFunction",
+    "FeatureExpansion",
+    "Function",
+    "KernelExpansion",
+    "start_bilinear",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module("mercer.functions"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def as_expansion(value: object) -> Expansion:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -12,11 +13,6 @@ from mercer.kernels import Kernel
 from mercer.numerics.state import GREEDY
 from mercer.numerics.step import Compressor
 
-if TYPE_CHECKING:
-    from mercer.expansions.dictionary_function import DictionaryFunction
-    from mercer.expansions.feature_expansion import FeatureExpansion
-    from mercer.expansions.kernel_expansion import KernelExpansion
-
 __all__ = ["Expansion"]
 
 UNLIMITED = np.iinfo(np.int64).max // 4
@@ -25,7 +21,7 @@ UNLIMITED = np.iinfo(np.int64).max // 4
 class Expansion(Component):
     r"""How :math:`f = \sum_i w_i k(d_i, \cdot)` stays small: parameters only.
 
-    The function itself is a :class:`mercer.expansions.KernelExpansion`, which asks its
+    The function itself is a :class:`mercer.functions.KernelExpansion`, which asks its
     ``Expansion`` three things: what compression runs, how much error a step may make, and how
     many points there may be. A new way of compressing answers these and adds its compiled
     function to ``mercer.numerics.step.compress``.
@@ -66,8 +62,10 @@ class Expansion(Component):
         n_outputs: int,
         dtype: DTypeLike = np.float64,
         averaging: float | None = None,
-    ) -> KernelExpansion | FeatureExpansion | DictionaryFunction:
-        """Return the function f = 0 that is kept small this way.
+    ) -> Any:
+        """Return the function f = 0 that is kept small this way, as :func:`mercer.functions.start`.
+
+        An expansion of one's own may override it, to bring another kind of function.
 
         Parameters
         ----------
@@ -80,9 +78,9 @@ class Expansion(Component):
         averaging : float or None, default=None
             Exponent of the averaging weights, None for the last iterate.
         """
-        from mercer.expansions.kernel_expansion import KernelExpansion
-
-        return KernelExpansion(kernel, self, n_features, n_outputs, dtype, averaging)
+        # Parameters know nothing of functions, which lie above them.
+        functions = importlib.import_module("mercer.functions")
+        return functions.start_known(self, kernel, n_features, n_outputs, dtype, averaging)
 
     def compressor(self, kernel: Kernel) -> Compressor:
         """Compression to run.

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import DTypeLike
 
 from mercer._validation import check_integer, check_real
 from mercer.exceptions import InPython
 from mercer.expansions._base import Expansion
-from mercer.kernels import Kernel
-
-if TYPE_CHECKING:
-    from mercer.parts import Blend
 
 __all__ = ["Auto"]
 
@@ -131,16 +124,3 @@ class Auto(Expansion):
         if n_rows is None or self.expected_rows is not None:
             return self
         return Auto(**{**self.get_params(deep=False), "expected_rows": n_rows})
-
-    def start(  # type: ignore[override]
-        self,
-        kernel: Kernel,
-        n_features: int,
-        n_outputs: int,
-        dtype: DTypeLike = np.float64,
-        averaging: float | None = None,
-    ) -> Blend:
-        """See :class:`Expansion`; the function that it returns learns by itself."""
-        from mercer.parts import Blend
-
-        return Blend(kernel, self, n_features, n_outputs, dtype)

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions._base import Expansion
-from mercer.expansions.kernel_expansion import KernelExpansion
-from mercer.expansions.komp import KOMP
 from mercer.kernels import Kernel
 from mercer.numerics.step import Compressor
-from mercer.sums import CENTERS, choose_centers
-
-if TYPE_CHECKING:
-    from mercer.expansions.dictionary_function import DictionaryFunction
+from mercer.sums import CENTERS
 
 __all__ = ["RIDGES", "Dictionary", "n_first_rows", "ridge_values"]
-
-Floats = NDArray[np.floating[Any]]
 
 #: Ridges that are raced if none is given.
 RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Rows to choose the dictionary from: at least, for each point, and at most.
 _FIRST_ROWS, _ROWS_PER_POINT, _MOST_FIRST_ROWS = 2000, 5, 30_000
-_KOMP_BATCH = 64
 # Automatic sizes, and rows of `fit` for each point.
 _SMALLEST, _LARGEST, _ROWS_FOR_A_POINT = 1000, 2000, 8
 
@@ -178,27 +169,6 @@ class Dictionary(Expansion):
         """Type of points and kernel values."""
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
-    def choose(
-        self, X: Floats, kernel: Kernel, labels: NDArray[np.int64] | None, centers: str
-    ) -> Floats:
-        """Points of a dictionary, (n_points, n_features).
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows to choose from.
-        kernel : Kernel
-            With its numbers resolved.
-        labels : ndarray of shape (n_rows,) of int or None
-            Class numbers, where there are classes.
-        centers : {"kmeans", "uniform", "leverage", "komp"}
-            How; not always :attr:`centers`.
-        """
-        if centers == "komp":
-            return _komp_points(X, int(self.size), kernel)
-        size, seed = int(self.size), int(self.seed)
-        return choose_centers(X, size, centers, labels=labels, kernel=kernel, seed=seed)
-
     def compressor(self, kernel: Kernel) -> Compressor:
         """See :class:`Expansion`: nothing is compressed.
 
@@ -212,19 +182,6 @@ class Dictionary(Expansion):
             "a matrix over two dictionaries, which it does not solve for. Use KOMP, Budget, Full "
             "or RandomFeatures, or a pair kernel of first order such as 'difference'."
         )
-
-    def start(
-        self,
-        kernel: Kernel,
-        n_features: int,
-        n_outputs: int,
-        dtype: DTypeLike = np.float64,
-        averaging: float | None = None,
-    ) -> DictionaryFunction:
-        """See :class:`Expansion`; ``dtype`` is not used, ``precision`` says it."""
-        from mercer.expansions.dictionary_function import DictionaryFunction
-
-        return DictionaryFunction(kernel, self, n_features, n_outputs, averaging)
 
 
 def n_first_rows(size: int) -> int:
@@ -261,12 +218,3 @@ def ridge_values(ridge: object, automatic: Sequence[float]) -> tuple[float, ...]
         raise ValueError(f"`ridge` must be a number or some numbers, got {ridge!r}.")
     each = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
     return tuple(check_real("ridge", value, low=0.0, open_low=True) for value in each)
-
-
-def _komp_points(X: Floats, size: int, kernel: Kernel) -> Floats:
-    """Rows that matching pursuit keeps of the mean of the kernels of all rows."""
-    f = KernelExpansion(kernel, KOMP(max_size=size), X.shape[1], 1, np.float64)
-    for start in range(0, len(X), _KOMP_BATCH):
-        batch = np.asarray(X[start : start + _KOMP_BATCH], dtype=np.float64)
-        f.add(batch, np.full((len(batch), 1), 1.0 / len(X)), 0.0)
-    return f.dictionary.astype(X.dtype)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions._base import Expansion
 from mercer.expansions.dictionary import RIDGES as SOLVED_RIDGES
 from mercer.expansions.dictionary import n_first_rows
 from mercer.features import DESIGNS, FeatureOptions
-from mercer.kernels import Kernel
-
-if TYPE_CHECKING:
-    from mercer.expansions.feature_expansion import FeatureExpansion
 
 __all__ = ["Plan", "RandomFeatures"]
 
@@ -257,22 +252,3 @@ class RandomFeatures(Expansion):
         """See :class:`Expansion`: with the block size as a number."""
         block_size = self._block_size(n_rows, n_outputs)
         return RandomFeatures(**{**self.get_params(deep=False), "block_size": block_size})
-
-    def start(
-        self,
-        kernel: Kernel,
-        n_features: int,
-        n_outputs: int,
-        dtype: DTypeLike = np.float64,
-        averaging: float | None = None,
-    ) -> FeatureExpansion:
-        """See :class:`Expansion`; ``dtype`` is not used, ``precision`` says it.
-
-        Raises
-        ------
-        ValueError
-            If the kernel has no random features, or not of this design.
-        """
-        from mercer.expansions.feature_expansion import FeatureExpansion
-
-        return FeatureExpansion(kernel, self, n_features, n_outputs, averaging)

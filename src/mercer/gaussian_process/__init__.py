@@ -6,7 +6,7 @@ coordinate descent (:class:`Cyclic`) and the paper's doubly stochastic gradients
 (:class:`Faithful`).
 """
 
-from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._dictionary import DictionaryPosterior
 from mercer.gaussian_process._features import FeaturePosterior
 from mercer.gaussian_process._inducing import InducingPoints

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.numerics.factor import solve_ridge
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.features import FeatureOptions
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._features import FeaturePosterior
 from mercer.gaussian_process._inducing import InducingFeatures, InducingPoints
 from mercer.kernels import Kernel

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._component import Component
 from mercer._validation import check_choice, integer, parameters
-from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import (
     Solver,
     cyclic_descent,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import Batches, average_weights, shrink_factor
 
 __all__ = ["operator_descent", "operator_variances"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import Solver, column_variances, expand
 from mercer.gaussian_process._methods import Method, Operator, schedule_of
 from mercer.gaussian_process._operator import operator_descent, operator_variances

@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from mercer.expansions import FeatureExpansion
+from mercer.functions import FeatureExpansion
 from mercer.gpu._blocks import FeatureBlocks
 from mercer.gpu._torch import Tensor, device_rows, require_torch
 

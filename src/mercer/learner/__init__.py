@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.expansions import DictionaryFunction, FeatureExpansion, KernelExpansion
+from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion
 from mercer.learner._base import Learner, StepSize
 from mercer.learner._blend import BlendLearner
 from mercer.learner._features import FeatureLearner
@@ -46,7 +46,7 @@ def make_learner(
     objective : Objective
         What is minimised.
     function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
-        What is learned, from ``Expansion.start``.
+        What is learned, from :func:`mercer.functions.start`.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
     regularization : float

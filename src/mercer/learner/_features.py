@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions.feature_expansion import FeatureExpansion, Mark, Update
 from mercer.features._base import Prepared
+from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
 from mercer.learner._base import Array, Learner, Record, one_at_a_time
 from mercer.learner._candidates import Candidates
 from mercer.learner._passes import cut_pass, held_out, n_held_out

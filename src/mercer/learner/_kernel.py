@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import NothingLearnedWarning
-from mercer.expansions import KernelExpansion
+from mercer.functions import KernelExpansion
 from mercer.learner._base import DIVERGED, Array, Learner, StepSize
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses

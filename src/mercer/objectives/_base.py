@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 class Anchors(NamedTuple):
     """Which points of a step come again: those that have a place with the objective.
 
-    Functions keep such points (:meth:`mercer.expansions.KernelExpansion.add`).
+    Functions keep such points (:meth:`mercer.functions.KernelExpansion.add`).
     """
 
     before: NDArray[np.int64]  # (n_points,), place before this step, -1 for none

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._base import Expansion
+from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 
 __all__ = ["BilinearFunction"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.expansions._base import Expansion
+from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 
 __all__ = ["Function", "dense_rows"]
@@ -33,6 +33,8 @@ class Function(ABC):
     """
 
     expansion: Any
+    #: Slots of points that come again step after step; none where there are no places for them.
+    slots: NDArray[np.int64] = np.empty(0, np.int64)
 
     def __init__(
         self,

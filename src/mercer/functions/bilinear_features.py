@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from mercer.expansions._base import Expansion
-from mercer.expansions._bilinear_base import BilinearFunction
-from mercer.expansions._feature_blocks import blocks_of
-from mercer.expansions._function import dense_rows
-from mercer.expansions.bilinear_expansion import BilinearExpansion
-from mercer.expansions.random_features import RandomFeatures
+from mercer.expansions import RandomFeatures
+from mercer.functions._function import dense_rows
+from mercer.functions.bilinear_function import BilinearFunction
+from mercer.functions.feature_blocks import blocks_of
 from mercer.kernels import Kernel
 
-__all__ = ["BilinearFeatures", "start_bilinear"]
+__all__ = ["BilinearFeatures"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
@@ -241,35 +239,3 @@ class BilinearFeatures(BilinearFunction):
         self._coefficients = coefficients.copy()
         self.scale, self.n_steps = float(numbers["scale"]), numbers["n_steps"]
         self.forget()
-
-
-def start_bilinear(
-    expansion: Expansion,
-    kernel: Kernel,
-    n_features: int,
-    dtype: DTypeLike = np.float64,
-    averaging: float | None = None,
-) -> BilinearExpansion | BilinearFeatures:
-    """Return the bilinear function B = 0 that is kept small by an expansion.
-
-    Parameters
-    ----------
-    expansion : Expansion
-        Random features, or what keeps a dictionary small.
-    kernel : Kernel
-        With its numbers resolved.
-    n_features : int
-        Number of inputs.
-    dtype : dtype, default=float64
-        Type of the points of a dictionary.
-    averaging : None
-        There is no averaging.
-
-    Raises
-    ------
-    ValueError
-        For what bilinear functions do not have; see the two classes.
-    """
-    if isinstance(expansion, RandomFeatures):
-        return BilinearFeatures(kernel, expansion, n_features, averaging)
-    return BilinearExpansion(kernel, expansion, n_features, dtype, averaging)

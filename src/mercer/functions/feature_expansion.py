@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._feature_blocks import FeatureBlocks, blocks_of
-from mercer.expansions._function import Function, dense_rows
-from mercer.expansions.random_features import RandomFeatures
+from mercer.expansions import RandomFeatures
 from mercer.features._base import Floats, Prepared
+from mercer.functions._function import Function, dense_rows
+from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
 from mercer.kernels import Kernel
 from mercer.numerics.factor import covariance_of, solve_ridge
 

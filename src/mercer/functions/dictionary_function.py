@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer
-from mercer.expansions._function import Function, dense_rows
-from mercer.expansions.dictionary import Dictionary
+from mercer.expansions import KOMP, Dictionary
+from mercer.functions._function import Function, dense_rows
+from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
 from mercer.parts import Contest, race, race_point
-from mercer.sums import KernelBasis, Rows
+from mercer.sums import KernelBasis, Rows, choose_centers
 
 __all__ = ["DictionaryFunction"]
 
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
 _NUMBERS = 2**22  # kernel values that are in memory at a time
+_KOMP_BATCH = 64  # rows that matching pursuit looks at together
 
 
 class DictionaryFunction(Function):
@@ -124,7 +126,14 @@ class DictionaryFunction(Function):
             The dictionary.
         """
         centers = self.expansion.centers if chosen else "uniform"
-        return self._begin(self.expansion.choose(X, self.kernel, labels, centers))
+        return self._begin(self._choose(X, labels, centers))
+
+    def _choose(self, X: Floats, labels: NDArray[np.int64] | None, centers: str) -> Floats:
+        """Points of a dictionary, chosen as ``Dictionary.centers`` says or otherwise."""
+        size, seed = int(self.expansion.size), int(self.expansion.seed)
+        if centers == "komp":
+            return _komp_points(X, size, self.kernel)
+        return choose_centers(X, size, centers, labels=labels, kernel=self.kernel, seed=seed)
 
     def _begin(self, points: Floats) -> KernelBasis:
         self.basis = KernelBasis(self.kernel, np.ascontiguousarray(points, dtype=self.dtype))
@@ -210,3 +219,12 @@ class DictionaryFunction(Function):
         if len(points):
             self._begin(points)
         self.put(coefficients.copy())
+
+
+def _komp_points(X: Floats, size: int, kernel: Kernel) -> Floats:
+    """Rows that matching pursuit keeps of the mean of the kernels of all rows."""
+    f = KernelExpansion(kernel, KOMP(max_size=size), X.shape[1], 1, np.float64)
+    for start in range(0, len(X), _KOMP_BATCH):
+        batch = np.asarray(X[start : start + _KOMP_BATCH], dtype=np.float64)
+        f.add(batch, np.full((len(batch), 1), 1.0 / len(X)), 0.0)
+    return f.dictionary.astype(X.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.expansions.random_features import RandomFeatures
+from mercer.expansions import RandomFeatures
 from mercer.features import FeatureMap, FeatureOptions
 from mercer.features._base import Numbers, Prepared
 from mercer.features._tiles import Part, add_blocks, features_of

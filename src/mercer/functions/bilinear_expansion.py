@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.expansions._base import Expansion
-from mercer.expansions._bilinear_base import BilinearFunction
-from mercer.expansions._storage import follow_slots, grown_capacity
+from mercer.expansions import Expansion
+from mercer.functions._storage import follow_slots, grown_capacity
+from mercer.functions.bilinear_function import BilinearFunction
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
     DEPENDENT,

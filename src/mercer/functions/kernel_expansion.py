@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer.exceptions import ConditioningWarning
-from mercer.expansions._base import Expansion
-from mercer.expansions._function import Function
-from mercer.expansions._previous import Previous
-from mercer.expansions._storage import (
+from mercer.expansions import Expansion
+from mercer.functions._function import Function
+from mercer.functions._previous import Previous
+from mercer.functions._storage import (
     follow_slots,
     grown_capacity,
     new_arrays,

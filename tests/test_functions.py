@@ -1,0 +1,63 @@
+"""Which function an expansion starts, and under which names functions are found."""
+
+import pytest
+
+from mercer import expansions, functions
+from mercer.expansions import KOMP, Auto, Budget, Dictionary, Expansion, Full, RandomFeatures
+from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion, start
+from mercer.kernels import Gaussian
+from mercer.parts import Blend
+
+
+class Thrifty(KOMP):
+    """An expansion of one's own that only has other parameters."""
+
+
+class Doubled(RandomFeatures):
+    """One that brings a function of its own, made from that of the library."""
+
+    def start(self, kernel, n_features, n_outputs, dtype="f8", averaging=None):
+        return super().start(kernel, n_features, 2 * n_outputs, dtype, averaging)
+
+
+STARTED = [
+    (KOMP(), KernelExpansion),
+    (Full(), KernelExpansion),
+    (Budget(10), KernelExpansion),
+    (Thrifty(), KernelExpansion),
+    (RandomFeatures(16), FeatureExpansion),
+    (Dictionary(10), DictionaryFunction),
+    (Auto(), Blend),
+]
+
+
+@pytest.mark.parametrize(("expansion", "kind"), STARTED, ids=repr)
+def test_every_expansion_starts_its_kind_of_function(expansion, kind):
+    for f in (start(expansion, Gaussian(1.0), 3, 2), expansion.start(Gaussian(1.0), 3, 2)):
+        assert type(f) is kind
+        assert (f.n_features, f.n_outputs, f.expansion) == (3, 2, expansion)
+
+
+def test_a_start_of_ones_own_comes_first():
+    f = start(Doubled(16), Gaussian(1.0), 3, 1)
+    assert type(f) is FeatureExpansion
+    assert f.n_outputs == 2
+
+
+def test_all_expansions_are_tried():
+    concrete = {getattr(expansions, name) for name in expansions.__all__}
+    concrete = {c for c in concrete if isinstance(c, type) and issubclass(c, Expansion)}
+    assert {type(e) for e, _ in STARTED} - {Thrifty} == concrete - {Expansion}
+
+
+@pytest.mark.parametrize("name", sorted(set(functions.__all__) - {"start"}))
+def test_functions_are_found_among_the_expansions_too(name):
+    assert getattr(expansions, name) is getattr(functions, name)
+    assert name in expansions.__all__
+
+
+def test_names_that_are_not_there_are_refused():
+    with pytest.raises(AttributeError, match="KernelExpansions"):
+        _ = expansions.KernelExpansions
+    with pytest.raises(ImportError, match="Functio"):
+        exec("from mercer.expansions import Functio")

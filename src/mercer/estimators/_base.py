@@ -228,7 +228,7 @@ class KernelEstimator(FittedFunction, Settable):
         else:
             check_choice("step_size", self.step_size, self._step_names)
         as_kernel(self.kernel)
-        mode = getattr(self._chosen_expansion(), "mode", "faithful")
+        mode = self._chosen_expansion().mode
         relative = self._is_theory() or isinstance(self.step_size, Relative)
         if relative and mode != "faithful":
             raise ValueError(
@@ -344,7 +344,7 @@ class KernelEstimator(FittedFunction, Settable):
     @staticmethod
     def _solves(expansion: Expansion) -> bool:
         """Whether equations are solved, or Newton steps made, on a fixed set of features."""
-        return getattr(expansion, "mode", "") == "solve"
+        return expansion.mode == "solve"
 
     def _steps(self, automatic: AutomaticStep, expansion: Expansion) -> Any:
         """Step sizes; those of equations that are solved need no choice of the estimator's."""

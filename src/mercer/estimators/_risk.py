@@ -57,8 +57,8 @@ class RiskEstimator(KernelEstimator):
                 "solves equations. Leave the step size out, or use expansion='komp'."
             )
         tracker = None if risk is None else risk.tracking
-        mode = getattr(self._chosen_expansion(), "mode", "")
-        if mode == "cyclic" and tracker is not None and tracker.rule == "nasa":
+        cyclic = self._chosen_expansion().mode == "cyclic"
+        if cyclic and tracker is not None and tracker.rule == "nasa":
             raise ValueError(
                 "Tracker('nasa') moves all coefficients along an averaged direction, which "
                 "RandomFeatures(mode='cyclic') cannot: it solves for one block at a time. Use mode "

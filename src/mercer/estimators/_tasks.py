@@ -18,7 +18,7 @@ class TaskEstimator(StoredEstimator, KernelEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        mode = getattr(self._chosen_expansion(), "mode", "faithful")
+        mode = self._chosen_expansion().mode
         if mode not in ("faithful", "solve"):
             raise ValueError(
                 f"`expansion` must have mode='faithful' or 'solve' for a {type(self).__name__}, "

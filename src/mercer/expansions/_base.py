@@ -32,6 +32,9 @@ class Expansion(Component):
     #: Newcomers closer than this to the span of the rest (squared, relative) are absorbed; the
     #: arithmetic has a smallest value of its own.
     absorb: float = 0.0
+    #: How coefficients move: ``"faithful"`` by gradient steps in the norm of the kernel, or one of
+    #: the other modes of :class:`RandomFeatures`.
+    mode: str = "faithful"
 
     @property
     def averages(self) -> bool:

@@ -59,7 +59,7 @@ def make_learner(
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
     if isinstance(function, Blend):
         cls = BlendLearner
-    elif getattr(function.expansion, "mode", "") == "solve":
+    elif function.expansion.mode == "solve":
         cls = SecondOrderLearner
     learner: Learner = cls(objective, function, step_size, regularization, batch_size, automatic)
     return learner

@@ -189,34 +189,32 @@ def _classifier_figures(estimator: Any, X: Any, y: NDArray[Any]) -> list[Caption
 
 
 def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) -> Captioned:
-    from matplotlib.colors import to_rgba_array
-    from sklearn.metrics import confusion_matrix
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+    from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
     from sklearn.utils.multiclass import unique_labels
 
     labels = unique_labels(classes, y, predicted)
     counts = confusion_matrix(y, predicted, labels=labels)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    n = len(labels)
-    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
+    n, named = len(labels), len(labels) <= _MAX_NAMED_CLASSES
+    names = [literal_text(label, max_length=12) for label in labels]
+    crowded = n > 4 and max(len(name) for name in names) > 3
     # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
-    cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
-    cells[..., 3] = 0.04 + 0.71 * shares
-    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > _MAX_NAMED_CLASSES)
-    ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
-    if n <= _MAX_NAMED_CLASSES:
-        names = [literal_text(label, max_length=12) for label in labels]
-        crowded = n > 4 and max(len(name) for name in names) > 3
-        ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)
-        ax.set_yticks(np.arange(n) + 0.5, names)
-        size = 9.5 if n <= 6 else 7.0
-        for i, j in np.ndindex(n, n):
-            text = format_number(counts[i, j])
-            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size)
-    else:
-        ax.set_xticks([])
-        ax.set_yticks([])
-    ax.set_xlabel("Predicted class")
-    ax.set_ylabel("True class")
+    shades = [to_rgba(PALETTE[0], alpha) for alpha in (0.04, 0.75)]
+    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
+    drawn = ConfusionMatrixDisplay(counts, display_labels=names).plot(
+        ax=ax,
+        include_values=named,
+        values_format=",d",
+        cmap=LinearSegmentedColormap.from_list("shares", shades),
+        xticks_rotation=45 if crowded else 0,
+        colorbar=False,
+        im_kw={"interpolation": "none"},
+        text_kw={"color": INK, "fontsize": 9.5 if n <= 6 else 7.0},
+    )
+    drawn.im_.set(data=counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), clim=(0.0, 1.0))
+    if not named:
+        ax.set(xticks=[], yticks=[])
+    ax.set(xlabel="Predicted class", ylabel="True class")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     right, total = format_number(np.trace(counts)), format_number(len(y))
@@ -227,26 +225,33 @@ def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) 
 
 
 def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
-    from sklearn.calibration import calibration_curve
+    from sklearn.calibration import CalibrationDisplay
 
-    # Bins of equally many rows: bins of equal width can be nearly empty, hence very noisy.
-    happened, said = calibration_curve(
-        outcome.astype(int), np.clip(probability, 0.0, 1.0), n_bins=10, strategy="quantile"
-    )
     figure, ax = report_axes(height=3.8)
     ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
-    ax.plot(
-        said, happened, color=PALETTE[0], marker="o", linewidth=2.0, markersize=5, label="model"
+    # Bins of equally many rows: bins of equal width can be nearly empty, hence very noisy.
+    drawn = CalibrationDisplay.from_predictions(
+        outcome.astype(int),
+        np.clip(probability, 0.0, 1.0),
+        n_bins=10,
+        strategy="quantile",
+        name="model",
+        ref_line=False,
+        ax=ax,
+        color=PALETTE[0],
+        marker="o",
+        linewidth=2.0,
+        markersize=5,
     )
     ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set_xlabel(literal_text(f"Predicted probability of {of_what}", max_length=48))
     ax.set_ylabel("Observed fraction")
     tidy(ax)
     draw_legend(ax)
-    gap = format_number(float(np.abs(happened - said).max()))
+    gap = format_number(float(np.abs(drawn.prob_true - drawn.prob_pred).max()))
     figure.set_label(
         f"Reliability diagram for {of_what}: predicted probabilities and observed fractions "
-        f"differ by at most {gap} in {len(said)} groups of rows."
+        f"differ by at most {gap} in {len(drawn.prob_pred)} groups of rows."
     )
     return f"Reliability of the probability of {of_what}", figure
 

@@ -20,6 +20,7 @@ from mercer.data.tables import has_types, in_place, place_of
 from mercer.data.views import view_table
 from mercer.display import tail_of
 from mercer.estimators import TableModel
+from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of, scores_of
 from mercer.estimators.table_tasks import check_marks
 from mercer.inspection import loss_units
 from mercer.metrics import auc_standard_error, concordance, ndcg
@@ -387,7 +388,7 @@ class Classes:
         if self.tail is not None:
             known = np.isin(y, classes)  # rows of other classes have no loss
             if known.any():
-                self.tail.add(y[known], self.estimator._scores(X[known]))
+                self.tail.add(y[known], scores_of(self.estimator, X[known]))
         self.n_rows += len(y)
 
     def measures(self) -> dict[str, float]:
@@ -451,10 +452,9 @@ class Quantities:
         model, estimator = self.model, self.model.estimator
         if self.tail is None:
             return model.predict_inputs(X)
-        scores = estimator._scores(X)
+        scores = scores_of(estimator, X)
         self.tail.add((y - model.target_mean_) / model.target_scale_, scores)
-        predicted = estimator._targets(scores) * model.target_scale_ + model.target_mean_
-        return np.asarray(predicted)
+        return predictions_of(estimator, scores) * model.target_scale_ + model.target_mean_
 
     def measures(self) -> dict[str, float]:
         return self._usual() | ({} if self.tail is None else self.tail.measures())
@@ -606,7 +606,7 @@ class Rankings:
 
     def __init__(self, model: TableModel) -> None:
         self.estimator: Any = model.estimator
-        self.labels = self.estimator._labels
+        self.labels = pair_parts(self.estimator).labels
         self.tail: LossTail | None = None
         self.n_rows = 0
         self.sample = None if model.scores_rows else RowSample(_JUDGED)
@@ -699,8 +699,8 @@ class LossTail:
 
     def add(self, y: NDArray[Any], scores: Array) -> None:
         """Take rows: their targets, as the estimator learns them, and their scores."""
-        loss = self.estimator.loss_
-        self.parts.append(self.factor * loss.value(self.estimator._encode(y, loss), scores))
+        targets = encoded_targets(self.estimator, y)
+        self.parts.append(self.factor * self.estimator.loss_.value(targets, scores))
 
     @property
     def losses(self) -> Array:

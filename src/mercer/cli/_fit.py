@@ -47,6 +47,7 @@ from mercer.cli._parts import (
 from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
+from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.table_tasks import TASKS
 from mercer.expansions import Auto, Dictionary
 from mercer.gaussian_process import InducingPoints
@@ -395,7 +396,7 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
         measure = f"{measure} (standardised)"
     estimator = training.model_.estimator
     races = isinstance(estimator, KernelClassifier | KernelRegressor) and isinstance(
-        estimator._chosen_expansion(), Auto | Dictionary
+        chosen_expansion(estimator), Auto | Dictionary
     )
     began, rows_before = time.perf_counter(), training.n_rows_
     with (

@@ -11,6 +11,7 @@ import typer
 
 from mercer._validation import nearest
 from mercer.estimators import KernelRanker
+from mercer.estimators.asking import chosen_expansion
 from mercer.exceptions import ParameterError
 from mercer.expansions import (
     KOMP,
@@ -281,7 +282,7 @@ def make_expansion(
     chosen = "auto" if name is None else name.value
     if name is None:
         if given.keys() <= _TAKES["komp"].keys():
-            automatic = "auto" if ranker is None else ranker._chosen_expansion()
+            automatic = "auto" if ranker is None else chosen_expansion(ranker)
             return KOMP(**{**as_expansion(automatic).get_params(), **given})
         if "strategy" in given:
             chosen = "budget"

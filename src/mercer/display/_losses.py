@@ -18,6 +18,7 @@ from mercer.display.drawing import (
     short_ticks,
     tidy,
 )
+from mercer.estimators.asking import encoded_targets, has_own_losses, scores_of
 from mercer.inspection.fitted import final_model, loss_words, name_of_loss, risk_of, short_name
 from mercer.losses import Loss, as_loss
 from mercer.risks import CVaR
@@ -416,11 +417,10 @@ def row_losses(
 
 def _own_losses(estimator: Any, X: Any, y: NDArray[Any]) -> Array:
     model = final_model(estimator)
-    own = getattr(model, "loss_", None)
-    if own is None or not hasattr(model, "_encode"):
+    if not has_own_losses(model):
         raise ValueError(
             f"`{type(model).__name__}` has no loss of its own, or is not fitted. Fit it, or pass "
             "the loss to measure by, such as loss='squared'."
         )
     inputs = X if model is estimator else estimator[:-1].transform(X)
-    return np.asarray(own.value(model._encode(y, own), model._scores(inputs)))
+    return np.asarray(model.loss_.value(encoded_targets(model, y), scores_of(model, inputs)))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.estimators import TableModel
+from mercer.estimators.asking import chosen_batch_size, chosen_regularization, pair_parts
 from mercer.expansions import DictionaryFunction, FeatureExpansion
 from mercer.inspection.fitted import final_model
 from mercer.kernels import Mapped, PairKernel
@@ -109,8 +110,8 @@ def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
-        "regularization": float(getattr(learner, "ridge", estimator._ridge())),
-        "batch_size": int(estimator._batch_size()),
+        "regularization": float(getattr(learner, "ridge", chosen_regularization(estimator))),
+        "batch_size": chosen_batch_size(estimator),
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
         "precision": str(np.dtype(function.dtype)),
@@ -205,11 +206,12 @@ def describe_pairs(model: Any) -> dict[str, Any]:
     estimator: Any = model.estimator if isinstance(model, TableModel) else model
     if not hasattr(estimator, "predict_pair"):
         return {}
+    parts = pair_parts(estimator)
     return {
-        "pair_kernel": _in_words(estimator._pair_kernel),
-        "pair_label": str(estimator._parts["pair_label"]),
+        "pair_kernel": _in_words(parts.kernel),
+        "pair_label": parts.label,
         "buffer": _rows_held(estimator.buffer_),
-        "normalize": str(estimator._parts["normalize"]),
+        "normalize": parts.normalize,
         "group": getattr(model, "group", None) or "none: all rows are compared",
     }
 

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.estimators.asking import check, check_settings, chosen_batch_size, chosen_expansion
 from mercer.estimators.table_tasks import TASKS
 from mercer.exceptions import Advice, InPython, NothingLearnedWarning, ParameterError, Setting
-from mercer.expansions import Auto, Expansion, RandomFeatures, as_expansion
+from mercer.expansions import Auto, RandomFeatures
 from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss
 
 __all__ = [
     "RunPlan",
     "check_two_classes",
-    "expansion_of",
     "first_classes",
     "make_estimator",
     "plan_run",
@@ -60,8 +60,8 @@ def make_estimator(
         **{name: value for name, value in run.items() if name in accepted}, **chosen
     )
     # What is wrong shall be known before hours of reading, not after.
-    estimator._check_parameters()
-    if isinstance(expansion_of(estimator), Auto):
+    check(estimator)
+    if isinstance(chosen_expansion(estimator), Auto):
         _check_sums(estimator, kind.words, options)
         if estimator.expansion == "auto":
             estimator.set_params(expansion=Auto(seed=seed))
@@ -73,7 +73,7 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
     if isinstance(estimator.expansion, Auto):
         by_itself = estimator.__class__(**estimator.get_params(deep=False))
         by_itself.set_params(expansion="auto")
-        if not isinstance(expansion_of(by_itself), Auto):
+        if not isinstance(chosen_expansion(by_itself), Auto):
             given: list[str | Setting] = [words]
             for name in ("loss", "risk", "step_size"):
                 if name in options:
@@ -107,7 +107,7 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
                 ".",
             ),
         )
-    estimator._check_settings(anew=True)
+    check_settings(estimator)
 
 
 def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:
@@ -219,10 +219,8 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int =
     -------
     plan : RunPlan
     """
-    # "auto" is a batch size of rankers, which know what it stands for.
-    automatic = getattr(estimator, "_batch_size", None)
-    batch_size = int(estimator.batch_size if automatic is None else automatic())
-    expansion = expansion_of(estimator)
+    batch_size = chosen_batch_size(estimator)
+    expansion = chosen_expansion(estimator)
     # Functions of pairs of second order have a fixed number of features, in ordinary steps.
     bilinear = as_pair_kernel(getattr(estimator, "pair_kernel", "difference")).order == 2
     if isinstance(expansion, Auto):
@@ -237,13 +235,3 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int =
     if n_rows is not None:
         estimator.set_params(expansion=expansion.sized(n_rows, n_outputs), n_passes=made)
     return RunPlan(made, plan.rows_per_step, cuts_matter=True)
-
-
-def expansion_of(estimator: Any) -> Expansion | None:
-    """Return the expansion that an estimator will take; None for a Gaussian process."""
-    choice = getattr(estimator, "_chosen_expansion", None)
-    if choice is not None:
-        expansion: Expansion = choice()
-        return expansion
-    chosen = getattr(estimator, "expansion", None)
-    return None if chosen is None else as_expansion(chosen)

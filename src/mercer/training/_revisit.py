@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.estimators.asking import encoded_targets
 from mercer.parts import Blend
 
 __all__ = ["finish", "offer"]
@@ -92,7 +93,7 @@ def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> 
                 laid[0][at : at + len(y)] = X
                 labels.append(y)
                 at += len(y)
-            laid.append(estimator._encode(np.concatenate(labels), estimator.loss_))
+            laid.append(encoded_targets(estimator, np.concatenate(labels)))
         inputs, targets = laid
         return inputs[numbers], targets[numbers], np.ones(len(numbers))
 

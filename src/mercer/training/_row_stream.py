@@ -20,10 +20,10 @@ from mercer.data import read_tables, shuffled
 from mercer.data.shuffle import group_order
 from mercer.data.tables import in_place
 from mercer.estimators import TableModel
+from mercer.estimators.asking import chosen_expansion
 from mercer.expansions import Auto
 from mercer.parts import block_length
 from mercer.sums import Rows
-from mercer.training._estimator import expansion_of
 
 __all__ = ["RowStream", "shuffled_groups"]
 
@@ -154,7 +154,7 @@ class RowStream:
         shuffled at a time.
         """
         estimator = self.model.estimator
-        expansion = expansion_of(estimator)
+        expansion = chosen_expansion(estimator)
         if not isinstance(expansion, Auto) or expansion.block_length != "auto":
             return
         if self.shuffle_buffer < 2:
@@ -201,7 +201,7 @@ class RowStream:
         size, seed = self._buffer_rows, np.random.SeedSequence([self.seed, number])
         if self.model.group is not None:
             return shuffled_groups(rows, size, seed)
-        length = getattr(expansion_of(self.model.estimator), "block_length", 1)
+        length = getattr(chosen_expansion(self.model.estimator), "block_length", 1)
         if length == 1 or isinstance(length, str):
             return shuffled(rows, size, seed)
         return _shuffled_blocks(rows, int(length), size, seed)

@@ -1,0 +1,115 @@
+"""What training, commands and pictures ask of an estimator besides scikit-learn's methods.
+
+Before it learns: whether its parameters go together, and what "auto" stands for. Afterwards:
+scores, and losses of rows, as its objective sees them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.estimators._pair_targets import PairLabels
+from mercer.expansions import Expansion, as_expansion
+from mercer.kernels import PairKernel
+
+__all__ = [
+    "PairParts",
+    "check",
+    "check_settings",
+    "chosen_batch_size",
+    "chosen_expansion",
+    "chosen_regularization",
+    "encoded_targets",
+    "has_own_losses",
+    "pair_parts",
+    "predictions_of",
+    "scores_of",
+]
+
+Array = NDArray[np.float64]
+
+
+def check(estimator: Any) -> None:
+    """Raise ``ValueError`` for parameters that cannot be used, before any row is read."""
+    estimator._check_parameters()
+
+
+def check_settings(estimator: Any) -> None:
+    """Raise ``ValueError`` for parameters that an estimator which has not learned would ignore."""
+    estimator._check_settings(anew=True)
+
+
+def chosen_expansion(estimator: Any) -> Expansion | None:
+    """Return the expansion that an estimator will take; None for a Gaussian process."""
+    choice = getattr(estimator, "_chosen_expansion", None)
+    if choice is not None:
+        expansion: Expansion = choice()
+        return expansion
+    chosen = getattr(estimator, "expansion", None)
+    return None if chosen is None else as_expansion(chosen)
+
+
+def chosen_batch_size(estimator: Any) -> int:
+    """Return the rows of a step; rankers know what "auto" stands for."""
+    automatic = getattr(estimator, "_batch_size", None)
+    return int(estimator.batch_size if automatic is None else automatic())
+
+
+def chosen_regularization(estimator: Any) -> float:
+    """Return the ridge parameter of steps."""
+    return float(estimator._ridge())
+
+
+def has_own_losses(estimator: Any) -> bool:
+    """Whether rows have a loss by which an estimator has learned."""
+    return getattr(estimator, "loss_", None) is not None and hasattr(estimator, "_encode")
+
+
+def encoded_targets(estimator: Any, y: NDArray[Any]) -> Array:
+    """Return targets as the loss of a fitted estimator takes them."""
+    return np.asarray(estimator._encode(y, estimator.loss_))
+
+
+def scores_of(estimator: Any, X: Any) -> Array:
+    """Return the values of the learned function, of shape (n_rows, n_outputs)."""
+    return np.asarray(estimator._scores(X))
+
+
+def predictions_of(estimator: Any, scores: Array) -> Array:
+    """Return the predictions of a regressor that its scores make."""
+    return np.asarray(estimator._targets(scores))
+
+
+class PairParts(NamedTuple):
+    """What a fitted ranker learns from pairs, with nothing left "auto".
+
+    Attributes
+    ----------
+    kernel : PairKernel
+        Kernel of pairs.
+    label : str
+        What a pair is labelled by.
+    normalize : str
+        How pairs are weighed.
+    labels : PairLabels
+        The targets as numbers.
+    """
+
+    kernel: PairKernel
+    label: str
+    normalize: str
+    labels: PairLabels
+
+
+def pair_parts(estimator: Any) -> PairParts:
+    """Return what a fitted ranker learns from pairs."""
+    parts = estimator._parts
+    return PairParts(
+        estimator._pair_kernel,
+        str(parts["pair_label"]),
+        str(parts["normalize"]),
+        estimator._labels,
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._features import FeaturePosterior
 from mercer.gaussian_process._inducing import InducingFeatures, InducingPoints
 from mercer.kernels import Kernel
-from mercer.sums import Rows, choose_centers
+from mercer.sums import Rows, check_alike, choose_centers
 
 __all__ = ["DictionaryPosterior"]
 
@@ -43,6 +44,17 @@ class _Sums:
         prior = self.features.kernel.diag(rows.X)
         self.posterior.learn(rows.X, rows.targets, rows.weights)
         self.prior_sum += float(rows.weights @ prior)
+
+    def copy(self) -> _Sums:
+        """Copy that learns by itself."""
+        alone = self.posterior.emptied()
+        alone.statistics = self.posterior.statistics.copy()
+        return _Sums(self.features, alone, self.prior_sum)
+
+    def merge(self, other: _Sums) -> None:
+        """Add the rows of others on the same dictionary."""
+        self.posterior.merge(other.posterior)
+        self.prior_sum += other.prior_sum
 
 
 class DictionaryPosterior:
@@ -129,9 +141,11 @@ class DictionaryPosterior:
         if self._fixed is not None:
             self._fixed.learn(new)
             return
-        if self._first is not None:
-            new = Rows.joined([self._first, new])
-        n_first = self.method.n_first_rows
+        self._wait([new] if self._first is None else [self._first, new])
+
+    def _wait(self, rows: list[Rows]) -> None:
+        """Keep all rows so far; or, once there are enough, choose the dictionary from the first."""
+        new, n_first = Rows.joined(rows), self.method.n_first_rows
         if len(new) < n_first:
             self._first, self._provisional = new, None
             return
@@ -139,6 +153,58 @@ class DictionaryPosterior:
         if len(new) > n_first:
             fixed.learn(new[n_first:])
         self._first, self._provisional, self._fixed = None, None, fixed
+
+    def merge(self, other: DictionaryPosterior) -> None:
+        """Add the rows of another posterior, which stays as it is; the noise stays, too.
+
+        They count as having come before this one's. First rows that wait for a dictionary are
+        merged, too; two dictionaries that are chosen need to be the same.
+
+        Parameters
+        ----------
+        other : DictionaryPosterior
+            With the same kernel and method, of as many targets, normalised alike.
+
+        Raises
+        ------
+        ValueError
+            If these differ, or the dictionaries; neither posterior has changed then.
+        """
+        for name in ("kernel", "method", "n_targets", "normalize"):
+            check_alike(
+                f"`{name}`",
+                getattr(self, name),
+                getattr(other, name),
+                "Make both with the same settings.",
+            )
+        if other._fixed is None and other._first is None:
+            return
+        if self._fixed is None and other._fixed is None:
+            self._wait([rows for rows in (other._first, self._first) if rows is not None])
+            return
+        theirs = other._fixed
+        if self._fixed is None:
+            assert theirs is not None
+            fixed = theirs.copy()
+            fixed.posterior.set_noise(self.noise)
+            if self._first is not None:
+                fixed.learn(self._first)
+        else:
+            fixed = self._fixed.copy()
+            if theirs is not None:
+                fixed.merge(theirs)
+            elif other._first is not None:
+                fixed.learn(other._first)
+        self._first, self._provisional, self._fixed = None, None, fixed
+
+    def emptied(self) -> Self:
+        """Return the same model on the same dictionary, if it is chosen, of no rows."""
+        alone = copy.copy(self)
+        alone._first = alone._provisional = None
+        if self._fixed is not None:
+            sums = self._fixed
+            alone._fixed = _Sums(sums.features, sums.posterior.emptied())
+        return alone
 
     def _check_rows(self, X: Array) -> None:
         values = self.kernel(X, X[:1])[:, 0] + self.kernel.diag(X)

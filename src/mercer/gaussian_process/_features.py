@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.gaussian_process._statistics import WeightPosterior, weight_posterior
 from mercer.kernels import Kernel
-from mercer.sums import Statistics
+from mercer.sums import Statistics, check_alike
 
 __all__ = ["FeaturePosterior", "FeatureSource"]
 
@@ -112,6 +113,40 @@ class FeaturePosterior:
             statistics.origin = origin
             statistics.add(Z, targets[rows], weights[rows])
         self.statistics, self._solved = statistics, None
+
+    def merge(self, other: FeaturePosterior) -> None:
+        """Add the rows of another posterior, which stays as it is; the noise stays, too.
+
+        Parameters
+        ----------
+        other : FeaturePosterior
+            On the same features, of as many targets, normalised alike.
+
+        Raises
+        ------
+        ValueError
+            If these differ; neither posterior has changed then.
+        """
+        if not _are_same(self.blocks, other.blocks):
+            raise ValueError(
+                f"Posteriors on other features cannot be merged: {_named(self.blocks)} and "
+                f"{_named(other.blocks)}. Make both with the same kernel, features and seed, or on "
+                "the same inducing points."
+            )
+        check_alike(
+            "`normalize`",
+            self.normalize,
+            other.normalize,
+            "Normalise the targets of both, or none.",
+        )
+        statistics = self.statistics.copy()
+        statistics.merge(other.statistics)
+        self.statistics, self._solved = statistics, None
+
+    def emptied(self) -> Self:
+        """Return the same model of no rows: for those that are learned elsewhere."""
+        n_targets = self.statistics.products.shape[1]
+        return type(self)(self.blocks, n_targets, self.noise, self.normalize, self.chunk)
 
     def mean(self, X: Array) -> Array:
         """Posterior means, shape (n, n_targets)."""
@@ -225,3 +260,16 @@ class FeaturePosterior:
         """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
         self.statistics.restore(state["statistics"])
         self._solved = None
+
+
+def _are_same(mine: FeatureSource, theirs: FeatureSource) -> bool:
+    if not (isinstance(mine, FeatureBlocks) and isinstance(theirs, FeatureBlocks)):
+        return mine is theirs or mine == theirs
+    names = "kernel", "block_size", "seed", "options", "dtype"
+    return mine.map.n_inputs == theirs.map.n_inputs and all(
+        getattr(mine, name) == getattr(theirs, name) for name in names
+    )
+
+
+def _named(features: FeatureSource) -> str:
+    return f"{features.block_size:,} of {features.kernel!r}"

@@ -120,6 +120,12 @@ class InducingFeatures:
         # With jitter the points are known up to a little noise: still a part of the kernel.
         self._lower = factor_ridge(self.basis.penalty(), 0.0).lower
 
+    def __eq__(self, other: object) -> bool:
+        """Whether kernel and points are the same."""
+        return isinstance(other, InducingFeatures) and self.basis == other.basis
+
+    __hash__ = None  # type: ignore[assignment]
+
     @property
     def points(self) -> Array:
         """Dictionary, shape (n_points, n_inputs)."""

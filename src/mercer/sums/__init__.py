@@ -1,14 +1,14 @@
 """Second-order learning in bounded memory: sums over the rows, and what is solved with them."""
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
-from mercer.sums.basis import Basis, FeatureTable, KernelBasis
+from mercer.sums.basis import Basis, FeatureTable, KernelBasis, check_same_basis
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.centers import CENTERS, choose_centers, distinct_rows
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.ridge import GlobalPart, RidgeStream, descend
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state, check_sizes
-from mercer.sums.statistics import Statistics, target_scale
+from mercer.sums.statistics import Statistics, check_alike, target_scale
 
 __all__ = [
     "CENTERS",
@@ -27,6 +27,8 @@ __all__ = [
     "average_gradient_outer_product",
     "blocks_from_state",
     "blocks_to_state",
+    "check_alike",
+    "check_same_basis",
     "check_sizes",
     "choose_centers",
     "descend",

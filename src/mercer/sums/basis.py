@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel, Mapped
 from mercer.maps import Affine
 
-__all__ = ["Basis", "FeatureTable", "KernelBasis"]
+__all__ = ["Basis", "FeatureTable", "KernelBasis", "check_same_basis"]
 
 Floats = NDArray[np.floating]
 
 
 class Basis(Protocol):
-    """A fixed set of features, in which functions are linear."""
+    """A fixed set of features, in which functions are linear.
+
+    Bases that are equal have the same features, to the last bit; without an ``__eq__`` of its own a
+    basis equals itself only.
+    """
 
     @property
     def size(self) -> int:
@@ -64,6 +68,16 @@ class KernelBasis:
     def size(self) -> int:
         """Number of points."""
         return len(self.points)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether kernel, points and their dtype are the same."""
+        return isinstance(other, KernelBasis) and (
+            self.kernel == other.kernel
+            and self.points.dtype == other.points.dtype
+            and np.array_equal(self.points, other.points)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     def _image(self, X: Any) -> Any:
         return X if self._map is None else self._map(X)
@@ -124,3 +138,24 @@ class FeatureTable:
     def penalty(self) -> NDArray[np.float64] | None:
         """See :class:`Basis`."""
         return self._basis.penalty()
+
+
+def check_same_basis(mine: Basis, theirs: Basis) -> None:
+    """Raise ValueError if sums on two bases are no sums of the same features."""
+    if mine is theirs or mine == theirs:
+        return
+    if isinstance(mine, KernelBasis) and isinstance(theirs, KernelBasis):
+        dtypes = mine.points.dtype, theirs.points.dtype
+        if mine.kernel != theirs.kernel:
+            why = f"their kernels are {mine.kernel!r} and {theirs.kernel!r}"
+        elif dtypes[0] != dtypes[1]:
+            why = f"their points are {dtypes[0]} and {dtypes[1]}"
+        else:
+            sizes = f"{mine.size:,} and {theirs.size:,}"
+            why = f"their points differ ({sizes} of them)"
+    else:
+        why = "their features differ"
+    raise ValueError(
+        f"Sums on two dictionaries cannot be merged: {why}. Let one process choose the features, "
+        "and let all others learn on copies of it (`emptied`)."
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,9 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.cells import rows_by_cell
 from mercer.maps import Affine
 from mercer.sums.centers import distinct_rows
-from mercer.sums.ridge import add_rows, general_ridge, solutions
+from mercer.sums.ridge import add_rows, general_ridge, merged, solutions
 from mercer.sums.rows import Rows
-from mercer.sums.statistics import Statistics
+from mercer.sums.statistics import Statistics, check_alike
 
 __all__ = ["RIDGES", "Cell", "CellsPart", "LocalFunction", "no_range"]
 
@@ -59,6 +60,10 @@ class LocalFunction(NamedTuple):
         K = np.asarray(self.kernel(X, self.points), dtype=np.float64)
         K += self.constant
         return K
+
+    def without_points(self) -> LocalFunction:
+        """Return the function 0 on no points."""
+        return self._replace(points=self.points[:0], coefficients=self.coefficients[:0])
 
     def mapped(self, codes: Array, offset: Array) -> LocalFunction:
         """Return the same function with other outputs."""
@@ -150,7 +155,7 @@ class Cell:
     def has_equations(self) -> bool:
         """Whether it has enough rows of its own to predict by them."""
         trusted = self.before is None or self.n_rows >= _TRUSTED * self.size
-        return trusted and (self.statistics is not None or bool(self.rows))
+        return trusted and self.n_rows > 0 and (self.statistics is not None or bool(self.rows))
 
     def equations(self) -> tuple[Statistics, Array] | None:
         """Return sums and kernel matrix of the dictionary; None if there are none."""
@@ -172,7 +177,12 @@ class Cell:
         return rows.weights @ rows.targets, float(rows.weights.sum())
 
     def nothing_yet(self, rows: Rows) -> tuple[Statistics, Array]:
-        """Take these rows as the dictionary; return sums of no row and its kernel matrix."""
+        """Take these rows as the dictionary; return sums of no row and its kernel matrix.
+
+        One whose dictionary is fixed, though it has no rows, keeps it.
+        """
+        if self.statistics is not None:
+            return self.statistics.copy(), self.function.penalty()
         points = rows.X[distinct_rows(rows.X)[: self.size]]
         self.function = self.function._replace(points=points)
         return Statistics(len(points), rows.targets.shape[1]), self.function.features(points)
@@ -194,6 +204,64 @@ class Cell:
         coefficients = np.ascontiguousarray(solution)  # as they are in a file
         self.function = self.function._replace(coefficients=coefficients, range=ends)
         self.before = None
+
+    def merged(self, other: Cell) -> Cell:
+        """Return a cell of the rows of both, those of ``other`` first; both stay as they are.
+
+        Raises
+        ------
+        ValueError
+            If both have fixed their dictionaries, on different points.
+        """
+        for cell in (self, other):
+            if cell.rows is None and cell.statistics is None:
+                raise ValueError(
+                    "Cells without sums cannot be merged: they come from a file that was saved "
+                    "without them. Save with expansion=Auto(resumable=True) to have them there."
+                )
+        made = copy.copy(self if self.rows is None else other)
+        made.before = self.before if other.before is not None else None
+        if self.rows is not None:
+            # As if these rows went on where the other's end.
+            if made.statistics is None:  # coefficients are of other points than it will choose
+                made.function = self.function.without_points()
+            else:
+                made.statistics = made.statistics.copy()
+            if len(self.rows):
+                made.learn(self.rows)
+            if made.is_filling:
+                made.function = self.function
+        else:
+            assert self.statistics is not None
+            earlier = other.statistics
+            if earlier is None:
+                assert other.rows is not None
+                earlier = Statistics(len(self.function.points), len(self.range[0]))
+                if len(other.rows):
+                    self._add(earlier, other.rows)
+            else:
+                check_alike(
+                    "points in each cell",
+                    self.function.points,
+                    other.function.points,
+                    "Let one process learn until its cells have their points, and let all others "
+                    "learn on copies of it (`emptied`).",
+                )
+            made.statistics = merged(self.statistics, earlier, self.forgetting)
+        made.n_rows = self.n_rows + other.n_rows
+        (low, high), (other_low, other_high) = self.range, other.range
+        made.range = np.stack([np.minimum(low, other_low), np.maximum(high, other_high)])
+        return made
+
+    def emptied(self) -> Cell:
+        """Return a cell with the same dictionary and function, and no rows."""
+        made = copy.copy(self)
+        made.n_rows, made.range = 0, no_range(self.range.shape[1])
+        if self.rows is not None:
+            made.rows = self.rows[:0]
+        if self.statistics is not None:
+            made.statistics = Statistics(*self.statistics.products.shape)
+        return made
 
     def say(self, values: Array, at: Array) -> None:
         """Predict these values around a point while there is no row."""
@@ -336,13 +404,20 @@ class CellsPart:
     def _splits(self) -> bool:
         return self.may_split and len(self.cells) < self.max_cells
 
+    def _most_rows(self) -> int | None:
+        """Rows with which a cell is split or renewed; None for never."""
+        limit = _CROWDED * self.size
+        if self._splits:
+            return limit
+        if self.forgetting == 1.0:
+            return None
+        return max(limit, math.ceil(_FADED / (1.0 - self.forgetting)))
+
     def _first_crowded(self, members: dict[int, NDArray[np.int64]]) -> tuple[int, int] | None:
         """Cell that is the first to be split or renewed, and its rows before that."""
-        limit = _CROWDED * self.size
-        if not self._splits:
-            if self.forgetting == 1.0:
-                return None
-            limit = max(limit, math.ceil(_FADED / (1.0 - self.forgetting)))
+        limit = self._most_rows()
+        if limit is None:
+            return None
         missing = {c: limit - self.cells[c].n_rows for c in members}
         crowded = [c for c, mine in members.items() if 0 < missing[c] <= len(mine)]
         if not crowded:
@@ -372,6 +447,54 @@ class CellsPart:
         if equations is not None:
             cell.finish(equations, None, general_ridge(*equations, self.ridges))
             self.cells[number] = self._new(number, cell)
+
+    def merge(self, other: CellsPart) -> None:
+        """Add the rows that another part has learned, which stays as it is.
+
+        They count as having come before those of this one, cell by cell. A cell that keeps its
+        rows takes them over, or is taken over; two that have fixed their dictionaries need to have
+        the same. Predictions go by all rows from the next solution on.
+
+        Parameters
+        ----------
+        other : CellsPart
+            Of the same partition.
+
+        Raises
+        ------
+        ValueError
+            If the partitions, the dictionaries or the settings differ; neither part has changed
+            then.
+        """
+        for name in ("partition", "map", "size", "max_cells", "forgetting", "n_outputs"):
+            check_alike(
+                f"`{name}`",
+                getattr(self, name),
+                getattr(other, name),
+                "Let one process make the part, and let all others learn on copies of it "
+                "(`emptied`); cells that are split apart cannot be put together.",
+            )
+        check_alike(
+            "ridges to choose from",
+            tuple(map(float, self.ridges)),
+            tuple(map(float, other.ridges)),
+            "Set the same ridge for both.",
+        )
+        pairs = list(zip(self.cells, other.cells, strict=True))
+        made = copy.copy(self)
+        made.cells = [mine.merged(theirs) for mine, theirs in pairs]
+        for number, (mine, theirs) in enumerate(pairs):
+            most = made._most_rows()
+            before, now = max(mine.n_rows, theirs.n_rows), made.cells[number].n_rows
+            if most is not None and before < most <= now:
+                made._split(number) if made._splits else made._renew(number)
+        self.cells, self.partition = made.cells, made.partition
+
+    def emptied(self) -> Self:
+        """Return the same cells without rows: for those that are learned elsewhere."""
+        empty = copy.copy(self)
+        empty.cells = [cell.emptied() for cell in self.cells]
+        return empty
 
     def solve(self, held: Rows) -> Array:
         """Choose the ridge on rows that were not learned, then learn them, too.
@@ -405,7 +528,7 @@ class CellsPart:
                     ours = cell.nothing_yet(more)
             if ours is not None:
                 cell.finish(ours, more, ridge)
-            elif cell.before is None:
+            elif cell.before is None and cell.statistics is None:
                 cell.say(mean, centres[number])
         return predictions
 

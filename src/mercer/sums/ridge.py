@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
-from mercer.sums.basis import Basis, KernelBasis
+from mercer.sums.basis import Basis, KernelBasis, check_same_basis
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
-from mercer.sums.statistics import Statistics
+from mercer.sums.statistics import Statistics, check_alike
 
 __all__ = [
     "RIDGES",
     "GlobalPart",
     "RidgeStream",
     "add_rows",
+    "check_regressions",
     "descend",
     "general_ridge",
+    "merged",
     "solutions",
     "squared_error",
 ]
@@ -49,6 +51,28 @@ def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
     return float(rows.weights @ errors) / float(rows.weights.sum())
 
 
+def check_regressions(mine: Any, theirs: Any, sums: Statistics, other_sums: Statistics) -> None:
+    """Raise ValueError if two regressions forget otherwise, or have other ridges or targets."""
+    check_alike(
+        "`forgetting`",
+        mine.forgetting,
+        theirs.forgetting,
+        "Learn all rows with one factor: weights of old rows would not fit together.",
+    )
+    check_alike(
+        "ridges to choose from",
+        tuple(map(float, mine.ridges)),
+        tuple(map(float, theirs.ridges)),
+        "Set the same ridge, or the same ridges, for both.",
+    )
+    check_alike(
+        "number of targets",
+        sums.products.shape[1],
+        other_sums.products.shape[1],
+        "Of classes, map both to all classes first (`mercer.sums.merge_classes`).",
+    )
+
+
 def add_rows(
     statistics: Statistics, basis: Basis, rows: Rows, forgetting: float, chunk: int
 ) -> None:
@@ -74,6 +98,24 @@ def add_rows(
         some = rows[start : start + chunk]
         Z: Any = basis.features(some.X)
         statistics.add(Z, some.targets, some.weights)
+
+
+def merged(mine: Statistics, earlier: Statistics, forgetting: float) -> Statistics:
+    """Return new sums over the rows of both.
+
+    Parameters
+    ----------
+    mine, earlier : Statistics
+        Sums; where old rows are forgotten, all rows of ``earlier`` came before those of ``mine``.
+    forgetting : float
+        Factor by which a row's weight falls with each row after it: ``earlier`` is multiplied by
+        as many of them as ``mine`` has rows.
+    """
+    total = earlier.copy()
+    if forgetting < 1.0:
+        total.forget(forgetting**mine.n_rows)
+    total.merge(mine)
+    return total
 
 
 class RidgeStream:
@@ -171,6 +213,45 @@ class RidgeStream:
             self._penalty, self._has_penalty = self.basis.penalty(), True
         return self._penalty
 
+    def merge(self, other: RidgeStream) -> None:
+        """Add the rows of another stream, which stays as it is.
+
+        They count as having come before those of this one: where old rows are forgotten, the
+        other's weigh less by a factor for each row of this stream. Its last rows still help to
+        choose the ridge if nothing is forgotten. Rows that wait to be added up are merged, too.
+
+        Parameters
+        ----------
+        other : RidgeStream
+            Of the same features, ridges and forgetting.
+
+        Raises
+        ------
+        ValueError
+            If these differ, or the number of targets; neither stream has changed then.
+        """
+        check_same_basis(self.basis, other.basis)
+        check_regressions(self, other, self._sums, other._sums)
+        if other.n_rows == 0:
+            return
+        mine, theirs = self.twin(), other.twin()
+        mine._add_up()
+        theirs._add_up()
+        sums, recent = theirs._sums, [*theirs._recent, *mine._recent]
+        if self.forgetting < 1.0 and mine._sums.n_rows:
+            # Rows in the sums came after the other's last ones, which are too old to be judges.
+            sums, recent = theirs.sums(), mine._recent
+        self._sums = merged(mine._sums, sums, self.forgetting)
+        self._recent, self._n_recent = recent, sum(map(len, recent))
+        self.ridge = self.ridge if self.n_rows else other.ridge
+        self.n_rows += other.n_rows
+
+    def emptied(self) -> Self:
+        """Return the same regression on no rows: for those that are learned elsewhere."""
+        empty = type(self)(self.basis, self._sums.products.shape[1], self.ridges, self.forgetting)
+        empty._penalty, empty._has_penalty = self._penalty, self._has_penalty
+        return empty
+
     def _n_kept_back(self) -> int:
         if len(self.ridges) == 1:
             return 0
@@ -184,7 +265,8 @@ class RidgeStream:
         if not self._recent:
             return
         rows = Rows.joined(self._recent)
-        n = self._n_recent - self._n_kept_back()
+        # After a merge there may be fewer than are to be kept back of all.
+        n = max(0, self._n_recent - self._n_kept_back())
         if n > 0:
             self._sums = self._with(rows[:n])
         self._recent = [rows[n:].own()] if n < self._n_recent else []
@@ -352,6 +434,34 @@ class GlobalPart:
         if self.max_rows is not None and self.forgetting == 1.0:
             rows = rows[: max(0, self.max_rows - self.statistics.n_rows)]
         add_rows(self.statistics, self.basis, rows, self.forgetting, _CHUNK)
+
+    def merge(self, other: GlobalPart) -> None:
+        """Add the rows that another regression has learned, which stays as it is.
+
+        They count as having come before those of this one, as in :meth:`RidgeStream.merge`.
+        Predictions go by them from the next solution on. Each may have learned ``max_rows``.
+
+        Parameters
+        ----------
+        other : GlobalPart
+            On the same dictionary, with the same ridges and forgetting.
+
+        Raises
+        ------
+        ValueError
+            If these differ, or the number of targets; neither has changed then.
+        """
+        check_same_basis(self.basis, other.basis)
+        check_regressions(self, other, self.statistics, other.statistics)
+        self.statistics = merged(self.statistics, other.statistics, self.forgetting)
+        self._enough = max(self._enough, other._enough)
+
+    def emptied(self) -> Self:
+        """Return the same function with sums of no rows: for those that are learned elsewhere."""
+        empty = copy.copy(self)
+        empty.statistics = Statistics(self.n_points, self.statistics.products.shape[1])
+        empty._enough = 0.0
+        return empty
 
     def solve(self, held: Rows) -> Array:
         """Choose the ridge on rows that were not learned, then learn them for the moment, too.

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dsfrk, dtfttr, dtrttf, ssfrk
 
 from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
 
-__all__ = ["Statistics", "target_scale"]
+__all__ = ["Statistics", "check_alike", "target_scale"]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +27,7 @@ _SINGLE_JITTER, _SINGLE_FEATURES = 1e-8, 40
 # Rows whose products are added up in float32, and features beyond which LAPACK's counts overflow.
 _SINGLE_ROWS = 4096
 _MOST_FEATURES = 46_340
+_LONG = 200  # characters that are too many for a message
 
 
 class Statistics:
@@ -182,6 +183,45 @@ class Statistics:
         self.target_squares = np.full(offset.size, self.weight)
         self.origin = np.zeros(offset.size)
 
+    def merge(self, other: Statistics) -> None:
+        """Add the rows that other sums are of, which stay as they are.
+
+        The sums are then those over the rows of both: the same as if one object had learned them,
+        but for the order of additions, and to the last bit where no addition is rounded. Origins
+        of targets may differ; that of the first rows stays.
+
+        Parameters
+        ----------
+        other : Statistics
+            Sums over other rows.
+
+        Raises
+        ------
+        ValueError
+            For other numbers of features or targets.
+        """
+        check_alike(
+            "numbers of features and targets",
+            self.products.shape,
+            other.products.shape,
+            "Merge sums on the same features, whose targets have the same columns.",
+        )
+        if self.n_rows == 0:
+            self.origin = other.origin.copy()
+        self._make_own()
+        # Of the targets y - origin: theirs are to be less this one's.
+        shift = other.origin - self.origin
+        squares = 2.0 * shift * other.target_sums + other.weight * shift**2
+        self.packed += other.packed
+        self.products += other.products + np.outer(other.feature_sums, shift)
+        self.feature_sums += other.feature_sums
+        self.target_sums += other.target_sums + other.weight * shift
+        self.target_squares += other.target_squares + squares
+        self.weight += other.weight
+        self.log_weight += other.log_weight
+        self.n_rows += other.n_rows
+        self.jitter = max(self.jitter, other.jitter)
+
     def factor(self, ridge: float, penalty: Array | None = None) -> RidgeFactor:
         """Factor of gram / weight + ridge * penalty, with jitter only as rounding needs it.
 
@@ -306,3 +346,27 @@ def target_scale(variance: Array, mean: Array) -> Array:
     """Scale of targets: their standard deviation, 1 for those that are constant."""
     # Rounding leaves a constant target a relative deviation of 1e-16, not more.
     return np.sqrt(np.where(variance <= 1e-28 * mean**2, 1.0, variance))
+
+
+def check_alike(what: str, mine: Any, theirs: Any, mend: str) -> None:
+    """Raise ValueError if two objects whose sums are to be merged differ in something.
+
+    Parameters
+    ----------
+    what : str
+        What they are to have in common.
+    mine, theirs : object
+        Their values of it.
+    mend : str
+        What to do about it: a sentence.
+
+    Examples
+    --------
+    >>> check_alike("`forgetting`", 0.9, 0.9, "Use one factor for all rows.")
+    """
+    if np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs:
+        return
+    values = f"got {mine!r} and {theirs!r}"
+    if len(values) > _LONG:
+        values = "and these differ"
+    raise ValueError(f"Sums can be merged only if they have the same {what}, {values}. {mend}")

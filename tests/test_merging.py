@@ -1,0 +1,621 @@
+"""Sums that are merged are those over all rows: to the last bit, or within rounding."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.features import FeatureOptions
+from mercer.gaussian_process import DictionaryPosterior, FeaturePosterior, InducingPoints
+from mercer.kernels import Gaussian, Linear, Partitioned
+from mercer.sums import (
+    CellsPart,
+    GlobalPart,
+    KernelBasis,
+    RidgeStream,
+    Rows,
+    Statistics,
+)
+from oracles_second_order import exponential_weights, ridge_on_dictionary
+
+EPS = np.finfo(np.float64).eps
+N_FEATURES, N_TARGETS = 3, 2
+# Of these points the features of integer rows are integers: sums of them are exact.
+INTEGER_POINTS = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, -1.0], [-2.0, 1.0, 1.0]])
+POINTS = np.random.default_rng(5).normal(size=(7, N_FEATURES))
+KERNEL = Gaussian(1.5)
+ANCHORS = np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+PARTITION = Partitioned(anchors=ANCHORS, length_scales=[1.0, 1.5], constant=0.5)
+SUMS = "packed", "products", "feature_sums", "target_sums", "target_squares"
+NUMBERS = "weight", "log_weight"
+
+
+def rows_of(n, seed, *, integers=False, weights=None):
+    rng = np.random.default_rng(seed)
+    if integers:
+        draw = rng.integers(-9, 10, size=(n, N_FEATURES + N_TARGETS)).astype(np.float64)
+    else:
+        draw = rng.normal(size=(n, N_FEATURES + N_TARGETS))
+    if weights is None:
+        weights = np.ones(n) if integers else rng.uniform(0.2, 3.0, n)
+    return Rows(draw[:, :N_FEATURES], draw[:, N_FEATURES:], weights)
+
+
+def both(first, second):
+    return Rows.joined([first, second])
+
+
+def frozen(value):
+    """Return everything an object holds, as bytes, to see whether it changes."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {key: frozen(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [frozen(item) for item in value]
+    if hasattr(value, "__dict__") and not isinstance(value, type):
+        return {key: frozen(item) for key, item in vars(value).items()}
+    return value
+
+
+def assert_same_sums(one, other):
+    for name in SUMS:
+        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in (*NUMBERS, "n_rows", "jitter"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+def sums_and_sizes(Z, targets, weights, origin=0.0):
+    """Sums in the longest precision, and the sums of absolute values of what is added up."""
+    Z, weights = Z.astype(np.longdouble), weights.astype(np.longdouble)
+    Y = targets.astype(np.longdouble) - origin
+    absolute = [np.abs(Z), np.abs(targets) + np.abs(origin)]
+    found = []
+    for z, y in ((Z, Y), absolute):
+        found.append(
+            {
+                "gram": z.T @ (z * weights[:, None]),
+                "products": z.T @ (y * weights[:, None]),
+                "feature_sums": weights @ z,
+                "target_sums": weights @ y,
+                "target_squares": weights @ y**2,
+                "weight": weights.sum(),
+            }
+        )
+    found[1]["log_weight"] = np.abs(np.log(weights)).sum()
+    found[0]["log_weight"] = np.log(weights).sum()
+    return found
+
+
+def assert_within_rounding(statistics, Z, targets, weights, eps=EPS, *, logarithms=True):
+    r"""Compare sums with the exact ones.
+
+    Of a sum of n terms, in any order, the error is at most (n - 1) eps / 2 times the sum of the
+    absolute values; each term has few more roundings: square roots of weights, products, and a
+    shift of the origin. Twelve is more than there are.
+    """
+    exact, sizes = sums_and_sizes(Z, targets, weights, statistics.origin)
+    M, bound = Z.shape[1], (len(Z) + 12) * eps
+    if not logarithms:  # of weights that fall nobody asks for them
+        del exact["log_weight"]
+    for name in exact:
+        found = getattr(statistics, name)
+        if name == "gram":
+            found, low = np.tril(found), np.tril(np.ones((M, M)))
+            assert (np.abs(found - exact[name] * low) <= bound * sizes[name]).all()
+        else:
+            assert (np.abs(found - exact[name]) <= bound * sizes[name]).all(), name
+
+
+def assert_faded(statistics, Z, targets, weights):
+    """Compare sums of rows of which old ones are forgotten: powers are off by some roundings."""
+    assert_within_rounding(statistics, Z, targets, weights, 4 * EPS, logarithms=False)
+
+
+# -- statistics ------------------------------------------------------------------------------------
+
+
+def statistics_of(rows, points=INTEGER_POINTS, dtype=np.float64, origin=None):
+    statistics = Statistics(len(points), N_TARGETS)
+    if origin is not None:
+        statistics.origin = np.asarray(origin, dtype=np.float64)
+    Z = Linear()(rows.X.astype(dtype), points.astype(dtype))
+    statistics.add(np.ascontiguousarray(Z), rows.targets, rows.weights)
+    return statistics
+
+
+sizes = st.integers(min_value=0, max_value=40)
+
+
+@given(n=st.tuples(sizes, sizes, sizes), seed=st.integers(0, 2**20))
+def test_merging_integers_is_exact_associative_and_commutative(n, seed):
+    pieces = [rows_of(size, seed + i, integers=True) for i, size in enumerate(n)]
+    a, b, c = map(statistics_of, pieces)
+    left, right, turned = a.copy(), b.copy(), c.copy()
+    left.merge(b)
+    left.merge(c)
+    right.merge(c)
+    first = a.copy()
+    first.merge(right)
+    turned.merge(b)
+    turned.merge(a)
+    whole = statistics_of(Rows.joined(pieces))
+    for found in (left, first, turned):
+        assert_same_sums(found, whole)
+
+
+@given(n=st.tuples(sizes, sizes, sizes), seed=st.integers(0, 2**20))
+def test_merging_is_associative_and_commutative_within_rounding(n, seed):
+    pieces = [rows_of(size, seed + i) for i, size in enumerate(n)]
+    a, b, c = (statistics_of(piece, POINTS) for piece in pieces)
+    left, right, turned = a.copy(), b.copy(), c.copy()
+    left.merge(b)
+    left.merge(c)
+    right.merge(c)
+    first = a.copy()
+    first.merge(right)
+    turned.merge(b)
+    turned.merge(a)
+    rows = Rows.joined(pieces)
+    Z = Linear()(rows.X, POINTS)
+    for found in (left, first, turned, statistics_of(rows, POINTS)):
+        assert_within_rounding(found, Z, rows.targets, rows.weights)
+        assert found.n_rows == len(rows)
+
+
+@given(n=sizes, seed=st.integers(0, 2**20), origin=st.floats(-5.0, 5.0))
+def test_merging_with_nothing_changes_nothing(n, seed, origin):
+    rows = rows_of(n, seed)
+    sums = statistics_of(rows, POINTS, origin=[origin, 1.0])
+    for nothing in (Statistics(7, N_TARGETS), statistics_of(rows[:0], POINTS)):
+        mine, theirs = sums.copy(), nothing.copy()
+        mine.merge(nothing)
+        theirs.merge(sums)
+        assert_same_sums(mine, sums)
+        assert_same_sums(theirs, sums)
+        if n:
+            assert_array_equal(theirs.origin, sums.origin)
+
+
+@given(n=st.tuples(sizes, sizes), seed=st.integers(0, 2**20), integers=st.booleans())
+def test_targets_may_have_other_origins(n, seed, integers):
+    first, second = (rows_of(size + 1, seed + i, integers=integers) for i, size in enumerate(n))
+    points = INTEGER_POINTS if integers else POINTS
+    merged = statistics_of(first, points, origin=[3.0, -1.0])
+    merged.merge(statistics_of(second, points, origin=[-2.0, 7.0]))
+    assert_array_equal(merged.origin, [3.0, -1.0])
+    rows = both(first, second)
+    if integers:
+        assert_same_sums(merged, statistics_of(rows, points, origin=[3.0, -1.0]))
+        return
+    whole = statistics_of(rows, points, origin=[3.0, -1.0])
+    # Terms are as large as both origins.
+    _, sizes = sums_and_sizes(Linear()(rows.X, points), rows.targets, rows.weights, 10.0)
+    for name in ("products", "target_sums", "target_squares"):
+        bound = 2 * (len(rows) + 12) * EPS * sizes[name]
+        assert (np.abs(getattr(merged, name) - getattr(whole, name)) <= bound).all()
+
+
+def test_sums_of_products_in_single_precision_merge_within_its_rounding():
+    first, second = (rows_of(n, seed, weights=np.ones(n)) for seed, n in enumerate((5000, 300)))
+    merged = statistics_of(first, POINTS, np.float32)
+    merged.merge(statistics_of(second, POINTS, np.float32))
+    rows = both(first, second)
+    Z = Linear()(rows.X.astype(np.float32), POINTS.astype(np.float32))
+    assert_within_rounding(merged, Z, rows.targets, rows.weights, np.finfo(np.float32).eps)
+    assert merged.jitter == statistics_of(second, POINTS, np.float32).jitter > 1e-9
+    fine = statistics_of(second, POINTS)
+    fine.merge(merged)
+    assert fine.jitter == merged.jitter
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (3, 3)])
+def test_sums_of_other_shapes_are_refused(shape):
+    mine, theirs = statistics_of(rows_of(5, 0)), Statistics(*shape)
+    before = frozen(mine), frozen(theirs)
+    with pytest.raises(ValueError, match=r"same numbers of features and targets, got \(3, 2\) and"):
+        mine.merge(theirs)
+    assert (frozen(mine), frozen(theirs)) == before
+
+
+# -- regressions on a dictionary -------------------------------------------------------------------
+
+
+def stream_of(rows, *, ridges=(0.1, 1e-3), forgetting=1.0, basis=None, n_targets=N_TARGETS):
+    stream = RidgeStream(basis or KernelBasis(KERNEL, POINTS), n_targets, ridges, forgetting)
+    for start in range(0, len(rows), 97):
+        stream.add(rows[start : start + 97])
+    return stream
+
+
+def part_of(rows, *, forgetting=1.0, kernel=KERNEL, points=POINTS):
+    part = GlobalPart(kernel, points, N_TARGETS, forgetting)
+    part.learn(rows)
+    return part
+
+
+def features_of(rows):
+    return KERNEL(rows.X, POINTS)
+
+
+@pytest.mark.parametrize("n", [(0, 300), (300, 0), (50, 2000), (2000, 50), (900, 700)])
+@pytest.mark.parametrize("ridges", [(0.1, 1e-3), (0.01,)])
+def test_a_merged_stream_has_the_sums_of_all_rows_and_those_that_wait(n, ridges):
+    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
+    earlier, stream = (stream_of(rows, ridges=ridges) for rows in (first, second))
+    before = frozen(earlier)
+    stream.merge(earlier)
+    assert frozen(earlier) == before
+    rows = both(first, second)
+    assert stream.n_rows == len(rows)
+    whole = stream.sums()
+    assert_within_rounding(whole, features_of(rows), rows.targets, rows.weights)
+    coefficients = stream.solve()
+    expected = ridge_on_dictionary(
+        features_of(rows), KERNEL(POINTS), rows.targets, rows.weights, stream.ridge
+    )
+    assert_allclose(coefficients, expected, rtol=1e-6, atol=1e-9)
+    # It learns on, and comes back from a state.
+    more = rows_of(400, 9)
+    twin = stream_of(rows[:0], ridges=ridges)
+    twin.restore(stream.snapshot())
+    for one in (stream, twin):
+        one.add(more)
+    assert_array_equal(stream.solve(), twin.solve())
+
+
+@pytest.mark.parametrize("n", [(0, 300), (300, 0), (50, 2000), (2000, 50), (900, 700)])
+def test_a_merged_stream_of_integers_is_that_of_all_rows_to_the_last_bit(n):
+    basis = KernelBasis(Linear(), INTEGER_POINTS)
+    first, second = (rows_of(size, seed, integers=True) for seed, size in enumerate(n))
+    earlier, stream = (stream_of(rows, basis=basis) for rows in (first, second))
+    stream.merge(earlier)
+    whole = stream_of(both(first, second), basis=basis)
+    assert_same_sums(stream.sums(), whole.sums())
+
+
+def test_judges_of_a_merged_stream_are_the_last_rows_of_both():
+    first, second = rows_of(2000, 0), rows_of(2000, 1)
+    earlier, stream = stream_of(first), stream_of(second)
+    stream.merge(earlier)
+    whole = stream_of(both(first, second))
+    for one in (stream, whole):
+        one.solve()
+    assert len(stream._recent[0]) == len(whole._recent[0]) == 200
+    assert_array_equal(stream._recent[0].X[-100:], second.X[-100:])
+    assert_array_equal(stream._recent[0].X[:100], first.X[-100:])
+
+
+@pytest.mark.parametrize("n", [(300, 0), (0, 300), (700, 20), (700, 900)])
+@pytest.mark.parametrize("ridges", [(0.1, 1e-3), (0.01,)])
+def test_where_old_rows_are_forgotten_those_of_the_other_came_before(n, ridges):
+    forgetting = 0.998
+    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
+    rows = both(first, second)
+    weights = rows.weights * exponential_weights(len(rows), forgetting)
+    earlier, stream = (
+        stream_of(some, ridges=ridges, forgetting=forgetting) for some in (first, second)
+    )
+    before = frozen(earlier)
+    stream.merge(earlier)
+    assert frozen(earlier) == before
+    parts = [part_of(some, forgetting=forgetting) for some in (first, second)]
+    parts[1].merge(parts[0])
+    for found in (stream.sums(), parts[1].statistics):
+        assert_faded(found, features_of(rows), rows.targets, weights)
+
+
+def test_a_merged_part_is_that_of_all_rows():
+    first, second, held = rows_of(900, 0), rows_of(700, 1), rows_of(200, 2)
+    earlier, part = part_of(first), part_of(second)
+    before = frozen(earlier)
+    part.merge(earlier)
+    assert frozen(earlier) == before
+    whole = part_of(both(first, second))
+    Z = features_of(both(first, second))
+    rows = both(first, second)
+    assert_within_rounding(part.statistics, Z, rows.targets, rows.weights)
+    assert_allclose(part.solve(held), whole.solve(held), rtol=1e-7, atol=1e-9)
+    assert part.ridge == whole.ridge
+
+
+def test_an_emptied_part_and_its_merged_share_are_the_part():
+    part = part_of(rows_of(300, 0, integers=True), kernel=Linear(), points=INTEGER_POINTS)
+    empty = part.emptied()
+    assert part.statistics.n_rows == 300
+    assert empty.statistics.n_rows == 0
+    share = rows_of(200, 1, integers=True)
+    empty.learn(share)
+    part.merge(empty)
+    rows = both(rows_of(300, 0, integers=True), share)
+    whole = part_of(rows, kernel=Linear(), points=INTEGER_POINTS)
+    assert_same_sums(part.statistics, whole.statistics)
+    stream = stream_of(share)
+    stream.solve()
+    assert stream.emptied().n_rows == 0
+    assert stream.n_rows == 200
+
+
+OTHER_POINTS = POINTS + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"forgetting": 0.99}, r"same `forgetting`, got 1\.0 and 0\.99\. Learn all rows"),
+        ({"ridges": (0.1,)}, r"same ridges to choose from, got .* Set the same"),
+        ({"n_targets": 3}, r"same number of targets, got 2 and 3\. Of classes, map both"),
+        (
+            {"basis": KernelBasis(Gaussian(1.6), POINTS)},
+            r"kernels are Gaussian\(length_scale=1\.5\) and .*1\.6.* Let one process choose",
+        ),
+        ({"basis": KernelBasis(KERNEL, OTHER_POINTS)}, r"points differ \(7 and 7 of them\)"),
+        (
+            {"basis": KernelBasis(KERNEL, POINTS.astype(np.float32))},
+            "points are float64 and float32",
+        ),
+    ],
+)
+def test_streams_that_differ_are_refused_and_stay_as_they_are(change, message):
+    stream = stream_of(rows_of(500, 0))
+    other = stream_of(rows_of(0, 0), **change)
+    before = frozen(stream), frozen(other)
+    with pytest.raises(ValueError, match=message):
+        stream.merge(other)
+    assert (frozen(stream), frozen(other)) == before
+
+
+def test_parts_that_differ_are_refused_and_stay_as_they_are():
+    part = part_of(rows_of(100, 0))
+    fixed = part_of(rows_of(100, 0))
+    fixed.fix_ridge(0.1)
+    others = [
+        (part_of(rows_of(9, 1), forgetting=0.9), "forgetting"),
+        (part_of(rows_of(9, 1), points=OTHER_POINTS), "points differ"),
+        (part_of(rows_of(9, 1), points=POINTS.astype(np.float32)), "float32"),
+        (part_of(rows_of(9, 1), kernel=Gaussian(2.0)), "kernels are"),
+        (fixed, "ridges"),
+    ]
+    for other, message in others:
+        before = frozen(part), frozen(other)
+        with pytest.raises(ValueError, match=message):
+            part.merge(other)
+        assert (frozen(part), frozen(other)) == before
+
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+def cells_of(rows, *, size=10, forgetting=1.0, max_cells=0, partition=PARTITION):
+    part = CellsPart(partition, None, size, N_TARGETS, max_cells, forgetting)
+    if len(rows):
+        part.learn(rows)
+    return part
+
+
+HELD = rows_of(60, 77)
+
+
+@pytest.mark.parametrize("n", [(0, 6), (6, 0), (6, 5), (8, 300), (4, 9)])
+def test_cells_that_keep_rows_are_those_of_all_rows(n):
+    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
+    earlier, part = cells_of(first), cells_of(second)
+    before = frozen(earlier)
+    part.merge(earlier)
+    assert frozen(earlier) == before
+    whole = cells_of(first)
+    if len(second):
+        whole.learn(second)
+    same = [
+        np.array_equal(mine.function.points, theirs.function.points)
+        for mine, theirs in zip(part.cells, whole.cells, strict=True)
+    ]
+    for mine, theirs in zip(part.cells, whole.cells, strict=True):
+        assert mine.n_rows == theirs.n_rows
+        assert_array_equal(mine.range, theirs.range)
+        assert mine.is_filling == theirs.is_filling
+        if mine.is_filling:
+            assert_array_equal(mine.rows.X, theirs.rows.X)
+    values = part.solve(HELD), whole.solve(HELD)
+    if all(same):
+        assert_allclose(*values, rtol=1e-6, atol=1e-8)
+
+
+def test_cells_with_fixed_points_add_up_where_these_are_the_same():
+    begun = cells_of(rows_of(80, 0))
+    assert not any(cell.is_filling for cell in begun.cells)
+    shares = [rows_of(300, 1), rows_of(200, 2)]
+    workers = [begun.emptied() for _ in shares]
+    for worker, share in zip(workers, shares, strict=True):
+        worker.learn(share)
+    whole = cells_of(rows_of(80, 0))
+    for share in shares:
+        whole.learn(share)
+    for worker in workers:
+        begun.merge(worker)
+    rows = Rows.joined([rows_of(80, 0), *shares])
+    members = PARTITION.cells(rows.X)
+    for number, (mine, theirs) in enumerate(zip(begun.cells, whole.cells, strict=True)):
+        assert mine.n_rows == theirs.n_rows
+        assert_array_equal(mine.range, theirs.range)
+        some = rows[members == number]
+        Z = mine.function.features(some.X)
+        assert_within_rounding(mine.statistics, Z, some.targets, some.weights)
+    assert_allclose(begun.solve(HELD), whole.solve(HELD), rtol=1e-6, atol=1e-8)
+
+
+def test_cells_that_are_merged_later_came_before_where_rows_are_forgotten():
+    forgetting, first = 0.995, rows_of(60, 0)
+    begun = cells_of(first, forgetting=forgetting)
+    later = begun.emptied()
+    more = rows_of(120, 1)
+    later.learn(more)
+    later.merge(begun)
+    rows = both(first, more)
+    members = PARTITION.cells(rows.X)
+    for number, cell in enumerate(later.cells):
+        some = rows[members == number]
+        weights = some.weights * exponential_weights(len(some), forgetting)
+        Z = cell.function.features(some.X)
+        assert_faded(cell.statistics, Z, some.targets, weights)
+
+
+def test_an_emptied_part_predicts_and_solves():
+    part = cells_of(rows_of(80, 0))
+    part.solve(HELD)
+    empty = part.emptied()
+    assert_array_equal(empty.evaluate(HELD.X), part.evaluate(HELD.X))
+    again = part.emptied()
+    again.solve(HELD)
+    assert np.isfinite(again.evaluate(HELD.X)).all()
+    for one, other in zip(again.cells, part.cells, strict=True):
+        assert_array_equal(one.function.points, other.function.points)
+
+
+def test_cells_that_are_too_large_together_are_split():
+    first, second = rows_of(100, 0), rows_of(100, 1)
+    begun = cells_of(rows_of(40, 3), max_cells=4)
+    parts = []
+    for rows in (first, second):
+        parts.append(begun.emptied())
+        parts[-1].learn(rows)
+    assert [len(part.cells) for part in parts] == [2, 2]
+    before = frozen(parts[0])
+    parts[1].merge(parts[0])
+    assert len(parts[1].cells) == 4
+    assert frozen(parts[0]) == before
+    assert np.isfinite(parts[1].solve(HELD)).all()
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (cells_of(rows_of(80, 5)), "same points in each cell.* learn on copies of it"),
+        (cells_of(rows_of(9, 5), forgetting=0.9), "same `forgetting`"),
+        (cells_of(rows_of(9, 5), size=11), "same `size`, got 10 and 11"),
+        (cells_of(rows_of(9, 5), max_cells=3), "same `max_cells`"),
+        (
+            cells_of(
+                rows_of(9, 5), partition=Partitioned(anchors=ANCHORS, length_scales=[1.0, 1.0])
+            ),
+            "same `partition`.*cells that are split apart cannot be put together",
+        ),
+    ],
+)
+def test_cells_that_differ_are_refused_and_stay_as_they_are(other, message):
+    part = cells_of(rows_of(80, 0))
+    before = frozen(part), frozen(other)
+    with pytest.raises(ValueError, match=message):
+        part.merge(other)
+    assert (frozen(part), frozen(other)) == before
+
+
+# -- Gaussian processes ----------------------------------------------------------------------------
+
+
+def posterior_of(rows, *, seed=0, normalize=True, kernel=KERNEL, noise=0.1):
+    blocks = FeatureBlocks(kernel, N_FEATURES, 16, seed, FeatureOptions())
+    posterior = FeaturePosterior(blocks, N_TARGETS, noise, normalize, 64)
+    posterior.learn(*rows.arrays)
+    return posterior
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("n", [(0, 200), (200, 0), (150, 250)])
+def test_merged_posteriors_are_that_of_all_rows(n, normalize):
+    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
+    other, mine = (posterior_of(rows, normalize=normalize) for rows in (first, second))
+    before = frozen(other.statistics)
+    mine.merge(other)
+    assert frozen(other.statistics) == before
+    whole = posterior_of(both(first, second), normalize=normalize)
+    X = rows_of(20, 9).X
+    assert mine.n_rows == whole.n_rows
+    assert_allclose(mine.mean(X), whole.mean(X), rtol=1e-9, atol=1e-10)
+    assert_allclose(mine.variance(X), whole.variance(X), rtol=1e-9)
+    assert_allclose(mine.log_marginal_likelihood(), whole.log_marginal_likelihood(), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 1}, "other features cannot be merged: 16 of Gaussian"),
+        ({"kernel": Gaussian(2.0)}, "other features"),
+        ({"normalize": False}, "same `normalize`"),
+    ],
+)
+def test_posteriors_that_differ_are_refused_and_stay_as_they_are(change, message):
+    mine, other = posterior_of(rows_of(30, 0)), posterior_of(rows_of(30, 1), **change)
+    before = frozen(mine.statistics), frozen(other.statistics)
+    with pytest.raises(ValueError, match=message):
+        mine.merge(other)
+    assert (frozen(mine.statistics), frozen(other.statistics)) == before
+
+
+def sparse_of(rows, *, size=8, kernel=KERNEL, noise=0.1):
+    posterior = DictionaryPosterior(
+        InducingPoints(size, first_rows=100),
+        kernel,
+        N_TARGETS,
+        noise=noise,
+        normalize=True,
+        chunk=64,
+        seed=0,
+        n_features=32,
+        design="independent",
+    )
+    if len(rows):
+        posterior.learn(*rows.arrays)
+    return posterior
+
+
+@pytest.mark.parametrize("n", [(0, 40), (40, 0), (40, 30), (60, 70), (40, 150), (150, 40)])
+def test_merged_sparse_posteriors_are_that_of_all_rows(n):
+    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
+    other, mine = sparse_of(first), sparse_of(second)
+    before = frozen(other.snapshot()) if n[0] else None
+    mine.merge(other)
+    assert n[0] == 0 or frozen(other.snapshot()) == before
+    assert mine.n_rows == sum(n)
+    X = rows_of(20, 9).X
+    if n == (40, 150):  # the dictionary is that of the later rows
+        whole = sparse_of(second)
+        whole.learn(*first.arrays)
+    else:
+        whole = sparse_of(first)
+        if len(second):
+            whole.learn(*second.arrays)
+    assert_allclose(mine.mean(X), whole.mean(X), rtol=1e-7, atol=1e-8)
+    assert_allclose(mine.variance(X), whole.variance(X), rtol=1e-7)
+    assert_allclose(mine.log_marginal_likelihood(), whole.log_marginal_likelihood(), rtol=1e-8)
+
+
+def test_sparse_posteriors_on_one_dictionary_add_up():
+    begun, shares = sparse_of(rows_of(100, 0)), [rows_of(80, 1), rows_of(90, 2)]
+    workers = [begun.emptied() for _ in shares]
+    whole = sparse_of(rows_of(100, 0))
+    for worker, share in zip(workers, shares, strict=True):
+        worker.learn(*share.arrays)
+        whole.learn(*share.arrays)
+    for worker in workers:
+        begun.merge(worker)
+    X = rows_of(20, 9).X
+    assert begun.n_rows == whole.n_rows == 270
+    assert_allclose(begun.mean(X), whole.mean(X), rtol=1e-8, atol=1e-9)
+    assert_allclose(begun.log_marginal_likelihood(), whole.log_marginal_likelihood(), rtol=1e-9)
+
+
+def test_sparse_posteriors_that_differ_are_refused_and_stay_as_they_are():
+    mine = sparse_of(rows_of(120, 0))
+    others = [
+        (sparse_of(rows_of(120, 1)), "other features"),
+        (sparse_of(rows_of(20, 1), size=9), "same `method`"),
+        (sparse_of(rows_of(20, 1), kernel=Gaussian(2.0)), "same `kernel`"),
+    ]
+    for other, message in others:
+        before = frozen(mine.snapshot()), frozen(other.snapshot())
+        with pytest.raises(ValueError, match=message):
+            mine.merge(other)
+        assert (frozen(mine.snapshot()), frozen(other.snapshot())) == before

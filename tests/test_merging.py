@@ -10,6 +10,7 @@ from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.features import FeatureOptions
 from mercer.gaussian_process import DictionaryPosterior, FeaturePosterior, InducingPoints
 from mercer.kernels import Gaussian, Linear, Partitioned
+from mercer.losses import Logistic
 from mercer.sums import (
     CellsPart,
     GlobalPart,
@@ -17,6 +18,7 @@ from mercer.sums import (
     RidgeStream,
     Rows,
     Statistics,
+    merge_classes,
 )
 from oracles_second_order import exponential_weights, ridge_on_dictionary
 
@@ -510,6 +512,77 @@ def test_cells_that_differ_are_refused_and_stay_as_they_are(other, message):
     with pytest.raises(ValueError, match=message):
         part.merge(other)
     assert (frozen(part), frozen(other)) == before
+
+
+# -- classes ---------------------------------------------------------------------------------------
+
+
+def classified(n, seed, classes, union):
+    """Integer inputs, codes of some classes among all of them, and the classes' numbers."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(0, len(classes), n)
+    X = rng.integers(-9, 10, size=(n, N_FEATURES)).astype(np.float64)
+    loss = Logistic()
+    own = loss.encode(numbers, max(len(classes), 2))
+    wide = loss.encode(np.searchsorted(union, classes)[numbers], max(len(union), 2))
+    return Rows(X, own, np.ones(n)), Rows(X, wide, np.ones(n))
+
+
+def integer_regression(kind, n_targets):
+    basis = KernelBasis(Linear(), INTEGER_POINTS)
+    if kind == "stream":
+        return RidgeStream(basis, n_targets, (0.1, 0.01))
+    if kind == "part":
+        return GlobalPart(basis.kernel, basis.points, n_targets)
+    return CellsPart(PARTITION, None, 200, n_targets)
+
+
+@pytest.mark.parametrize("kind", ["stream", "part", "cells"])
+@pytest.mark.parametrize(
+    ("classes", "others"),
+    [
+        ("ab", "ab"),
+        ("a", "b"),
+        ("b", "a"),
+        ("a", "a"),
+        ("ab", "bc"),
+        ("bc", "a"),
+        ("abc", "cd"),
+        ("abd", "abcd"),
+        ("ac", "bd"),
+    ],
+)
+def test_sums_over_other_classes_are_merged_with_the_codes_of_all(kind, classes, others):
+    union = np.array(sorted(set(classes) | set(others)))
+    mine, other = (
+        integer_regression(kind, 1 if len(labels) <= 2 else len(labels))
+        for labels in (classes, others)
+    )
+    whole = integer_regression(kind, 1 if len(union) <= 2 else len(union))
+    # The other's rows come first.
+    for seed, (labels, sums) in enumerate(((list(others), other), (list(classes), mine))):
+        own, wide = classified(150, seed, np.array(labels), union)
+        (sums.add if kind == "stream" else sums.learn)(own)
+        (whole.add if kind == "stream" else whole.learn)(wide)
+    before = frozen(mine), frozen(other)
+    merged, labels = merge_classes(mine, np.array(list(classes)), other, np.array(list(others)))
+    assert (frozen(mine), frozen(other)) == before
+    assert_array_equal(labels, union)
+    if kind == "cells":
+        for one, all_rows in zip(merged.cells, whole.cells, strict=True):
+            assert_array_equal(one.rows.targets, all_rows.rows.targets)
+            assert_array_equal(one.range, all_rows.range)
+        return
+    found, expected = (
+        one.sums() if kind == "stream" else one.statistics for one in (merged, whole)
+    )
+    assert_same_sums(found, expected)
+
+
+def test_sums_of_other_numbers_of_codes_are_refused():
+    mine, other = integer_regression("part", 1), integer_regression("part", 3)
+    with pytest.raises(ValueError, match=r"got 1 and 3.* map both to all classes"):
+        mine.merge(other)
 
 
 # -- Gaussian processes ----------------------------------------------------------------------------

@@ -16,11 +16,11 @@ from mercer.numerics import factor
 from mercer.parts import CellsPart, FittedPart, GlobalPart
 from mercer.parts import _line_up as line_up_module
 from mercer.parts import _newton as newton_module
-from mercer.parts._boundary import boundary_rows, labels_of_codes
+from mercer.parts._boundary import boundary_rows
 from mercer.parts._newton import mean_loss, refine
 from mercer.parts._stack import stack
 from mercer.parts._state import part_from_state, part_to_state
-from mercer.sums import Rows, choose_centers
+from mercer.sums import Rows, choose_centers, labels_of_codes
 from mercer.sums import ridge as ridge_module
 from mercer.sums.cells import RIDGES as CELL_RIDGES
 from mercer.sums.ridge import RIDGES, descend, general_ridge
@@ -739,7 +739,7 @@ def test_new_classes_are_as_if_they_had_been_known(form):
         part.fix_ridge(1e-3)
         part.learn(Rows(X[:80], (second if early else first)[:80], np.ones(80)))
         if not early:
-            part.map_outputs(matrix, offset)
+            part.map_targets(matrix, offset)
         for cell in getattr(part, "cells", []):
             ends = np.sort(cell.range, axis=0)
             assert_array_equal(ends, [[-1.0] * 3, [-1.0, 1.0, 1.0]])

@@ -14,7 +14,7 @@ from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
 from mercer.parts import FEWEST_ROWS, Blend, block_order
 from mercer.planning import AutomaticStep
-from mercer.sums import Rows, check_sizes
+from mercer.sums import Rows, check_sizes, codes_of_targets
 
 __all__ = ["BlendLearner"]
 
@@ -74,15 +74,8 @@ class BlendLearner(Learner):
 
     def _rows(self, X: Any, targets: Array, weights: Array) -> Rows:
         dense = X if isinstance(X, np.ndarray) else X.toarray()
-        return Rows(dense.astype(self.function.dtype, copy=False), self._codes(targets), weights)
-
-    def _codes(self, targets: Array) -> Array:
-        """Numbers, or class codes -1 and +1, from targets as the loss encodes them."""
-        if not self._loss.multiclass:
-            return targets
-        codes = np.full((len(targets), self.function.n_outputs), -1.0)
-        codes[np.arange(len(targets)), targets[:, 0].astype(np.int64)] = 1.0
-        return codes
+        codes = codes_of_targets(self._loss, targets, self.function.n_outputs)
+        return Rows(dense.astype(self.function.dtype, copy=False), codes, weights)
 
     def _replace_objective(self, objective: Objective) -> None:
         super()._replace_objective(objective)

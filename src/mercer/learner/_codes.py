@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.learner._base import Array
 from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squared
@@ -14,16 +12,12 @@ from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Point
 from mercer.sums import Rows
 
 __all__ = [
-    "class_numbers",
-    "class_places",
     "drawn_in",
     "is_quadratic",
     "newton_curvature",
     "race_rows",
     "regression_scale",
     "regression_targets",
-    "relabelled",
-    "shift_of_codes",
     "usual_size",
 ]
 
@@ -190,92 +184,3 @@ def drawn_in(targets: Array, weights: Array) -> Array:
     reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
     drawn: Array = np.clip(targets, middle - reach, middle + reach)
     return drawn
-
-
-def class_places(mixing: Array, old_loss: Loss, copies: int = 1) -> NDArray[np.int64]:
-    """Where the old classes are among the new ones, read off the matrix of the outputs.
-
-    Parameters
-    ----------
-    mixing : ndarray of shape (n_outputs, n_outputs_new)
-        What the outputs are multiplied by.
-    old_loss : Loss
-        Loss before.
-    copies : int, default=1
-        How often the function has each output.
-
-    Examples
-    --------
-    >>> from mercer.losses import Logistic
-    >>> class_places(np.array([[-0.5, 0.0, 0.5]]), Logistic())
-    array([0, 2])
-    """
-    small = mixing[: len(mixing) // copies, : mixing.shape[1] // copies]
-    if len(small) > 1 or old_loss.multiclass:
-        return np.asarray(small.argmax(axis=1), dtype=np.int64)
-    row = small[0]
-    if row.size == 1:  # a lone class, of two now
-        return np.array([0 if row[0] > 0.0 else 1])
-    places = [int(row.argmin())]
-    return np.array(places + ([int(row.argmax())] if row.max() > 0.0 else []))
-
-
-def relabelled(
-    targets: Array, places: NDArray[np.int64], old_loss: Loss, new_loss: Loss, n_scores: int
-) -> Array:
-    """Encode the targets of classes anew.
-
-    Parameters
-    ----------
-    targets : ndarray of shape (n, target_width)
-        As the old loss encoded them.
-    places : ndarray of shape (n_old,)
-        From :func:`class_places`.
-    old_loss, new_loss : Loss
-        Before and after.
-    n_scores : int
-        Of the new loss.
-    """
-    return new_loss.encode(places[class_numbers(targets, old_loss)], max(n_scores, 2))
-
-
-def class_numbers(targets: Array, loss: Loss) -> NDArray[np.int64]:
-    """Class numbers of the targets of a classification loss, shape (n,).
-
-    Parameters
-    ----------
-    targets : ndarray of shape (n, target_width)
-        As the loss encodes them.
-    loss : Loss
-        The loss.
-    """
-    return targets[:, 0].astype(np.int64) if loss.multiclass else loss.decide(targets)
-
-
-def shift_of_codes(
-    places: NDArray[np.int64], n_old: int, n_new: int
-) -> tuple[Array, NDArray[np.float64]]:
-    """Matrix and offset that turn labels -1, +1 of the old classes into those of the new ones.
-
-    Parameters
-    ----------
-    places : ndarray of shape (n_old,)
-        From :func:`class_places`.
-    n_old, n_new : int
-        Columns of the labels.
-
-    Examples
-    --------
-    >>> mixing, offset = shift_of_codes(np.array([0, 2]), 1, 3)
-    >>> np.array([[-1.0], [1.0]]) @ mixing + offset
-    array([[ 1., -1., -1.],
-           [-1., -1.,  1.]])
-    """
-    if n_new == 1:
-        return np.array([[1.0 if places[0] == 0 else -1.0]]), np.zeros(1)
-    one_hot: Any = np.zeros((places.size, n_new))
-    one_hot[np.arange(places.size), places] = 1.0
-    if n_old > 1:
-        return one_hot, one_hot.sum(axis=0) - 1.0
-    second = one_hot[1] if places.size > 1 else np.zeros(n_new)
-    return (second - one_hot[0])[np.newaxis], one_hot[0] + second - 1.0

@@ -11,21 +11,24 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
 from mercer.learner._base import Array, Learner, Record, StepSize, one_at_a_time
-from mercer.learner._codes import (
-    class_numbers,
-    class_places,
-    is_quadratic,
-    race_rows,
-    relabelled,
-    shift_of_codes,
-)
+from mercer.learner._codes import is_quadratic, race_rows
 from mercer.learner._descent import descends
 from mercer.learner._linear_rows import LinearRows, is_linear
 from mercer.learner._newton_rows import NewtonRows, Settings, cut_steps, descent_rows
 from mercer.learner._refusals import begins_with_regression, check_parts
 from mercer.objectives import Batch, Bellman, Objective, Pointwise
 from mercer.planning import AutomaticStep
-from mercer.sums import Basis, RidgeStream, Rows, blocks_from_state, blocks_to_state
+from mercer.sums import (
+    Basis,
+    RidgeStream,
+    Rows,
+    blocks_from_state,
+    blocks_to_state,
+    class_numbers,
+    class_places,
+    relabelled,
+    shift_of_codes,
+)
 
 __all__ = ["SecondOrderLearner"]
 

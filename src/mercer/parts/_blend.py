@@ -316,7 +316,7 @@ class Blend(SumOfParts):
         self._refuse_if_compact()
         self._rows = [rows.map_targets(codes, offset) for rows in self._rows]
         for part in self.parts:
-            part.map_outputs(codes, offset)
+            part.map_targets(codes, offset)
         self.n_outputs = mixing.shape[1]
         self.unit = np.ones(self.n_outputs)
         self.is_stale = True

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.sums import GlobalPart, Rows
+from mercer.sums import GlobalPart, Rows, labels_of_codes
 
-__all__ = ["boundary_rows", "labels_of_codes"]
+__all__ = ["boundary_rows"]
 
 # Points of the pilot, rows that it learns, and rows that choose its ridge.
 _POINTS, _ROWS, _JUDGES = 800, 8000, 2000
@@ -47,10 +47,3 @@ def boundary_rows(kernel: Kernel, rows: Rows, n: int) -> NDArray[np.int64]:
         np.put_along_axis(values, labels_of_codes(rows.targets)[:, np.newaxis], -np.inf, 1)
         margins = np.abs(own - values.max(axis=1))
     return np.argsort(margins, kind="stable")[:n]
-
-
-def labels_of_codes(codes: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Class numbers of codes -1 and +1, one column for two classes."""
-    if codes.shape[1] == 1:
-        return (codes[:, 0] > 0).astype(np.int64)
-    return np.asarray(codes.argmax(axis=1))

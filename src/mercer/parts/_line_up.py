@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
-from mercer.parts._boundary import boundary_rows, labels_of_codes
+from mercer.parts._boundary import boundary_rows
 from mercer.parts._race import (
     CELL_ROWS,
     CELL_SIZE,
@@ -18,7 +18,7 @@ from mercer.parts._race import (
     Candidate,
     Contest,
 )
-from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows
+from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
 
 __all__ = ["Means", "Part", "line_up", "only_part"]
 

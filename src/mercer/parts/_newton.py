@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
-from mercer.parts._boundary import labels_of_codes
-from mercer.parts._stack import encode_codes, stack
-from mercer.sums import GlobalPart, Rows
+from mercer.parts._stack import stack
+from mercer.sums import GlobalPart, Rows, labels_of_codes, targets_of_codes
 
 __all__ = ["mean_loss", "refine"]
 
@@ -95,11 +94,11 @@ def refine(
 
 
 def _slopes(part: GlobalPart, loss: Loss, rows: Rows) -> Callable[[Array], Array]:
-    targets, share = encode_codes(loss, rows.targets), rows.weights / rows.weights.sum()
+    targets, share = targets_of_codes(loss, rows.targets), rows.weights / rows.weights.sum()
     return lambda values: loss_and_slopes(loss, values, targets)[1] * share[:, np.newaxis]
 
 
 def mean_loss(loss: Loss, values: Array, rows: Rows) -> float:
     """Weighted mean of the loss of values at rows, whose targets are codes or numbers."""
-    losses = loss_and_slopes(loss, values, encode_codes(loss, rows.targets))[0]
+    losses = loss_and_slopes(loss, values, targets_of_codes(loss, rows.targets))[0]
     return float(rows.weights @ losses / rows.weights.sum())

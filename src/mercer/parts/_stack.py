@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
 
 from mercer.losses import Loss, Squared, loss_and_slopes
+from mercer.sums import targets_of_codes
 
-__all__ = ["encode_codes", "stack"]
+__all__ = ["stack"]
 
 Array = NDArray[np.float64]
 
@@ -62,7 +63,7 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
             heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
             v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
         return _without_dust(v)
-    targets = encode_codes(loss, codes)
+    targets = targets_of_codes(loss, codes)
     parts = np.stack(predictions)
 
     def value(v: Array) -> tuple[float, Array]:
@@ -81,11 +82,3 @@ def _without_dust(v: Array) -> Array:
     if not v.any():
         return np.full(v.size, 1.0 / v.size)
     return np.asarray(np.where(v < _DUST * v.sum(), 0.0, v), dtype=np.float64)
-
-
-def encode_codes(loss: Loss, codes: Array) -> Array:
-    """Targets as the loss reads them, from class codes -1 and +1 or numbers."""
-    if loss.multiclass:
-        numbers: Array = np.argmax(codes, axis=1).astype(np.float64)
-        return numbers[:, np.newaxis]
-    return codes

@@ -4,6 +4,16 @@ from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, FeatureTable, KernelBasis, check_same_basis
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.centers import CENTERS, choose_centers, distinct_rows
+from mercer.sums.codes import (
+    class_numbers,
+    class_places,
+    codes_of_targets,
+    labels_of_codes,
+    merge_classes,
+    relabelled,
+    shift_of_codes,
+    targets_of_codes,
+)
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.ridge import GlobalPart, RidgeStream, descend
@@ -31,9 +41,17 @@ __all__ = [
     "check_same_basis",
     "check_sizes",
     "choose_centers",
+    "class_numbers",
+    "class_places",
+    "codes_of_targets",
     "descend",
     "distinct_rows",
     "factor_ridge",
+    "labels_of_codes",
+    "merge_classes",
     "no_range",
+    "relabelled",
+    "shift_of_codes",
     "target_scale",
+    "targets_of_codes",
 ]

@@ -275,7 +275,7 @@ class Cell:
         function = self.predictor
         return cut(function.features(X) @ function.coefficients, function.range)
 
-    def map_outputs(self, codes: Array, offset: Array) -> None:
+    def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
         self.function = self.function.mapped(codes, offset)
         self.before = None if self.before is None else self.before.mapped(codes, offset)
@@ -364,6 +364,11 @@ class CellsPart:
         if parent is not None:
             made.range = parent.range
         return made
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets C."""
+        return self.n_outputs
 
     @property
     def kernel(self) -> Kernel:
@@ -580,9 +585,9 @@ class CellsPart:
         """Use this ridge and try no others; or, for None, choose among all again."""
         self.ridges = RIDGES if ridge is None else np.array([ridge])
 
-    def map_outputs(self, codes: Array, offset: Array) -> None:
+    def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
         self.n_outputs = offset.size
         self.unit = np.ones(offset.size)
         for cell in self.cells:
-            cell.map_outputs(codes, offset)
+            cell.map_targets(codes, offset)

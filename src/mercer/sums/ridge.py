@@ -172,6 +172,11 @@ class RidgeStream:
         self._penalty: Array | None = None
         self._has_penalty = False
 
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return self._sums.n_targets
+
     def add(self, rows: Rows) -> None:
         """Learn rows, in order.
 
@@ -405,6 +410,11 @@ class GlobalPart:
         return self.basis.points
 
     @property
+    def n_targets(self) -> int:
+        """Number of targets C."""
+        return self.statistics.n_targets
+
+    @property
     def n_points(self) -> int:
         """Number of points."""
         return self.basis.size
@@ -422,7 +432,7 @@ class GlobalPart:
         else:
             self.ridges, self.ridge, self._first = np.array([ridge]), 0, 0
 
-    def map_outputs(self, codes: Array, offset: Array) -> None:
+    def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
         self.statistics.map_targets(codes, offset)
         self.unit = np.ones(offset.size)

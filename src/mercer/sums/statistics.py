@@ -91,6 +91,11 @@ class Statistics:
         return self.feature_sums.size
 
     @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return self.target_sums.size
+
+    @property
     def gram(self) -> Array:
         """Z'WZ, (n_features, n_features), lower triangle, in Fortran order; made anew."""
         matrix: Array = dtfttr(self.n_features, self.packed, uplo="L")[0]

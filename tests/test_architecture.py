@@ -115,30 +115,3 @@ def test_exported_names_exist_and_are_sorted_out() -> None:
             assert hasattr(module, name), (
                 f"{name_of_module}.__all__ names {name}, which is not there"
             )
-
-
-def test_public_names_of_the_design() -> None:
-    from mercer import KernelClassifier, KernelRegressor, load_model  # noqa: F401
-    from mercer.estimators import Progress, TwoSampleTest  # noqa: F401
-    from mercer.expansions import KOMP, Budget, Full, Function  # noqa: F401
-    from mercer.kernels import (  # noqa: F401
-        ArcCosine,
-        Cauchy,
-        Gaussian,
-        Laplacian,
-        Linear,
-        Matern,
-        Polynomial,
-        RationalQuadratic,
-    )
-    from mercer.losses import (  # noqa: F401
-        Hinge,
-        Huber,
-        Logistic,
-        MulticlassHinge,
-        Quantile,
-        Softmax,
-        Squared,
-        SquaredHinge,
-    )
-    from mercer.schedules import Constant, InverseTime, PowerDecay  # noqa: F401

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.expansions._feature_blocks import FeatureBlocks
 from mercer.features import FeatureOptions
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process import DictionaryPosterior, FeaturePosterior, InducingPoints
 from mercer.kernels import Gaussian, Linear, Partitioned
 from mercer.losses import Logistic

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.expansions._feature_blocks import FeatureBlocks
+from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._statistics import WeightPosterior, weight_posterior
 from mercer.kernels import Kernel
 from mercer.sums import Statistics, check_alike

@@ -31,7 +31,7 @@ LAYERS = [
     {"data"},
     {"objectives"},
     {"functions", "gpu"},
-    {"parts"},
+    {"parts", "second_order"},
     {"expansions"},
     {"sums"},
     {"buffers", "kernels", "losses", "risks", "schedules"},

@@ -63,10 +63,14 @@ NAMES = {
         "ValueFunction",
     ],
     "mercer.exceptions": [
+        "Advice",
         "ConditioningWarning",
         "DivergenceError",
+        "InPython",
         "InputScaleWarning",
         "NothingLearnedWarning",
+        "ParameterError",
+        "Setting",
         "TargetScaleWarning",
         "TrajectoryWarning",
     ],
@@ -180,7 +184,7 @@ NAMES = {
         "ard_metric",
         "full_metric",
     ],
-    "mercer.metrics": ["concordance", "ndcg"],
+    "mercer.metrics": ["auc_standard_error", "concordance", "ndcg"],
     "mercer.model_file": ["load_model", "read_state", "save_model", "storable", "write_state"],
     "mercer.objectives": [
         "Anchors",

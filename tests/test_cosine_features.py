@@ -19,8 +19,8 @@ from mercer.features import (
     SumLaw,
     TanLaw,
 )
-from mercer.features._designs import choose_design
-from mercer.features._law import Address
+from mercer.features.designs import choose_design
+from mercer.features.laws import Address
 from mercer.kernels import (
     Cauchy,
     FunctionKernel,

@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from mercer.features._base import FeatureMap, FeatureOptions, Floats, Numbers, Prepared
-from mercer.features._checks import check_domain, require_iid
-from mercer.features._streams import PHASES, SCALARS, stream_of
+from mercer.features.feature_map import (
+    FeatureMap,
+    FeatureOptions,
+    Floats,
+    Numbers,
+    Prepared,
+    check_domain,
+    require_iid,
+)
 from mercer.features.laws import Address, Law
+from mercer.features.streams import PHASES, SCALARS, stream_of
 from mercer.numerics import philox
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
-from mercer.features._streams import MOST_PATHS, SCALARS, stream_of
+from mercer.features.feature_map import FeatureMap, Floats, Numbers, Prepared
+from mercer.features.streams import MOST_PATHS, SCALARS, stream_of
 from mercer.numerics import philox
 
 __all__ = ["MappedMap", "ProductMap", "ScaledMap", "SumMap", "child_paths"]
@@ -180,21 +180,12 @@ class ProductMap(_PairMap):
         out *= math.sqrt(out.shape[1])
 
 
-class ScaledMap(FeatureMap):
-    """Features of a multiple of a kernel: those of the kernel times the factor's square root.
+class _InnerMap(FeatureMap):
+    """Features made of those of one map, the inner one."""
 
-    Parameters
-    ----------
-    inner : FeatureMap
-        Map of the kernel.
-    factor : float
-        Factor of the kernel, above 0.
-    """
-
-    def __init__(self, inner: FeatureMap, factor: float) -> None:
-        super().__init__(inner.n_inputs, inner.path)
+    def __init__(self, n_inputs: int, inner: FeatureMap) -> None:
+        super().__init__(n_inputs, inner.path)
         self.inner = inner
-        self.factor = factor
         self.n_prepared = inner.n_prepared
         self.n_terms = _n_terms(inner)
         self.in_order = inner.in_order
@@ -207,13 +198,29 @@ class ScaledMap(FeatureMap):
         """Numbers of the kernel's map."""
         return self.inner.draw(seed, block, n_features, dtype)
 
+
+class ScaledMap(_InnerMap):
+    """Features of a multiple of a kernel: those of the kernel times the factor's square root.
+
+    Parameters
+    ----------
+    inner : FeatureMap
+        Map of the kernel.
+    factor : float
+        Factor of the kernel, above 0.
+    """
+
+    def __init__(self, inner: FeatureMap, factor: float) -> None:
+        super().__init__(inner.n_inputs, inner)
+        self.factor = factor
+
     def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
         """Features: the kernel's, scaled."""
         self.inner.transform(prepared, numbers, out)
         out *= math.sqrt(self.factor)
 
 
-class MappedMap(FeatureMap):
+class MappedMap(_InnerMap):
     """Features of a kernel after a map: those of the kernel at the mapped rows.
 
     Parameters
@@ -227,12 +234,8 @@ class MappedMap(FeatureMap):
     """
 
     def __init__(self, n_inputs: int, inner: FeatureMap, image: Callable[[Floats], Floats]) -> None:
-        super().__init__(n_inputs, inner.path)
-        self.inner = inner
+        super().__init__(n_inputs, inner)
         self.image = image
-        self.n_prepared = inner.n_prepared
-        self.n_terms = _n_terms(inner)
-        self.in_order = inner.in_order
 
     def prepare(self, X: Floats) -> Prepared:
         """Arrays of the kernel's map for the mapped rows."""
@@ -243,10 +246,6 @@ class MappedMap(FeatureMap):
                 f"of ones, {self.inner.n_inputs}. Features are drawn for a fixed number."
             )
         return self.inner.prepare(mapped)
-
-    def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
-        """Numbers of the kernel's map."""
-        return self.inner.draw(seed, block, n_features, dtype)
 
     def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
         """Features: the kernel's."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.features._base import FeatureMap, FeatureOptions, Floats, Numbers, Prepared
-from mercer.features._designs import choose_design, draw_dense, draw_hadamard
-from mercer.features._streams import PHASES, stream_of
+from mercer.features.designs import choose_design, draw_dense, draw_hadamard
+from mercer.features.feature_map import FeatureMap, FeatureOptions, Floats, Numbers, Prepared
 from mercer.features.laws import Address, Law
+from mercer.features.streams import PHASES, stream_of
 from mercer.numerics import philox
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
 from mercer.numerics.hadamard import hadamard_projections

@@ -1,17 +1,24 @@
 r"""Laws of random frequencies: for which law of :math:`\omega` cosines have which kernel.
 
-Scales of laws are reciprocals of length scales.
+A shift-invariant kernel is :math:`k(x, x') = E \cos(\omega^T (x - x'))`, so it is known by the law
+of :math:`\omega`. Each law gives its frequencies from the counter-based generator, always with the
+same count of numbers for a frequency. Scales of laws are reciprocals of length scales.
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from mercer._validation import check_real
-from mercer.features._base import Floats
-from mercer.features._law import Address, CoordinateLaw, Law, RadialLaw, SumLaw
-from mercer.features._streams import SCALARS
+from mercer.features.composite import child_paths
+from mercer.features.feature_map import Floats
+from mercer.features.streams import SCALARS, WEIGHTS, stream_of
+from mercer.numerics import philox
 
 __all__ = [
     "Address",
@@ -30,6 +37,251 @@ __all__ = [
 # Up to here a chi-squared number is a sum of squared normals, which is faster than its inverse
 # distribution function.
 _MOST_SQUARES = 16
+
+
+class Address(NamedTuple):
+    """Where the numbers of some frequencies lie, and how many there are.
+
+    Attributes
+    ----------
+    seed, block : int
+        Of the generator.
+    path : int
+        Place in a composite kernel.
+    n_frequencies, n_inputs : int
+        Sizes.
+    """
+
+    seed: int
+    block: int
+    path: int
+    n_frequencies: int
+    n_inputs: int
+
+    def normals(self, local: int, n_coordinates: int, dtype: Any = np.float64) -> Floats:
+        """Draw normal numbers, shape (n_coordinates, n_frequencies)."""
+        stream = stream_of(self.path, local)
+        return philox.normals(
+            self.seed, self.block, stream, self.n_frequencies, n_coordinates, dtype
+        )
+
+    def uniforms(self, local: int, n_coordinates: int) -> Floats:
+        """Draw uniform numbers, shape (n_coordinates, n_frequencies)."""
+        stream = stream_of(self.path, local)
+        return philox.uniforms(self.seed, self.block, stream, self.n_frequencies, n_coordinates)
+
+
+class Law(ABC):
+    """Law of a frequency, a vector with a number for each input."""
+
+    @property
+    def designs(self) -> frozenset[str]:
+        """Ways of drawing frequencies that keep this law."""
+        return frozenset({"iid", "sobol"})
+
+    @abstractmethod
+    def n_uniforms(self, n_inputs: int) -> int:
+        """How many uniform numbers make one frequency in :meth:`from_uniforms`."""
+
+    @abstractmethod
+    def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
+        """Frequencies from uniform numbers, by inverse distribution functions.
+
+        Parameters
+        ----------
+        U : ndarray of shape (n_uniforms, n_frequencies), float64
+            In (0, 1).
+        n_inputs : int
+            Number of inputs.
+
+        Returns
+        -------
+        frequencies : ndarray of shape (n_inputs, n_frequencies), float64
+            Radians for each unit of input.
+        """
+
+    @abstractmethod
+    def draw(self, address: Address, dtype: Any) -> Floats:
+        """Independent frequencies.
+
+        Parameters
+        ----------
+        address : Address
+            Of their numbers.
+        dtype : dtype
+            float32 or float64.
+
+        Returns
+        -------
+        frequencies : ndarray of shape (n_inputs, n_frequencies)
+            Radians for each unit of input.
+        """
+
+    def draw_orthogonal(self, address: Address, dtype: Any) -> Floats:
+        """Frequencies of the same law, the first n_inputs of them orthogonal, and so on.
+
+        Raises
+        ------
+        ValueError
+            If the law has no ``"orthogonal"`` among its designs.
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no orthogonal frequencies: its directions are not all "
+            "alike, so a rotation would change it. Draw independent ones."
+        )
+
+    def factors(self, address: Address) -> Floats:
+        """Factors that give normal vectors this law, for the design "hadamard".
+
+        Raises
+        ------
+        ValueError
+            If the law has no ``"hadamard"`` among its designs.
+        """
+        raise ValueError(
+            f"{type(self).__name__} is not a law of normal vectors times a factor, and only such "
+            "frequencies can be applied by Hadamard transforms. Draw independent ones."
+        )
+
+
+class CoordinateLaw(Law):
+    """Law of independent coordinates, given by its inverse distribution function.
+
+    Parameters
+    ----------
+    quantile : callable
+        From uniform numbers, float64, to numbers of the law; may overwrite its argument.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> CoordinateLaw(np.log).from_uniforms(np.array([[1.0]]), 1)
+    array([[0.]])
+    """
+
+    def __init__(self, quantile: Callable[[Floats], Floats]) -> None:
+        self.quantile = quantile
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """See :class:`Law`."""
+        return n_inputs
+
+    def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
+        """See :class:`Law`."""
+        return self.quantile(U)
+
+    def draw(self, address: Address, dtype: Any) -> Floats:
+        """See :class:`Law`."""
+        # The tails live where float32 has no numbers left below 1.
+        U = address.uniforms(WEIGHTS, address.n_inputs)
+        return self.from_uniforms(U, address.n_inputs).astype(dtype, copy=False)
+
+
+class RadialLaw(Law):
+    """Normal vectors, each times a random factor of its own.
+
+    The part that differs is that factor: from an address, or from one more uniform number.
+    """
+
+    @property
+    def designs(self) -> frozenset[str]:
+        """Ways of drawing frequencies that keep this law: all."""
+        return frozenset({"iid", "sobol", "orthogonal", "hadamard"})
+
+    @abstractmethod
+    def factors(self, address: Address) -> Floats:
+        """Factors from an address, shape (n_frequencies,), float64."""
+
+    @abstractmethod
+    def factors_from_uniforms(self, u: Floats) -> Floats:
+        """Factors from uniform numbers, shape (n_frequencies,), float64."""
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """See :class:`Law`."""
+        return n_inputs + 1
+
+    def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
+        """See :class:`Law`."""
+        W: Floats = special.ndtri(U[:n_inputs])
+        W *= self.factors_from_uniforms(U[-1])
+        return W
+
+    def draw(self, address: Address, dtype: Any) -> Floats:
+        """See :class:`Law`."""
+        W = address.normals(WEIGHTS, address.n_inputs, dtype)
+        W *= self.factors(address).astype(dtype)
+        return W
+
+    def draw_orthogonal(self, address: Address, dtype: Any) -> Floats:
+        """See :class:`Law`."""
+        W = _orthogonalised(address.normals(WEIGHTS, address.n_inputs))
+        W *= self.factors(address)
+        return W.astype(dtype, copy=False)
+
+
+def _orthogonalised(W: Floats) -> Floats:
+    """Columns with the same norms, made orthogonal in groups of as many as there are rows."""
+    d, k = W.shape
+    norms = np.linalg.norm(W, axis=0)
+    Q = np.empty_like(W)
+    for start in range(0, k, d):
+        group = slice(start, min(start + d, k))
+        # The directions do not depend on the norms of normal vectors, so these may stay. The signs
+        # are those of Gram and Schmidt's method: then the directions are uniform.
+        directions, R = np.linalg.qr(W[:, group])
+        Q[:, group] = directions * np.sign(np.diag(R))
+    Q *= norms
+    return Q
+
+
+class SumLaw(Law):
+    """Law of the sum of two independent frequencies: that of a product of two kernels.
+
+    The parts are drawn on the paths of the two children of the composite kernel.
+
+    Parameters
+    ----------
+    left, right : Law
+        Laws of the terms; may be sums themselves.
+    """
+
+    def __init__(self, left: Law, right: Law) -> None:
+        self.left = left
+        self.right = right
+
+    @property
+    def designs(self) -> frozenset[str]:
+        """Ways of drawing frequencies that both terms know, except Hadamard's."""
+        return (self.left.designs & self.right.designs) - {"hadamard"}
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """See :class:`Law`."""
+        return self.left.n_uniforms(n_inputs) + self.right.n_uniforms(n_inputs)
+
+    def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
+        """See :class:`Law`."""
+        count = self.left.n_uniforms(n_inputs)
+        W = self.left.from_uniforms(U[:count], n_inputs)
+        return W + self.right.from_uniforms(U[count:], n_inputs)
+
+    def draw(self, address: Address, dtype: Any) -> Floats:
+        """See :class:`Law`."""
+        left, right = self._addresses(address)
+        W = self.left.draw(left, dtype)
+        W += self.right.draw(right, dtype)
+        return W
+
+    def draw_orthogonal(self, address: Address, dtype: Any) -> Floats:
+        """See :class:`Law`."""
+        left, right = self._addresses(address)
+        W = self.left.draw_orthogonal(left, dtype)
+        W += self.right.draw_orthogonal(right, dtype)
+        return W
+
+    @staticmethod
+    def _addresses(address: Address) -> tuple[Address, Address]:
+        left, right = child_paths(address.path)
+        return address._replace(path=left), address._replace(path=right)
 
 
 class TanLaw(CoordinateLaw):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.features._base import FeatureMap, FeatureOptions, Floats, Prepared
-from mercer.features._checks import check_domain
 from mercer.features.composite import ScaledMap
 from mercer.features.cosine import CosineMap
+from mercer.features.feature_map import FeatureMap, FeatureOptions, Floats, Prepared, check_domain
 from mercer.features.laws import Law, SumLaw
 
 __all__ = ["LogCosineMap", "joined_cosines"]

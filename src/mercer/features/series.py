@@ -9,9 +9,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mercer.features._base import FeatureMap, FeatureOptions, Floats, Numbers, Prepared
-from mercer.features._checks import require_iid
-from mercer.features._streams import FACTORS, SCALARS, stream_of
+from mercer.features.feature_map import (
+    FeatureMap,
+    FeatureOptions,
+    Floats,
+    Numbers,
+    Prepared,
+    require_iid,
+)
+from mercer.features.streams import FACTORS, SCALARS, stream_of
 from mercer.numerics import philox
 
 __all__ = ["EXPONENTIAL_COEFFICIENTS", "SeriesMap"]

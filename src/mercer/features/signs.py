@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.features._base import FeatureMap, FeatureOptions, Floats, Numbers, Prepared
-from mercer.features._checks import check_domain, require_iid
-from mercer.features._streams import SIGNS, stream_of
+from mercer.features.feature_map import (
+    FeatureMap,
+    FeatureOptions,
+    Floats,
+    Numbers,
+    Prepared,
+    check_domain,
+    require_iid,
+)
+from mercer.features.streams import SIGNS, stream_of
 from mercer.numerics import philox
 
 __all__ = ["SignMap"]

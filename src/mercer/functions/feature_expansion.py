@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.expansions import RandomFeatures
-from mercer.features._base import Floats, Prepared
+from mercer.features.feature_map import Floats, Prepared
 from mercer.functions._function import Function, dense_rows
 from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
 from mercer.kernels import Kernel

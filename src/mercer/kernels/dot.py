@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from mercer._validation import check_real, integer, or_none, parameters, positive, real
-from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.arc_cosine import ArcCosineMap
+from mercer.features.feature_map import FeatureMap, FeatureOptions
 from mercer.features.series import EXPONENTIAL_COEFFICIENTS, SeriesMap
 from mercer.features.signs import SignMap
 from mercer.features.tensor_sketch import TensorSketchMap
@@ -24,7 +25,53 @@ __all__ = ["ArcCosine", "DotProduct", "Linear", "Polynomial"]
 _BASE = 2.0
 
 
-class Linear(Kernel):
+class _InnerProduct(Kernel):
+    """A kernel that depends on the inner product only."""
+
+    _takes_sparse = True
+
+    @property
+    def bound(self) -> float | None:
+        """None: k(x, x) grows with x."""
+        return None
+
+    @abstractmethod
+    def _of(self, products: FloatArray) -> FloatArray:
+        """Kernel values from inner products, which may be overwritten."""
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        return self._of(inner_products(X, Z))
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        return self._of(squared_norms(X))
+
+    @abstractmethod
+    def _row(self) -> RowFunction:
+        """Row function and its parameters."""
+
+    @abstractmethod
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        """Random features of the kernel."""
+
+
+class _ScaledInnerProduct(_InnerProduct):
+    """A kernel of the inner product times a scale, which is 1 / n_features if it is None."""
+
+    scale: float | None
+
+    def _missing(self) -> tuple[str, ...]:
+        return ("scale",) if self.scale is None else ()
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        return {"scale": 1 / rows.shape[1]}
+
+    @property
+    def _scale(self) -> float:
+        assert self.scale is not None  # the kernel is resolved
+        return float(self.scale)
+
+
+class Linear(_InnerProduct):
     r"""Linear kernel, :math:`k(x, x') = \langle x, x' \rangle`.
 
     Examples
@@ -34,18 +81,8 @@ class Linear(Kernel):
     array([[11.,  0.]])
     """
 
-    _takes_sparse = True
-
-    def _gram(self, X: Any, Z: Any) -> FloatArray:
-        return inner_products(X, Z)
-
-    def _diagonal(self, X: Any) -> FloatArray:
-        return squared_norms(X)
-
-    @property
-    def bound(self) -> float | None:
-        """None: k(x, x) grows with x."""
-        return None
+    def _of(self, products: FloatArray) -> FloatArray:
+        return products
 
     def _row(self) -> RowFunction:
         return RowFunction(_polynomial_row, (1.0, 0.0, 1.0))
@@ -68,7 +105,7 @@ def _polynomial_row(points, x, out, parameters, n, d):  # type: ignore[no-untype
         out[i] = value
 
 
-class Polynomial(Kernel):
+class Polynomial(_ScaledInnerProduct):
     r"""Polynomial kernel, :math:`k(x, x') = (s \langle x, x' \rangle + c)^p`.
 
     In scikit-learn's convention: ``gamma`` = scale, ``coef0`` = offset.
@@ -104,8 +141,6 @@ class Polynomial(Kernel):
     array([[144.,   1.]])
     """
 
-    _takes_sparse = True
-
     _parameters = parameters(
         degree=integer(low=1, why="Other powers are no kernels."),
         offset=real(low=0, why="Below 0 the kernel is not positive semi-definite."),
@@ -118,32 +153,14 @@ class Polynomial(Kernel):
         self.scale = scale
         self._check()
 
-    def _missing(self) -> tuple[str, ...]:
-        return ("scale",) if self.scale is None else ()
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {"scale": 1 / rows.shape[1]}
-
     def _numbers(self) -> tuple[float, float, int]:
-        assert self.scale is not None  # the kernel is resolved
-        return float(self.scale), float(self.offset), int(self.degree)
+        return self._scale, float(self.offset), int(self.degree)
 
     def _of(self, products: FloatArray) -> FloatArray:
         scale, offset, degree = self._numbers()
         products *= scale
         products += offset
         return _power(products, degree)
-
-    def _gram(self, X: Any, Z: Any) -> FloatArray:
-        return self._of(inner_products(X, Z))
-
-    def _diagonal(self, X: Any) -> FloatArray:
-        return self._of(squared_norms(X))
-
-    @property
-    def bound(self) -> float | None:
-        """None: k(x, x) grows with x."""
-        return None
 
     def _row(self) -> RowFunction:
         return RowFunction(_polynomial_row, self._numbers())
@@ -326,7 +343,7 @@ def _check_coefficients(name: str, given: Any) -> None:
             raise ValueError(f"`{name}` must not all be 0, got {given!r}: the kernel would be 0.")
 
 
-class DotProduct(Kernel):
+class DotProduct(_ScaledInnerProduct):
     r"""Dot-product kernel, :math:`k(x, x') = \sum_n a_n (s \langle x, x' \rangle)^n`.
 
     Parameters
@@ -364,8 +381,6 @@ class DotProduct(Kernel):
     array([[3., 1.]])
     """
 
-    _takes_sparse = True
-
     _parameters = parameters(
         coefficients=_check_coefficients,
         scale=or_none(positive("It multiplies inner products; None takes 1 / n_features.")),
@@ -387,17 +402,6 @@ class DotProduct(Kernel):
         self.base = base
         self._check()
 
-    def _missing(self) -> tuple[str, ...]:
-        return ("scale",) if self.scale is None else ()
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {"scale": 1 / rows.shape[1]}
-
-    @property
-    def _scale(self) -> float:
-        assert self.scale is not None  # the kernel is resolved
-        return float(self.scale)
-
     def _of(self, products: FloatArray) -> FloatArray:
         products *= self._scale
         if isinstance(self.coefficients, str):
@@ -408,12 +412,6 @@ class DotProduct(Kernel):
             values += float(a)
         # NaN times 0 is NaN, but a constant kernel never looked at its products.
         return values if len(self.coefficients) > 1 else values + 0 * products
-
-    def _gram(self, X: Any, Z: Any) -> FloatArray:
-        return self._of(inner_products(X, Z))
-
-    def _diagonal(self, X: Any) -> FloatArray:
-        return self._of(squared_norms(X))
 
     @property
     def bound(self) -> float | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
 from mercer._validation import parameters, positive
-from mercer.features._base import FeatureMap, FeatureOptions
-from mercer.features._checks import check_domain
 from mercer.features.additive import AdditiveMap
 from mercer.features.exponential import ExponentialMap
+from mercer.features.feature_map import FeatureMap, FeatureOptions, check_domain
 from mercer.features.laws import CoordinateLaw, Law, SechLaw, TanLaw
 from mercer.features.log_cosine import LogCosineMap
 from mercer.features.signs import SignMap
@@ -62,9 +62,15 @@ class _HalfLine(Kernel):
         self._inside(X)
         if Z is not X:
             self._inside(Z)
-        row = self._row()
-        assert row is not None  # every kernel of this kind has one
-        return gram_by_rows(compile_row(row, X.dtype), X, Z)
+        return gram_by_rows(compile_row(self._row(), X.dtype), X, Z)
+
+    @abstractmethod
+    def _row(self) -> RowFunction:
+        """Row function, which is the formula, and its parameters."""
+
+    @abstractmethod
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        """Random features of the kernel."""
 
 
 # Every formula takes the lesser and the greater of the two numbers, which keeps ratios in [0, 1]:

@@ -13,9 +13,9 @@ from scipy import sparse
 from mercer._component import Component
 from mercer._validation import check_integer, parameters, positive
 from mercer.features import FeatureMap, FeatureOptions
-from mercer.features._tiles import features_of
 from mercer.features.composite import ProductMap, ScaledMap, SumMap, child_paths
 from mercer.features.log_cosine import joined_cosines
+from mercer.features.tiles import features_of
 from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
 
@@ -80,7 +80,7 @@ class Kernel(Component, ABC):
         return {}
 
     def _row(self) -> RowFunction | None:
-        """Row function and its parameters (see ``_compiled``), or None if there is none."""
+        """Row function and its parameters, for :meth:`compiled`; None if there is none."""
         return None
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> FloatArray:
@@ -345,23 +345,33 @@ def check_kernel(name: str, value: Any) -> None:
         )
 
 
-class _Pair(Kernel):
-    """Two kernels; `_gram` and `_diagonal` combine theirs."""
+class _Composite(Kernel):
+    """A kernel made of the kernels that are the parameters named in `_parts`."""
 
     _takes_sparse = True  # the parts decide for themselves
+    _parts: tuple[str, ...]
 
+    def _missing(self) -> tuple[str, ...]:
+        return tuple(name for name in self._parts if not getattr(self, name).is_resolved)
+
+    def _fill(self, rows: FloatArray) -> dict[str, Any]:
+        return {name: getattr(self, name).resolve(rows) for name in self._parts}
+
+    @abstractmethod
+    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
+        """Random features made of those of the parts."""
+
+
+class _Pair(_Composite):
+    """Two kernels; `_gram` and `_diagonal` combine theirs."""
+
+    _parts = ("left", "right")
     _parameters = parameters(left=check_kernel, right=check_kernel)
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
         self._check()
-
-    def _missing(self) -> tuple[str, ...]:
-        return tuple(n for n in ("left", "right") if not getattr(self, n).is_resolved)
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {name: getattr(self, name).resolve(rows) for name in ("left", "right")}
 
     def _part_maps(
         self, n_inputs: int, options: FeatureOptions, path: int
@@ -456,7 +466,7 @@ class Product(_Pair):
         return ProductMap(*self._part_maps(n_inputs, unpaired, path), path)
 
 
-class Scaled(Kernel):
+class Scaled(_Composite):
     """A kernel times a positive number, k(x, x') = factor * kernel(x, x').
 
     Parameters
@@ -478,8 +488,7 @@ class Scaled(Kernel):
     array([[2., 4.]])
     """
 
-    _takes_sparse = True  # the part decides for itself
-
+    _parts = ("kernel",)
     _parameters = parameters(
         kernel=check_kernel,
         factor=positive("A factor of 0 or below leaves no positive definite kernel."),
@@ -503,12 +512,6 @@ class Scaled(Kernel):
         """Factor times the bound of the kernel; None if it has none."""
         inner = self.kernel.bound
         return None if inner is None else inner * float(self.factor)
-
-    def _missing(self) -> tuple[str, ...]:
-        return () if self.kernel.is_resolved else ("kernel",)
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {"kernel": self.kernel.resolve(rows)}
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         return ScaledMap(self.kernel._feature_map(n_inputs, options, path), float(self.factor))

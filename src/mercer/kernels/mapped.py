@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer._validation import parameters
-from mercer.features._base import FeatureMap, FeatureOptions
 from mercer.features.composite import MappedMap
+from mercer.features.feature_map import FeatureMap, FeatureOptions
 from mercer.kernels._pairwise import FloatArray
 from mercer.kernels.kernel import Kernel, check_kernel
 from mercer.maps import Affine, LearnedMap

@@ -74,6 +74,10 @@ class _Stationary(Kernel):
         return {"length_scale": _OF_MEDIAN[str(self.length_scale)] * float(median)}
 
     @abstractmethod
+    def _row(self) -> RowFunction | None:
+        """Row function and its parameters; None where a kernel has none."""
+
+    @abstractmethod
     def _law(self) -> laws.Law:
         """Law of the frequencies whose cosines average to the kernel."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.features._base import Prepared
+from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
 from mercer.learner._base import Array, Learner, Record, one_at_a_time
 from mercer.learner._candidates import Candidates

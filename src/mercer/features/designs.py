@@ -9,9 +9,9 @@ import numpy as np
 from scipy import special
 
 from mercer._validation import check_choice
-from mercer.features._base import Floats
-from mercer.features._streams import NORMS, SHIFTS, SIGNS, stream_of
+from mercer.features.feature_map import Floats
 from mercer.features.laws import Address, Law
+from mercer.features.streams import NORMS, SHIFTS, SIGNS, stream_of
 from mercer.numerics import philox
 from mercer.numerics.hadamard import padded_size
 from mercer.numerics.sobol import MOST_DIMENSIONS, sobol_uniforms

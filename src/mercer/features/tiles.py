@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._threads import spread
-from mercer.features._base import FeatureMap, Floats, Numbers, Prepared
+from mercer.features.feature_map import FeatureMap, Floats, Numbers, Prepared
 
 __all__ = ["Part", "add_blocks", "features_of"]
 

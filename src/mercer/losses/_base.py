@@ -128,6 +128,8 @@ class Loss(Component, ABC):
     task: ClassVar[Task]
     multiclass: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
+    #: Parameters whose numbers ``row`` reads, in its order.
+    _row_numbers: ClassVar[tuple[str, ...]] = ()
     curvature: float | None = None
     lipschitz: float | None = None
     hoelder_exponent: float | None = None
@@ -145,7 +147,7 @@ class Loss(Component, ABC):
 
     def row_parameters(self) -> list[float]:
         """Numbers that ``row`` reads from its argument ``parameters``."""
-        return []
+        return [getattr(self, name) for name in self._row_numbers]
 
     def compiled(self) -> CompiledLoss | None:
         """Address and numbers for compiled loops; None for losses given in NumPy only.

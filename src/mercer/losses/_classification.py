@@ -170,6 +170,7 @@ class QNormHinge(MarginLoss):
     """
 
     row = staticmethod(_q_norm_hinge)
+    _row_numbers = ("q",)
 
     _parameters = parameters(
         q=real(low=1.0, high=2.0, open_low=True, why="Use `Hinge` for an exponent of 1.")
@@ -193,10 +194,6 @@ class QNormHinge(MarginLoss):
     def hoelder_constant(self) -> float | None:  # type: ignore[override]
         """Return q: powers below 1 are subadditive, so differences are largest from the kink."""
         return float(self.q)
-
-    def row_parameters(self) -> list[float]:
-        """Give ``row`` its exponent."""
-        return [self.q]
 
 
 def _least_squares_margin(

@@ -117,6 +117,7 @@ class Huber(RegressionLoss):
 
     curvature = 1.0
     row = staticmethod(_huber)
+    _row_numbers = ("delta",)
 
     _parameters = parameters(delta=positive("At 0 nothing is learned."))
 
@@ -128,10 +129,6 @@ class Huber(RegressionLoss):
     def lipschitz(self) -> float:  # type: ignore[override]
         """The largest slope, ``delta``."""
         return float(self.delta)
-
-    def row_parameters(self) -> list[float]:
-        """Give ``row`` its delta."""
-        return [self.delta]
 
 
 def _epsilon_insensitive(
@@ -187,16 +184,13 @@ class EpsilonInsensitive(RegressionLoss):
 
     lipschitz = 1.0
     row = staticmethod(_epsilon_insensitive)
+    _row_numbers = ("epsilon",)
 
     _parameters = parameters(epsilon=real(low=0.0, why="It is half the width of a tube."))
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
         self._check()
-
-    def row_parameters(self) -> list[float]:
-        """Give ``row`` its epsilon."""
-        return [self.epsilon]
 
 
 class SquaredEpsilonInsensitive(RegressionLoss):
@@ -223,16 +217,13 @@ class SquaredEpsilonInsensitive(RegressionLoss):
 
     curvature = 1.0
     row = staticmethod(_squared_epsilon_insensitive)
+    _row_numbers = ("epsilon",)
 
     _parameters = parameters(epsilon=real(low=0.0, why="It is half the width of a tube."))
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
         self._check()
-
-    def row_parameters(self) -> list[float]:
-        """Give ``row`` its epsilon."""
-        return [self.epsilon]
 
 
 def _quantile(

@@ -33,10 +33,14 @@ import inspect
 from typing import Any
 
 from mercer.exceptions import Advice, InPython, ParameterError
-from mercer.risks._base import Inner, Outer, Risk
-from mercer.risks._deviation import DeviationRisk, UpperSemideviation
-from mercer.risks._mixture import Mixture
-from mercer.risks._moments import CentralMoments, Semivariance, Variance
+from mercer.risks._base import Inner, Mixture, Outer, Risk
+from mercer.risks._deviation import (
+    CentralMoments,
+    DeviationRisk,
+    Semivariance,
+    UpperSemideviation,
+    Variance,
+)
 from mercer.risks._tail import CVaR, Entropic, Mean
 from mercer.risks._tracker import Tracker, as_tracker
 

@@ -38,6 +38,7 @@ class Mean(Risk):
 
     largest_weight = 1.0
     monotone = True
+    _summary = "mean of the losses"
 
     def __init__(self, *, units: float | str = "running") -> None:
         self.units = units
@@ -53,10 +54,6 @@ class Mean(Risk):
             by_scalars=np.empty((n, 0)),
             clamped=np.zeros(n, dtype=bool),
         )
-
-    def describe(self) -> str:
-        """One line for reports."""
-        return "mean of the losses"
 
 
 class CVaR(Risk):
@@ -227,6 +224,10 @@ class Entropic(Risk):
         max_weight=real(low=1, open_low=True, why="The weights of the rows are 1 in the mean."),
     )
 
+    _summary = (
+        "entropic risk at temperature {risk.temperature:g}: the exponential mean of the losses"
+    )
+
     def __init__(
         self,
         temperature: float = 1.0,
@@ -270,9 +271,3 @@ class Entropic(Risk):
     def scalar_steps(self, unit: float) -> Array:
         """See :class:`Risk`."""
         return np.array([self.quantile_step * self.temperature * unit])
-
-    def describe(self) -> str:
-        """One line for reports."""
-        return (
-            f"entropic risk at temperature {self.temperature:g}: the exponential mean of the losses"
-        )

@@ -1,0 +1,125 @@
+"""Model files that users have go on working: they load, answer as they did and learn on."""
+
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from safetensors import safe_open
+
+from mercer import GaussianProcessRegressor, load_model
+from mercer.model_file import read_state
+
+FOLDER = Path(__file__).parent / "golden"
+RECORDED = json.loads((FOLDER / "answers.json").read_text())
+EPS = np.finfo(np.float64).eps
+
+
+def script():
+    spec = spec_from_file_location("golden_write", FOLDER / "write.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+golden = script()
+
+
+def size_of_sum(model):
+    """Sum of the absolute values of the terms that make an answer, at most; and how many."""
+    if hasattr(model, "estimator"):
+        size, n = size_of_sum(model.estimator)
+        return model.target_scale_ * size + abs(model.target_mean_), n
+    if getattr(model, "parts_", None):
+        # Kernels are at most 1.
+        return (
+            sum(part.weight * np.abs(part.coefficients).sum() for part in model.parts_),
+            sum(len(part.coefficients) for part in model.parts_),
+        )
+    values = 1.0
+    if not hasattr(model, "dictionary_"):
+        values = np.abs(model.random_features(golden.X_ASKED)).max()
+    return values * np.abs(model.coefficients_).sum(), len(model.coefficients_)
+
+
+def rounding(model):
+    """How far the answers of two processors may be from each other, from the sums that they are.
+
+    A sum of n products of kernel values with coefficients has an error of (n + c) eps times the sum
+    of absolute values, where c eps is the relative error of a kernel value or a feature: that of
+    its exponent or phase, which is a difference of numbers of up to 300 here, three or four
+    roundings each. Probabilities and thresholds are no steeper than the values themselves.
+    """
+    size, n = size_of_sum(model)
+    tolerance = (n + 1000) * EPS * size
+    if isinstance(model, GaussianProcessRegressor):
+        # It is solved for when it is asked: the error grows by the condition of Z'Z + noise, whose
+        # eigenvalues are at most one for each row; the root of a variance is steep where it is
+        # small, and no deviation is below a fifth of that of the noise.
+        condition = (model.n_samples_seen_ + model.noise) / model.noise
+        tolerance *= condition / np.sqrt(model.noise)
+    return tolerance
+
+
+def assert_answers(found, recorded, tolerance):
+    assert found.keys() == recorded.keys()
+    for method, values in recorded.items():
+        assert_allclose(found[method], values, rtol=0.0, atol=tolerance, err_msg=method)
+
+
+def test_every_file_has_answers_and_is_small():
+    files = {path.stem: path.stat().st_size for path in FOLDER.glob("*.mercer")}
+    assert files.keys() == RECORDED.keys() == golden.MODELS.keys()
+    assert max(files.values()) < 30_000
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_old_files_answer_as_they_did(name):
+    model = load_model(FOLDER / f"{name}.mercer")
+    tolerance = rounding(model)
+    assert tolerance < 1e-8  # or this would compare nothing
+    assert_answers(
+        golden.answers_of(model, golden.asked(name)), RECORDED[name]["answers"], tolerance
+    )
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_old_files_learn_on(name):
+    model = load_model(FOLDER / f"{name}.mercer")
+    learner, tolerance = getattr(model, "estimator", model), rounding(model)
+    seen = learner.n_samples_seen_
+    golden.learn_on(name, model)
+    assert learner.n_samples_seen_ > seen
+    # Steps on eight rows do not enlarge errors of the values, and systems that are solved have
+    # condition numbers of at most n / ridge = 1e5 here.
+    assert_answers(
+        golden.answers_of(model, golden.asked(name)),
+        RECORDED[name]["after_learning_on"],
+        1e5 * tolerance,
+    )
+
+
+def keys_of(value, name=""):
+    if not isinstance(value, dict):
+        return {name}
+    return {name}.union(*(keys_of(item, f"{name}/{key}") for key, item in value.items()))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_old_files_are_saved_with_the_same_keys(name, tmp_path):
+    old, new = FOLDER / f"{name}.mercer", tmp_path / "model"
+    load_model(old).save(new)
+    assert keys_of(read_state(new)) == keys_of(read_state(old))
+    with safe_open(old, "numpy") as before, safe_open(new, "numpy") as after:
+        assert set(before.keys()) == set(after.keys())
+        for key in before.keys():  # noqa: SIM118 - it is no dict
+            one, other = before.get_tensor(key), after.get_tensor(key)
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_new_files_have_the_keys_of_old_ones(name, tmp_path):
+    golden.MODELS[name]().save(tmp_path / "model")
+    assert keys_of(read_state(tmp_path / "model")) == keys_of(read_state(FOLDER / f"{name}.mercer"))

@@ -115,30 +115,20 @@ class ROCCurveDisplay:
         """
         self.ax_ = ax = new_axes(ax)
         self.figure_ = ax.figure  # type: ignore[assignment]
-        from sklearn.metrics import RocCurveDisplay
-
-        n_before = sum(line.get_gid() != _CHANCE for line in ax.lines)
+        if not any(line.get_gid() == _CHANCE for line in ax.lines):
+            style: dict[str, Any] = {"color": FAINT, "linestyle": "dashed", "linewidth": 1.0}
+            ax.plot([0, 1], [0, 1], label="chance", gid=_CHANCE, **style)
+        n_before = len(ax.get_legend_handles_labels()[0]) - 1
         places = np.linspace(0, self.fpr.size - 1, min(self.fpr.size, _MAX_POINTS))
         rows = np.unique(places.round().astype(int))
-        drawn = RocCurveDisplay(fpr=self.fpr[rows], tpr=self.tpr[rows]).plot(
-            ax=ax,
-            plot_chance_level=n_before == len(ax.lines),
-            chance_level_kw={
-                "label": "chance",
-                "color": FAINT,
-                "linestyle": "dashed",
-                "linewidth": 1.0,
-                "gid": _CHANCE,
-            },
-        )
-        self.line_ = drawn.line_
         style = {
             "color": PALETTE[n_before % len(PALETTE)],
             "linewidth": 2.0,
             "label": f"{literal_text(self.name)}, area {format_number(self.roc_auc)}",
             **line_kwargs,
         }
-        self.line_.set(**style)
+        (self.line_,) = ax.plot(self.fpr[rows], self.tpr[rows], **style)
+        ax.set(aspect="equal", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         of = "" if self.pos_label is None else f" (positive: {self.pos_label})"
         ax.set_xlabel(literal_text(f"False positive rate{of}", max_length=48))
         ax.set_ylabel("True positive rate")

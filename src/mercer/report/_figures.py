@@ -189,32 +189,34 @@ def _classifier_figures(estimator: Any, X: Any, y: NDArray[Any]) -> list[Caption
 
 
 def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) -> Captioned:
-    from matplotlib.colors import LinearSegmentedColormap, to_rgba
-    from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
+    from matplotlib.colors import to_rgba_array
+    from sklearn.metrics import confusion_matrix
     from sklearn.utils.multiclass import unique_labels
 
     labels = unique_labels(classes, y, predicted)
     counts = confusion_matrix(y, predicted, labels=labels)
-    n, named = len(labels), len(labels) <= _MAX_NAMED_CLASSES
-    names = [literal_text(label, max_length=12) for label in labels]
-    crowded = n > 4 and max(len(name) for name in names) > 3
-    # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
-    shades = [to_rgba(PALETTE[0], alpha) for alpha in (0.04, 0.75)]
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    n = len(labels)
     figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
-    drawn = ConfusionMatrixDisplay(counts, display_labels=names).plot(
-        ax=ax,
-        include_values=named,
-        values_format=",d",
-        cmap=LinearSegmentedColormap.from_list("shares", shades),
-        xticks_rotation=45 if crowded else 0,
-        colorbar=False,
-        im_kw={"interpolation": "none"},
-        text_kw={"color": INK, "fontsize": 9.5 if n <= 6 else 7.0},
-    )
-    drawn.im_.set(data=counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), clim=(0.0, 1.0))
-    if not named:
-        ax.set(xticks=[], yticks=[])
-    ax.set(xlabel="Predicted class", ylabel="True class")
+    # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
+    cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
+    cells[..., 3] = 0.04 + 0.71 * shares
+    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > _MAX_NAMED_CLASSES)
+    ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
+    if n <= _MAX_NAMED_CLASSES:
+        names = [literal_text(label, max_length=12) for label in labels]
+        crowded = n > 4 and max(len(name) for name in names) > 3
+        ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)
+        ax.set_yticks(np.arange(n) + 0.5, names)
+        size = 9.5 if n <= 6 else 7.0
+        for i, j in np.ndindex(n, n):
+            text = format_number(counts[i, j])
+            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size)
+    else:
+        ax.set_xticks([])
+        ax.set_yticks([])
+    ax.set_xlabel("Predicted class")
+    ax.set_ylabel("True class")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     right, total = format_number(np.trace(counts)), format_number(len(y))

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.functions.feature_blocks import FeatureBlocks
-from mercer.gaussian_process._statistics import WeightPosterior, weight_posterior
 from mercer.kernels import Kernel
-from mercer.sums import Statistics, check_alike
+from mercer.sums import Statistics, WeightPosterior, check_alike, weight_posterior
 
 __all__ = ["FeaturePosterior", "FeatureSource"]
 

@@ -16,6 +16,7 @@ from mercer.sums.codes import (
 )
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
+from mercer.sums.posterior import WeightPosterior, weight_posterior
 from mercer.sums.ridge import GlobalPart, RidgeStream, descend
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state, check_sizes
 from mercer.sums.statistics import Statistics, check_alike, target_scale
@@ -34,6 +35,7 @@ __all__ = [
     "RidgeStream",
     "Rows",
     "Statistics",
+    "WeightPosterior",
     "average_gradient_outer_product",
     "blocks_from_state",
     "blocks_to_state",
@@ -54,4 +56,5 @@ __all__ = [
     "shift_of_codes",
     "target_scale",
     "targets_of_codes",
+    "weight_posterior",
 ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from mercer.numerics.factor import factor_noise
-from mercer.sums import Statistics
+from mercer.sums.statistics import Statistics
 
 __all__ = ["WeightPosterior", "weight_posterior"]
 

@@ -10,7 +10,10 @@ from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process import DictionaryPosterior, FeaturePosterior, InducingPoints
 from mercer.kernels import Gaussian, Linear, Partitioned
+from mercer.learner._linear_rows import LinearRows
 from mercer.losses import Logistic
+from mercer.objectives import Bellman
+from mercer.objectives.bellman import transition_targets
 from mercer.sums import (
     CellsPart,
     GlobalPart,
@@ -583,6 +586,61 @@ def test_sums_of_other_numbers_of_codes_are_refused():
     mine, other = integer_regression("part", 1), integer_regression("part", 3)
     with pytest.raises(ValueError, match=r"got 1 and 3.* map both to all classes"):
         mine.merge(other)
+
+
+# -- value functions -------------------------------------------------------------------------------
+
+
+def transitions(n, seed):
+    rng = np.random.default_rng(seed)
+    states, rewards = rng.normal(size=(n, 2, N_FEATURES)), rng.normal(size=n)
+    targets = transition_targets(0.9, [(rewards, rng.random(n) < 0.1)])
+    return Rows(states.reshape(2 * n, N_FEATURES), targets, np.ones(2 * n))
+
+
+def equations_of(rows, *, forgetting=1.0, discount=0.9, method="td", ridge=1e-3, points=POINTS):
+    basis, objective = KernelBasis(KERNEL, points), Bellman(discount, method)
+    made = LinearRows(objective, basis, objective.n_outputs, ridge, forgetting)
+    for start in range(0, len(rows), 60):
+        made.add(rows[start : start + 60])
+    return made
+
+
+@pytest.mark.parametrize("n", [(0, 200), (200, 0), (20, 30), (400, 250)])
+@pytest.mark.parametrize("method", ["td", "gtd2", "residual"])
+@pytest.mark.parametrize("forgetting", [1.0, 0.995])
+def test_merged_equations_of_a_value_function_are_those_of_all_transitions(n, method, forgetting):
+    first, second = (transitions(size, seed) for seed, size in enumerate(n))
+    earlier, mine, whole = (
+        equations_of(rows, method=method, forgetting=forgetting)
+        for rows in (first, second, both(first, second))
+    )
+    before = frozen(earlier._matrix), frozen(earlier._waiting)
+    mine.merge(earlier)
+    assert (frozen(earlier._matrix), frozen(earlier._waiting)) == before
+    solutions = mine.solve(), whole.solve()
+    assert_allclose(mine.n_rows, whole.n_rows, rtol=1e-12)
+    assert_allclose(mine._matrix, whole._matrix, rtol=1e-9, atol=1e-11)
+    assert_allclose(*solutions, rtol=1e-7, atol=1e-8)
+    assert mine.emptied().n_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"discount": 0.8}, "same `discount`, got 0.9 and 0.8"),
+        ({"method": "residual"}, "same `method`"),
+        ({"forgetting": 0.9}, "same `forgetting`"),
+        ({"ridge": 0.1}, "same `ridge`"),
+        ({"points": POINTS[:3]}, r"points differ \(7 and 3 of them"),
+    ],
+)
+def test_equations_that_differ_are_refused_and_stay_as_they_are(change, message):
+    mine, other = equations_of(transitions(90, 0)), equations_of(transitions(50, 1), **change)
+    before = frozen(mine.snapshot()), frozen(other.snapshot())
+    with pytest.raises(ValueError, match=message):
+        mine.merge(other)
+    assert (frozen(mine.snapshot()), frozen(other.snapshot())) == before
 
 
 # -- Gaussian processes ----------------------------------------------------------------------------

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from mercer.learner._base import Array
 from mercer.numerics.factor import solve_square
 from mercer.objectives import Batch, Bellman, Objective
-from mercer.sums import Basis, Rows, blocks_from_state, blocks_to_state
+from mercer.sums import (
+    Basis,
+    Rows,
+    blocks_from_state,
+    blocks_to_state,
+    check_alike,
+    check_same_basis,
+)
 
 __all__ = ["LinearRows", "is_linear"]
 
@@ -72,6 +79,44 @@ class LinearRows:
         self._waiting.append(rows.own())
         if sum(map(len, self._waiting)) >= _BLOCK * self.objective.n_rows:
             self._add_up()
+
+    def merge(self, other: LinearRows) -> None:
+        """Add the transitions of another one, which stays as it is.
+
+        They count as having come before those of this one, which matters where old ones are
+        forgotten. Transitions that wait to be added up are merged, too.
+
+        Parameters
+        ----------
+        other : LinearRows
+            Of the same method and discount, on the same features.
+
+        Raises
+        ------
+        ValueError
+            If they differ in what their sums depend on; neither has changed then.
+        """
+        check_same_basis(self.basis, other.basis)
+        for name in ("method", "discount", "auxiliary"):
+            mine, theirs = (getattr(one.objective, name) for one in (self, other))
+            check_alike(f"`{name}`", mine, theirs, "The equations would be of two problems.")
+        for name in ("n_outputs", "ridge", "forgetting"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            check_alike(f"`{name}`", mine, theirs, "Use one for all transitions.")
+        both = self.twin(), other.twin()
+        for one in both:
+            one._add_up()
+        now, earlier = both
+        # Weights of the rows so far add up to (1 - decay) / (1 - that of one transition).
+        m = self.objective.n_rows
+        decay = max(0.0, 1.0 - now.n_rows / m * (1.0 - self.forgetting**m))
+        self._matrix = earlier._matrix * decay + now._matrix
+        self._right = earlier._right * decay + now._right
+        self.n_rows, self._waiting = earlier.n_rows * decay + now.n_rows, []
+
+    def emptied(self) -> Self:
+        """Return the same equations of no transitions: for those that are learned elsewhere."""
+        return type(self)(self.objective, self.basis, self.n_outputs, self.ridge, self.forgetting)
 
     def _add_up(self) -> None:
         if not self._waiting:

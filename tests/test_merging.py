@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -131,45 +131,44 @@ def statistics_of(rows, points=INTEGER_POINTS, dtype=np.float64, origin=None):
     return statistics
 
 
+def merged_in_all_ways(a, b, c):
+    """(a + b) + c, a + (b + c) and (c + b) + a."""
+    left, right, turned = a.copy(), b.copy(), c.copy()
+    for sums, others in ((left, (b, c)), (right, (c,)), (turned, (b, a))):
+        for other in others:
+            sums.merge(other)
+    whole = a.copy()
+    whole.merge(right)
+    return left, whole, turned
+
+
 sizes = st.integers(min_value=0, max_value=40)
+# The first draws read the sources, which takes long beside other work.
+repeated = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@repeated
 @given(n=st.tuples(sizes, sizes, sizes), seed=st.integers(0, 2**20))
 def test_merging_integers_is_exact_associative_and_commutative(n, seed):
     pieces = [rows_of(size, seed + i, integers=True) for i, size in enumerate(n)]
-    a, b, c = map(statistics_of, pieces)
-    left, right, turned = a.copy(), b.copy(), c.copy()
-    left.merge(b)
-    left.merge(c)
-    right.merge(c)
-    first = a.copy()
-    first.merge(right)
-    turned.merge(b)
-    turned.merge(a)
     whole = statistics_of(Rows.joined(pieces))
-    for found in (left, first, turned):
+    for found in merged_in_all_ways(*map(statistics_of, pieces)):
         assert_same_sums(found, whole)
 
 
+@repeated
 @given(n=st.tuples(sizes, sizes, sizes), seed=st.integers(0, 2**20))
 def test_merging_is_associative_and_commutative_within_rounding(n, seed):
     pieces = [rows_of(size, seed + i) for i, size in enumerate(n)]
-    a, b, c = (statistics_of(piece, POINTS) for piece in pieces)
-    left, right, turned = a.copy(), b.copy(), c.copy()
-    left.merge(b)
-    left.merge(c)
-    right.merge(c)
-    first = a.copy()
-    first.merge(right)
-    turned.merge(b)
-    turned.merge(a)
     rows = Rows.joined(pieces)
     Z = Linear()(rows.X, POINTS)
-    for found in (left, first, turned, statistics_of(rows, POINTS)):
+    ways = merged_in_all_ways(*(statistics_of(piece, POINTS) for piece in pieces))
+    for found in (*ways, statistics_of(rows, POINTS)):
         assert_within_rounding(found, Z, rows.targets, rows.weights)
         assert found.n_rows == len(rows)
 
 
+@repeated
 @given(n=sizes, seed=st.integers(0, 2**20), origin=st.floats(-5.0, 5.0))
 def test_merging_with_nothing_changes_nothing(n, seed, origin):
     rows = rows_of(n, seed)
@@ -184,6 +183,7 @@ def test_merging_with_nothing_changes_nothing(n, seed, origin):
             assert_array_equal(theirs.origin, sums.origin)
 
 
+@repeated
 @given(n=st.tuples(sizes, sizes), seed=st.integers(0, 2**20), integers=st.booleans())
 def test_targets_may_have_other_origins(n, seed, integers):
     first, second = (rows_of(size + 1, seed + i, integers=integers) for i, size in enumerate(n))

@@ -14,7 +14,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.cells import rows_by_cell
 from mercer.maps import Affine
 from mercer.sums.centers import distinct_rows
-from mercer.sums.ridge import add_rows, general_ridge, merged, solutions
+from mercer.sums.ridge import add_rows, check_regressions, general_ridge, merged, solutions
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import Statistics, check_alike
 
@@ -471,7 +471,7 @@ class CellsPart:
             If the partitions, the dictionaries or the settings differ; neither part has changed
             then.
         """
-        for name in ("partition", "map", "size", "max_cells", "forgetting", "n_outputs"):
+        for name in ("partition", "map", "size", "max_cells"):
             check_alike(
                 f"`{name}`",
                 getattr(self, name),
@@ -479,12 +479,7 @@ class CellsPart:
                 "Let one process make the part, and let all others learn on copies of it "
                 "(`emptied`); cells that are split apart cannot be put together.",
             )
-        check_alike(
-            "ridges to choose from",
-            tuple(map(float, self.ridges)),
-            tuple(map(float, other.ridges)),
-            "Set the same ridge for both.",
-        )
+        check_regressions(self, other)
         pairs = list(zip(self.cells, other.cells, strict=True))
         made = copy.copy(self)
         made.cells = [mine.merged(theirs) for mine, theirs in pairs]

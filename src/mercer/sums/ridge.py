@@ -52,7 +52,7 @@ def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
     return float(rows.weights @ errors) / float(rows.weights.sum())
 
 
-def check_regressions(mine: Any, theirs: Any, sums: Statistics, other_sums: Statistics) -> None:
+def check_regressions(mine: Any, theirs: Any) -> None:
     """Raise ValueError if two regressions forget otherwise, or have other ridges or targets."""
     check_alike(
         "`forgetting`",
@@ -68,8 +68,8 @@ def check_regressions(mine: Any, theirs: Any, sums: Statistics, other_sums: Stat
     )
     check_alike(
         "number of targets",
-        sums.products.shape[1],
-        other_sums.products.shape[1],
+        mine.n_targets,
+        theirs.n_targets,
         "Of classes, map both to all classes first (`mercer.sums.merge_classes`).",
     )
 
@@ -237,7 +237,7 @@ class RidgeStream:
             If these differ, or the number of targets; neither stream has changed then.
         """
         check_same_basis(self.basis, other.basis)
-        check_regressions(self, other, self._sums, other._sums)
+        check_regressions(self, other)
         if other.n_rows == 0:
             return
         mine, theirs = self.twin(), other.twin()
@@ -254,7 +254,7 @@ class RidgeStream:
 
     def emptied(self) -> Self:
         """Return the same regression on no rows: for those that are learned elsewhere."""
-        empty = type(self)(self.basis, self._sums.products.shape[1], self.ridges, self.forgetting)
+        empty = type(self)(self.basis, self.n_targets, self.ridges, self.forgetting)
         empty._penalty, empty._has_penalty = self._penalty, self._has_penalty
         return empty
 
@@ -463,14 +463,14 @@ class GlobalPart:
             If these differ, or the number of targets; neither has changed then.
         """
         check_same_basis(self.basis, other.basis)
-        check_regressions(self, other, self.statistics, other.statistics)
+        check_regressions(self, other)
         self.statistics = merged(self.statistics, other.statistics, self.forgetting)
         self._enough = max(self._enough, other._enough)
 
     def emptied(self) -> Self:
         """Return the same function with sums of no rows: for those that are learned elsewhere."""
         empty = copy.copy(self)
-        empty.statistics = Statistics(self.n_points, self.statistics.products.shape[1])
+        empty.statistics = Statistics(self.n_points, self.n_targets)
         empty._enough = 0.0
         return empty
 

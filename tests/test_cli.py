@@ -256,7 +256,7 @@ def test_evaluation_writes_a_report(files, mercer, tmp_path):
 
 
 def test_a_report_says_when_its_figures_show_a_sample(files, mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.cli._models.ROWS_FOR_PICTURES", 200)
+    monkeypatch.setattr("mercer.cli._evaluate.ROWS_FOR_PICTURES", 200)
     mercer(
         "evaluate",
         files / "classes.mercer",
@@ -356,6 +356,25 @@ def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatc
     assert len(suggestions) == 4
     for words in suggestions:
         assert mercer(*words.split())[0] == 0, words
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--help", "--version", "fitt", "fit --help", "fit a.csv --tagret x", "reproduce --help"],
+)
+def test_what_needs_no_work_is_answered_without_the_packages_of_the_work(words):
+    program = (
+        "import sys\n"
+        "from mercer.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'pyarrow', 'matplotlib', 'pandas'}\n"
+        "sys.exit(f'imported: {heavy & sys.modules.keys()}' if heavy & sys.modules.keys() else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words.split()], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_version_and_help(mercer):
@@ -667,7 +686,7 @@ def test_what_nobody_expected_is_exit_code_1_with_a_traceback_on_request(
     def fail(_):
         raise TypeError("oops")
 
-    monkeypatch.setattr("mercer.cli._models.describe", fail)
+    monkeypatch.setattr("mercer.cli._inspect.describe", fail)
     code, out, err = mercer("inspect", files / "classes.mercer")
     assert (code, out) == (1, "")
     assert "unexpected TypeError: oops" in err

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from command_line import run
 from mercer import KernelRegressor, load_model
-from mercer.cli._console import in_words_of_the_command, print_result
+from mercer.cli._console import print_result
+from mercer.cli._messages import in_words_of_the_command
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary

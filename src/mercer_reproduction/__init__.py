@@ -7,10 +7,13 @@ exist only to be compared with are in :mod:`mercer_reproduction.baselines`.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from mercer._validation import nearest
-from mercer_reproduction._data_files import DATA_FILES
-from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
+
+if TYPE_CHECKING:
+    from mercer_reproduction._data_files import DATA_FILES
+    from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
 
 __all__ = [
     "DATA_FILES",
@@ -51,6 +54,18 @@ _MODULES = (
     "yz_same_digit",
     "yz_ranking",
 )
+
+
+def __getattr__(name: str) -> Any:
+    # The command's help needs none of it.
+    if name not in __all__:
+        raise AttributeError(f"module 'mercer_reproduction' has no attribute {name!r}")
+    home = "_data_files" if name == "DATA_FILES" else "_experiment"
+    return getattr(import_module(f"mercer_reproduction.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def experiments() -> tuple[Experiment, ...]:

@@ -1,6 +1,7 @@
 """The command ``mercer``: fit, evaluate, predict, inspect, demo.
 
-Needs the extra ``cli`` (typer, rich, pyarrow, matplotlib); without it, :func:`main` says so.
+Needs the extra ``cli`` (typer, rich, pyarrow, matplotlib); without it, :func:`main` says so. Other
+packages add commands as entry points of the group ``mercer.commands``, each a :class:`Command`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,37 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any, NamedTuple
 
-__all__ = ["main"]
+__all__ = ["Command", "main"]
 
 _NEEDED = ("typer", "rich", "pyarrow", "matplotlib")
+
+
+class Command(NamedTuple):
+    """A command: what it may be given, and the module that does it.
+
+    Attributes
+    ----------
+    options : type
+        A dataclass; its docstring is the help, its fields are options of typer.
+    module : str
+        Its function ``run`` is given the options. It is imported once the command is run, so that
+        help and mistyped options need not wait for what the work needs.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class GreetOptions:
+    ...     "Greet somebody."
+    ...     name: str = "world"
+    >>> Command(GreetOptions, "greetings.command").module
+    'greetings.command'
+    """
+
+    options: type[Any]
+    module: str
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

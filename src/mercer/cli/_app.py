@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import entry_points
-from inspect import cleandoc
-from typing import Annotated
+from inspect import cleandoc, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from mercer import __version__
-from mercer.cli._demo import demo
-from mercer.cli._fit import fit
-from mercer.cli._models import evaluate_command, inspect_command, predict_command
+from mercer.cli import Command
+from mercer.cli._messages import guarded
+from mercer.cli._options import (
+    DemoOptions,
+    EvaluateOptions,
+    FitOptions,
+    InspectOptions,
+    PredictOptions,
+)
 
 __all__ = ["app"]
+
+_COMMANDS = {
+    "fit": Command(FitOptions, "mercer.cli._fit"),
+    "evaluate": Command(EvaluateOptions, "mercer.cli._evaluate"),
+    "predict": Command(PredictOptions, "mercer.cli._predict"),
+    "inspect": Command(InspectOptions, "mercer.cli._inspect"),
+    "demo": Command(DemoOptions, "mercer.cli._demo"),
+}
 
 _EPILOG = (
     "Exit codes: 0 fine; 2 wrong arguments, data or files, with the reason on standard error; "
@@ -53,24 +68,30 @@ def _mercer(
     """Streaming kernel machines: the accuracy of kernels on tables of any size."""
 
 
-def _commands_of_others() -> Iterator[tuple[str, Callable[..., None]]]:
+def _commands_of_others() -> Iterator[tuple[str, Command]]:
     """Find the commands that other packages bring, such as that of the papers' experiments."""
     for entry in sorted(entry_points(group="mercer.commands")):
         with suppress(ModuleNotFoundError):  # it is known, but not there
             yield entry.name, entry.load()
 
 
-def _add(name: str, command: Callable[..., None]) -> None:
+def _add(name: str, command: Command) -> None:
+    """Let typer read the options off the fields of the record, and run the module with them."""
+
+    def call(**values: Any) -> None:
+        import_module(command.module).run(command.options(**values))
+
+    function: Any = guarded(call)
+    types = get_type_hints(command.options, include_extras=True)
+    fields = signature(command.options)
+    function.__signature__ = fields.replace(
+        parameters=[p.replace(annotation=types[p.name]) for p in fields.parameters.values()]
+    )
     # Line ends within a paragraph are the source's, not the reader's.
-    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    paragraphs = cleandoc(command.options.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(name, epilog=_EPILOG, help=text)(command)
+    app.command(name, epilog=_EPILOG, help=text)(function)
 
 
-_add("fit", fit)
-_add("evaluate", evaluate_command)
-_add("predict", predict_command)
-_add("inspect", inspect_command)
-_add("demo", demo)
-for _name, _command in _commands_of_others():
+for _name, _command in (*_COMMANDS.items(), *_commands_of_others()):
     _add(_name, _command)

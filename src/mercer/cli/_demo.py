@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mercer.cli._console import guarded, note
 from mercer.cli._evaluation import evaluate
 from mercer.cli._files import table_writer
 from mercer.cli._fit import train
+from mercer.cli._messages import note
+from mercer.cli._options import DemoOptions
 from mercer.cli._report import ROWS_FOR_PICTURES, figures_of, report
 from mercer.estimators import TableModel
 from mercer.report import race_section
 from mercer.training import FileTraining
 
-__all__ = ["demo"]
+__all__ = ["run"]
 
 _PIXELS = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
 _PICTURES = {"Learning curve": "learning_curve.png", "Model order": "model_order.png"}
 
 
-@guarded
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("mercer-demo"),
-) -> None:
-    """Learn to read handwritten digits, in seconds: a first look at what mercer does.
-
-    Real data, 1,797 images of 8 x 8 pixels that come with scikit-learn; a quarter is held out.
-    Writes tables, a model, a report and pictures.
-    """
+def run(options: DemoOptions) -> None:
+    """Learn to read handwritten digits, and show what came of it."""
+    out = options.out
     out.mkdir(parents=True, exist_ok=True)
     train_file, test_file = write_digits(out)
     training = FileTraining(train_file, "digit", scaling="common").start()

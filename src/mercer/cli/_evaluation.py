@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from mercer.cli._console import note
+from mercer.cli._messages import note
 from mercer.cli._sample import RowSample
 from mercer.data import read_tables, schema
 from mercer.data.columns import check_names, first_text, level_column, listed

@@ -1,4 +1,4 @@
-"""Files that the command is to write: looked at before the work, replaced after it."""
+"""Files of the command: models that it reads; what it writes, looked at before the work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,36 @@ from typing import Any
 import numpy as np
 
 from mercer._atomic import replacing
+from mercer.estimators import TableModel
+from mercer.model_file import load_model
 
-__all__ = ["check_writable", "table_writer"]
+__all__ = ["check_writable", "load_model_file", "load_table_model", "table_writer"]
 
 _ENDINGS = (".parquet", ".pq", ".csv")
+
+
+def load_table_model(path: Path) -> TableModel:
+    """Load a model of tables.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, or it is no model of tables.
+    """
+    model = load_model_file(path)
+    if not isinstance(model, TableModel):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__} of arrays without named columns, as `save` "
+            "writes it. Use `mercer.load_model` in Python, or train with `mercer fit`."
+        )
+    return model
+
+
+def load_model_file(path: Path) -> Any:
+    """Load any model; FileNotFoundError if there is none."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no model file {path}.")
+    return load_model(path)
 
 
 def check_writable(path: Path, *inputs: Path | None, endings: tuple[str, ...] = ()) -> None:

@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from mercer._validation import check_integer
-from mercer.cli._console import COMPILING, ProgressView, Stopped, guarded, note, print_result
+from mercer.cli._console import COMPILING, ProgressView, print_result
 from mercer.cli._evaluation import (
     Evaluation,
     check_marks_of_novelty,
@@ -20,33 +18,22 @@ from mercer.cli._evaluation import (
     evaluate,
     note_extra,
 )
-from mercer.cli._files import check_writable
-from mercer.cli._models import load_table_model
-from mercer.cli._pairs import (
-    Normalize,
-    PairKernelName,
-    PairLabel,
-    make_buffer,
-    make_step_size,
-)
+from mercer.cli._files import check_writable, load_table_model
+from mercer.cli._messages import Stopped, note
+from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer.cli._parts import (
-    ClassWeight,
-    ExpansionName,
-    Mode,
-    Scaling,
-    Strategy,
-    Task,
-    choice,
+    make_buffer,
     make_expansion,
     make_kernel,
     make_loss,
     make_memory,
     make_ridge,
     make_risk,
+    make_step_size,
 )
 from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
-from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
+from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.table_tasks import TASKS
 from mercer.expansions import Auto, Dictionary
@@ -54,271 +41,162 @@ from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
-__all__ = ["fit", "train"]
+__all__ = ["run", "train"]
 
-_LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
-_PAIRS = "Pairs of a ranking"
 _CLASSES_SHOWN = 10
 _CHOOSING = "choosing scales, lengths and forms on the first rows (some seconds)"
 
 
-def _option(text: str, panel: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+def run(options: FitOptions) -> None:
+    """Train a model on a table, write it, and say how good it is."""
+    out, test, quiet = options.out, options.test, options.quiet
+    _check(options)
+    training = _training(options)
+    resumed = _begin(training, options)
+    model = training.model_
+    if test is not None:
+        check_test_data(model, test, target=None, outlier=options.outlier)
+        check_marks_of_novelty(model, test, outlier=options.outlier)
+        note_extra(model, test, quiet=quiet)
+    _announce(training, options, resumed)
+    speed = train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
+    note(
+        f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
+        quiet=quiet,
+    )
+    model = load_table_model(out)  # what is said from here on is of the file
+    parts = parts_table(model.estimator)
+    if parts:
+        said = [f"{part['form']} of {part['points']:,} points" for part in parts]
+        note(f"parts: {', '.join(said)}; see `mercer inspect {out}`", quiet=quiet)
+    evaluation = _evaluation(model, options)
+    if options.report_file is not None:
+        _write_report(options.report_file, model, evaluation, training, options)
 
 
-@guarded
-def fit(  # noqa: PLR0913  # one parameter per option
-    data: Annotated[
-        Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")
-    ],
-    out: Annotated[Path, _option("Model file to write.", _RUN)],
-    target: Annotated[
-        str | None, _option("Column to predict; for novelty one of known labels, if any.", _DATA)
-    ] = None,
-    group: Annotated[
-        str | None, _option("Column of the query of each row: only these are ranked.", _DATA)
-    ] = None,
-    task: Annotated[
-        Task, choice(Task, "Guessed from loss and target by default.", _LEARNING)
-    ] = Task.auto,
-    loss: Annotated[
-        str | None,
-        _option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
-    ] = None,
-    risk: Annotated[
-        str | None,
-        _option("Of the loss, not its mean: cvar:0.9, semideviation, ...", _LEARNING),
-    ] = None,
-    quantiles: Annotated[
-        str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
-    ] = None,
-    pair_kernel: Annotated[
-        PairKernelName | None,
-        choice(PairKernelName, "Functions of pairs: difference (scores).", _PAIRS),
-    ] = None,
-    pair_label: Annotated[
-        PairLabel | None,
-        choice(PairLabel, "Which is above (sign), by how much, or same.", _PAIRS),
-    ] = None,
-    buffer: Annotated[
-        str | None,
-        _option(
-            "Rows to pair with: 10 (per class), fifo:50, reservoir:100, previous, all.", _PAIRS
-        ),
-    ] = None,
-    normalize: Annotated[
-        Normalize, choice(Normalize, "Partners that the mean of a row is over.", _PAIRS)
-    ] = Normalize.auto,
-    kernel: Annotated[
-        str | None, _option("Such as gaussian, laplacian, polynomial; by default raced.", _LEARNING)
-    ] = None,
-    length_scale: Annotated[
-        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
-    ] = None,
-    expansion: Annotated[
-        ExpansionName | None,
-        choice(
-            ExpansionName,
-            "How the model stays small; by default parts that a race chooses.",
-            _LEARNING,
-        ),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        _option("Most dictionary points (1,000; ranking: 200; gp: random features).", _LEARNING),
-    ] = None,
-    budget_seconds: Annotated[
-        float | None, _option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)
-    ] = None,
-    max_memory: Annotated[
-        str | None, _option("For the sums of auto (1G): 512M, 2G, ...", _LEARNING)
-    ] = None,
-    forgetting: Annotated[
-        float | None, _option("Factor of the sums for each row, as 0.9999 for drift.", _LEARNING)
-    ] = None,
-    resumable: Annotated[
-        bool, _option("Keep the sums of auto in the file: it can go on.", _LEARNING, "--resumable")
-    ] = False,
-    block_length: Annotated[
-        int | None,
-        _option("Rows in succession that auto judges together; else found out.", _LEARNING),
-    ] = None,
-    tolerance: Annotated[
-        float | None, _option("Error that compression may make in a step.", _LEARNING)
-    ] = None,
-    parsimony: Annotated[
-        float | None, _option("Tolerance relative to step size to the 1.5.", _LEARNING)
-    ] = None,
-    strategy: Annotated[Strategy | None, choice(Strategy, "Of a budget.", _LEARNING)] = None,
-    mode: Annotated[
-        Mode | None, choice(Mode, "Of random features: newton (default) to predict.", _LEARNING)
-    ] = None,
-    block_size: Annotated[
-        int | None, _option("Random features per step; chosen from the rows.", _LEARNING)
-    ] = None,
-    max_blocks: Annotated[
-        int | None, _option("Most blocks of random features, in mode cyclic.", _LEARNING)
-    ] = None,
-    ridge: Annotated[
-        str | None, _option("Of random features; several, as 0.1,0.01, are raced.", _LEARNING)
-    ] = None,
-    nu: Annotated[
-        float | None, _option("Share of the rows to be called novel (0.1).", _LEARNING)
-    ] = None,
-    noise: Annotated[
-        float | None,
-        _option("Of a Gaussian process: variance, the target's being 1 (0.1).", _LEARNING),
-    ] = None,
-    features: Annotated[
-        int | None, _option("Random features of a Gaussian process (2,048).", _LEARNING)
-    ] = None,
-    step_size: Annotated[
-        str | None, _option("A number, auto (from the data), or theory.", _LEARNING)
-    ] = None,
-    regularization: Annotated[
-        float | None, _option("Ridge parameter of steps (1e-6; ranking: 0).", _LEARNING)
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING),
-    ] = None,
-    class_weight: Annotated[
-        ClassWeight | None, choice(ClassWeight, "Weigh rare classes up.", _LEARNING)
-    ] = None,
-    passes: Annotated[int, _option("Passes over the data (1).", _RUN)] = 1,
-    exclude: Annotated[
-        list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
-    ] = None,
-    scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto,
-    categories: Annotated[
-        int, _option("Most categories of a column with inputs of their own (128).", _DATA)
-    ] = 128,
-    shuffle_buffer: Annotated[
-        int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
-    ] = 65_536,
-    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0,
-    test: Annotated[
-        Path | None, _option("Data to evaluate the model on at the end.", _DATA)
-    ] = None,
-    outlier: Annotated[
-        str | None, _option("Value of the target that marks novel rows of --test.", _DATA)
-    ] = None,
-    report_file: Annotated[Path | None, _option("HTML report to write.", _RUN, "--report")] = None,
-    checkpoint_every: Annotated[
-        int | None, _option("Rows between checkpoints, OUT.checkpoint.", _RUN)
-    ] = None,
-    resume: Annotated[
-        bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
-    ] = False,
-    quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False,
-) -> None:
-    """Train a model on a table in one pass or a few, in bounded memory.
-
-    Untuned, a classification or regression is a sum of parts that learn by sums over rows: a race
-    on the first rows chooses how inputs are scaled or weighted, length scales and forms, and
-    `mercer inspect` shows what it tried. With another loss than squared for quantities it is one
-    dictionary behind what the race finds; with --risk, --step-size, --tolerance or --max-size, it
-    is KOMP, which learns by steps.
-
-    Tasks: classification and regression of a target; novelty, which needs none and finds rows
-    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors,
-    on random features or, with --max-size, on so many points of the first rows; rank, which learns
-    from pairs of rows to order them by the target: for two classes it maximises the AUC. With
-    --group only rows of one group are paired, and shuffling keeps the rows of a group together:
-    those that are within --shuffle-buffer rows of each other in the data meet.
-
-    The same data, options and seed give the same model file. A run that was killed goes on from
-    its last checkpoint with --resume, to the same file, byte for byte.
-    """
-    check_writable(out, data, test)
-    if report_file is not None:
-        check_writable(report_file, data, test, endings=(".html", ".htm"))
-    if target is None and task is not Task.novelty:
+def _check(options: FitOptions) -> None:
+    """Refuse what can be refused before any data are read."""
+    task = options.task
+    check_writable(options.out, options.data, options.test)
+    if options.report_file is not None:
+        endings = (".html", ".htm")
+        check_writable(options.report_file, options.data, options.test, endings=endings)
+    if options.target is None and task is not Task.novelty:
         raise ValueError(
             "`--target` must name the column to predict. Only --task novelty goes without."
         )
-    for name, given in (("quantiles", quantiles), ("risk", risk)):
+    for name, given in (("quantiles", options.quantiles), ("risk", options.risk)):
         if given is not None and task in (Task.rank, Task.novelty, Task.gp):
             raise ValueError(
                 f"`--{name}` cannot be chosen for {TASKS[task.value].words}, which has an "
                 "objective of its own. Leave it out."
             )
-    if checkpoint_every is not None:
-        check_integer("checkpoint_every", checkpoint_every, low=1)
-    points = max_size if task is Task.gp and expansion is None else None
-    if task is Task.novelty and expansion is ExpansionName.random_features and mode is None:
-        mode = Mode.faithful  # the others have no meaning there
-    of_expansion = {
-        "max_size": max_size if points is None else None,
-        "tolerance": tolerance,
-        "parsimony": parsimony,
-        "strategy": None if strategy is None else strategy.value,
-        "mode": None if mode is None else mode.value,
-        "block_size": block_size,
-        "max_blocks": max_blocks,
-        "ridge": make_ridge(ridge),
-        "budget_seconds": budget_seconds,
-        "max_memory": make_memory(max_memory),
-        "forgetting": forgetting,
-        "resumable": resumable or None,
-        "block_length": block_length,
-    }
-    paired = make_buffer(buffer)
-    ranker = KernelRanker(buffer=paired or "auto") if task is Task.rank else None
-    options = {
-        "risk": make_risk(risk),
-        "kernel": make_kernel(kernel, length_scale),
-        "expansion": make_expansion(expansion, of_expansion, seed, ranker),
-        "step_size": make_step_size(step_size),
-        "regularization": regularization,
-        "batch_size": batch_size,
-        "class_weight": None if class_weight is None else str(class_weight),
-        "nu": nu,
-        "noise": noise,
-        "n_features": features,
+    if options.checkpoint_every is not None:
+        check_integer("checkpoint_every", options.checkpoint_every, low=1)
+
+
+def _training(options: FitOptions) -> FileTraining:
+    """Make the training that the options ask for."""
+    parameters = _parameters(options)
+    return FileTraining(
+        options.data,
+        options.target,
+        task=options.task.value,
+        group=options.group,
+        loss=make_loss(options.loss, options.quantiles),
+        options={name: value for name, value in parameters.items() if value is not None},
+        n_passes=options.passes,
+        exclude=options.exclude or (),
+        scaling=options.scaling.value,
+        categories=options.categories,
+        seed=options.seed,
+        shuffle_buffer=options.shuffle_buffer,
+    )
+
+
+def _parameters(options: FitOptions) -> dict[str, Any]:
+    """Return the parameters of the estimator; None for those not given."""
+    points = _inducing_points(options)
+    of_expansion = _of_expansion(options)
+    buffer = make_buffer(options.buffer)
+    ranker = KernelRanker(buffer=buffer or "auto") if options.task is Task.rank else None
+    normalize = options.normalize
+    return {
+        "risk": make_risk(options.risk),
+        "kernel": make_kernel(options.kernel, options.length_scale),
+        "expansion": make_expansion(options.expansion, of_expansion, options.seed, ranker),
+        "step_size": make_step_size(options.step_size),
+        "regularization": options.regularization,
+        "batch_size": options.batch_size,
+        "class_weight": None if options.class_weight is None else str(options.class_weight),
+        "nu": options.nu,
+        "noise": options.noise,
+        "n_features": options.features,
         "method": None if points is None else InducingPoints(points),
-        "pair_kernel": None if pair_kernel is None else pair_kernel.value,
-        "pair_label": None if pair_label is None else pair_label.value,
-        "buffer": paired,
+        "pair_kernel": None if options.pair_kernel is None else options.pair_kernel.value,
+        "pair_label": None if options.pair_label is None else options.pair_label.value,
+        "buffer": buffer,
         "normalize": None if normalize is Normalize.auto else normalize.value,
     }
-    training = FileTraining(
-        data,
-        target,
-        task=task.value,
-        group=group,
-        loss=make_loss(loss, quantiles),
-        options={name: value for name, value in options.items() if value is not None},
-        n_passes=passes,
-        exclude=exclude or (),
-        scaling=scaling.value,
-        categories=categories,
-        seed=seed,
-        shuffle_buffer=shuffle_buffer,
-    )
-    place = checkpoint_path(out)
-    resumed = resume and place.exists()
-    if resumed:
+
+
+def _inducing_points(options: FitOptions) -> int | None:
+    """Of a Gaussian process without an expansion, ``--max-size`` counts points."""
+    alone = options.task is Task.gp and options.expansion is None
+    return options.max_size if alone else None
+
+
+def _of_expansion(options: FitOptions) -> dict[str, Any]:
+    """Return the options of the expansion; None for those not given."""
+    mode = options.mode
+    random_features = options.expansion is ExpansionName.random_features
+    if options.task is Task.novelty and random_features and mode is None:
+        mode = Mode.faithful  # the others have no meaning there
+    return {
+        "max_size": options.max_size if _inducing_points(options) is None else None,
+        "tolerance": options.tolerance,
+        "parsimony": options.parsimony,
+        "strategy": None if options.strategy is None else options.strategy.value,
+        "mode": None if mode is None else mode.value,
+        "block_size": options.block_size,
+        "max_blocks": options.max_blocks,
+        "ridge": make_ridge(options.ridge),
+        "budget_seconds": options.budget_seconds,
+        "max_memory": make_memory(options.max_memory),
+        "forgetting": options.forgetting,
+        "resumable": options.resumable or None,
+        "block_length": options.block_length,
+    }
+
+
+def _begin(training: FileTraining, options: FitOptions) -> bool:
+    """Start a training, or go on from its checkpoint; return whether it goes on."""
+    place = checkpoint_path(options.out)
+    if options.resume and place.exists():
         training.resume(place)
-        note(f"going on from {place}, {training.n_rows_:,} rows learned", quiet=quiet)
-    else:
-        if resume:
-            note(f"there is no checkpoint {place}: starting from the beginning", quiet=quiet)
-        elif place.exists():
-            note(
-                f"starting afresh; the earlier checkpoint {place} is ignored "
-                "(--resume would go on from it)",
-                quiet=quiet,
-            )
-        training.start()
-    model = training.model_
-    if test is not None:
-        check_test_data(model, test, target=None, outlier=outlier)
-        check_marks_of_novelty(model, test, outlier=outlier)
-        note_extra(model, test, quiet=quiet)
-    guessed = not (resumed or loss or quantiles or task is not Task.auto)
-    hint = " (guessed; --task overrides)" if guessed else ""
-    of_what = "" if target is None or not model.has_target else f" of {target!r}"
+        note(
+            f"going on from {place}, {training.n_rows_:,} rows learned",
+            quiet=options.quiet,
+        )
+        return True
+    if options.resume:
+        note(f"there is no checkpoint {place}: starting from the beginning", quiet=options.quiet)
+    elif place.exists():
+        note(
+            f"starting afresh; the earlier checkpoint {place} is ignored "
+            "(--resume would go on from it)",
+            quiet=options.quiet,
+        )
+    training.start()
+    return False
+
+
+def _announce(training: FileTraining, options: FitOptions, resumed: bool) -> None:
+    """Say what is going to be learned, and from what."""
+    model, quiet = training.model_, options.quiet
+    chosen = options.loss or options.quantiles or options.task is not Task.auto
+    hint = "" if resumed or chosen else " (guessed; --task overrides)"
+    of_what = "" if options.target is None or not model.has_target else f" of {options.target!r}"
     classes = training.first_classes_
     shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
         len(classes) > _CLASSES_SHOWN
@@ -330,48 +208,18 @@ def fit(  # noqa: PLR0913  # one parameter per option
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
-    if group is not None:
-        note(
-            f"pairs within groups of {group!r}; " + _kept_together(training.shuffle_buffer),
-            quiet=quiet,
-        )
+    if options.group is not None:
+        together = _kept_together(training.shuffle_buffer)
+        note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)
     minimised = getattr(model.estimator, "risk", None)
     if minimised is not None:
         note(f"minimised: {minimised.describe()}", quiet=quiet)
-    if training.n_passes_ > passes:
+    if training.n_passes_ > options.passes:
         note(
-            f"{training.n_passes_:,} passes rather than {passes:,}, for enough steps on so few "
-            "rows",
+            f"{training.n_passes_:,} passes rather than {options.passes:,}, for enough steps on "
+            "so few rows",
             quiet=quiet,
         )
-    speed = train(training, out, checkpoint_every=checkpoint_every, quiet=quiet)
-    note(
-        f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
-        quiet=quiet,
-    )
-    model = load_table_model(out)  # what is said from here on is of the file
-    parts = parts_table(model.estimator)
-    if parts:
-        said = [f"{part['form']} of {part['points']:,} points" for part in parts]
-        note(f"parts: {', '.join(said)}; see `mercer inspect {out}`", quiet=quiet)
-    evaluation: Evaluation | None = None
-    if test is not None:
-        n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
-        evaluation = evaluate(model, test, outlier=outlier, n_keep=n_keep)
-        print_result(evaluation.measures, title=f"{out} on {test}")
-    elif (seen := progress_error(model)) is not None:
-        note(f"{seen.name}: {seen.value:.4g}", quiet=quiet)
-    if report_file is not None:
-        passes = training.n_passes_
-        settings = {"data": str(data), "test data": str(test or "none"), "passes": passes}
-        report(
-            report_file,
-            model,
-            title=title_of(model, f"{TASKS[training.task].title} by {out.name}"),
-            evaluation=evaluation,
-            settings={**settings, "seed": seed},
-        )
-        note(f"{report_file}: report", quiet=quiet)
 
 
 def _kept_together(shuffle_buffer: int) -> str:
@@ -379,6 +227,36 @@ def _kept_together(shuffle_buffer: int) -> str:
     if shuffle_buffer < 2:
         return "rows in the order of the data, where those of a group should be neighbours"
     return f"shuffled with the rows of a group together, {shuffle_buffer:,} rows at a time"
+
+
+def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
+    """Measure a model on the test data; without any, say what error training saw."""
+    if options.test is not None:
+        n_keep = 0 if options.report_file is None else ROWS_FOR_PICTURES
+        evaluation = evaluate(model, options.test, outlier=options.outlier, n_keep=n_keep)
+        print_result(evaluation.measures, title=f"{options.out} on {options.test}")
+        return evaluation
+    if (seen := progress_error(model)) is not None:
+        note(f"{seen.name}: {seen.value:.4g}", quiet=options.quiet)
+    return None
+
+
+def _write_report(
+    file: Path,
+    model: TableModel,
+    evaluation: Evaluation | None,
+    training: FileTraining,
+    options: FitOptions,
+) -> None:
+    settings = {
+        "data": str(options.data),
+        "test data": str(options.test or "none"),
+        "passes": training.n_passes_,
+        "seed": options.seed,
+    }
+    title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
+    report(file, model, title=title, evaluation=evaluation, settings=settings)
+    note(f"{file}: report", quiet=options.quiet)
 
 
 def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, quiet: bool) -> str:

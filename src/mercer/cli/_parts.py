@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
-from functools import partial
 from typing import Any
 
-import typer
-
-from mercer._validation import nearest
+from mercer._validation import check_real
+from mercer.buffers import FIFO, Buffer, PerClassFIFO, Reservoir
+from mercer.cli._options import ExpansionName
 from mercer.estimators import KernelRanker
 from mercer.estimators.asking import chosen_expansion
 from mercer.exceptions import ParameterError
@@ -28,99 +26,15 @@ from mercer.losses import Loss, Quantile
 from mercer.risks import Risk, as_risk
 
 __all__ = [
-    "ClassWeight",
-    "ExpansionName",
-    "Mode",
-    "Scaling",
-    "Strategy",
-    "Task",
-    "choice",
+    "make_buffer",
     "make_expansion",
     "make_kernel",
     "make_loss",
     "make_memory",
     "make_ridge",
     "make_risk",
+    "make_step_size",
 ]
-
-
-class Task(StrEnum):
-    """Choices of ``--task``."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-    rank = "rank"
-    novelty = "novelty"
-    gp = "gp"
-
-
-class ExpansionName(StrEnum):
-    """Choices of ``--expansion``."""
-
-    auto = "auto"
-    dictionary = "dictionary"
-    komp = "komp"
-    full = "full"
-    budget = "budget"
-    random_features = "random_features"
-
-
-class Strategy(StrEnum):
-    """Choices of ``--strategy``."""
-
-    merge = "merge"
-    project = "project"
-    remove = "remove"
-
-
-class Mode(StrEnum):
-    """Choices of ``--mode``."""
-
-    newton = "newton"
-    faithful = "faithful"
-    cyclic = "cyclic"
-
-
-class ClassWeight(StrEnum):
-    """Choices of ``--class-weight``."""
-
-    balanced = "balanced"
-
-
-class Scaling(StrEnum):
-    """Choices of ``--scaling``."""
-
-    auto = "auto"
-    standardize = "standardize"
-    common = "common"
-    none = "none"
-
-
-def choice(kind: type[StrEnum], text: str, panel: str) -> Any:
-    """Option with the values of an enumeration; a mistyped one is answered by the nearest.
-
-    Parameters
-    ----------
-    kind : type of StrEnum
-        The values.
-    text, panel : str
-        Help, and the panel of the help that it is in.
-    """
-    return typer.Option(
-        help=text,
-        rich_help_panel=panel,
-        show_default=False,
-        parser=partial(_one_of, kind),
-        metavar=f"[{'|'.join(kind)}]",
-    )
-
-
-def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
-    if text in list(kind):
-        return kind(text)
-    listed = ", ".join(map(repr, map(str, kind)))
-    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
 
 
 # Options that each expansion takes, and what it calls them.
@@ -140,6 +54,9 @@ _TAKES: dict[str, dict[str, str]] = {
         "ridge": "ridge",
     },
 }
+
+_NAMED_BUFFERS = ("auto", "all", "previous")
+_BUFFERS: dict[str, type[Buffer]] = {"fifo": FIFO, "reservoir": Reservoir}
 
 # Bytes of a unit, by its first letter.
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -310,3 +227,52 @@ def make_expansion(
     kinds = {"komp": KOMP, "budget": Budget, "full": Full}
     expansion: Expansion = kinds[chosen](**parameters)
     return expansion
+
+
+def make_buffer(text: str | None) -> str | Buffer | None:
+    """Read ``--buffer``.
+
+    Raises
+    ------
+    ValueError
+        If it is none of the choices.
+
+    Examples
+    --------
+    >>> make_buffer("5"), make_buffer("fifo:20"), make_buffer("all")
+    (PerClassFIFO(size=5), FIFO(size=20), 'all')
+    """
+    if text is None or text in _NAMED_BUFFERS:
+        return text
+    name, colon, size = text.partition(":")
+    try:
+        if name in _BUFFERS:
+            return _BUFFERS[name](int(size)) if colon else _BUFFERS[name]()
+        return PerClassFIFO(int(text))
+    except ValueError:
+        raise ValueError(
+            "`--buffer` takes a number of rows to keep of each of two classes, such as 10, or "
+            f"fifo:50, reservoir:100, previous, all or auto, got {text!r}."
+        ) from None
+
+
+def make_step_size(text: str | None) -> Any:
+    """Read ``--step-size``: a number, or the name of a rule.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or not above 0.
+
+    Examples
+    --------
+    >>> make_step_size("0.5"), make_step_size("theory")
+    (0.5, 'theory')
+    """
+    if text in (None, "auto", "theory"):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"`--step-size` takes a number, auto or theory, got {text!r}.") from None
+    return check_real("step_size", number, low=0.0, open_low=True)

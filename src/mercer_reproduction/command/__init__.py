@@ -1,5 +1,56 @@
 """The command ``mercer reproduce``, which :mod:`mercer.cli` finds by its entry point."""
 
-from mercer_reproduction.command._run import reproduce
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
-__all__ = ["reproduce"]
+import typer
+
+from mercer.cli import Command
+
+__all__ = ["ReproduceOptions", "reproduce"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """Run an experiment of the papers and compare it with its targets.
+
+    Prints a table with the paper's numbers beside it, and writes both as JSON with the figures as
+    images. A target that is missed is said to be missed; the exit code is 0 all the same. With
+    `all`, experiments whose data or packages are missing are left out, and named in the end; so
+    are those that fail, for example at a damaged file, and then the exit code is 1.
+    """
+
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of the experiment, or `all`. Without one: list them."),
+    ] = None
+    show: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="List the papers' tables and figures, and what became of each."
+        ),
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Few rows, seconds each: shows that it runs, not the paper's numbers."
+        ),
+    ] = False
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path(
+        "mercer-reproduce"
+    )
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory of the data files. Without one some data are downloaded.",
+            envvar="MERCER_DATA",
+            show_default=False,
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0
+    svg: Annotated[bool, typer.Option(help="Figures as SVG besides PNG.")] = True
+
+
+reproduce = Command(ReproduceOptions, "mercer_reproduction.command._run")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from mercer.cli._console import note
+from mercer.cli._messages import note
 
 __all__ = ["ExperimentView"]
 

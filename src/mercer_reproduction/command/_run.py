@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich import box
@@ -19,8 +19,8 @@ from rich.text import Text
 
 from mercer._atomic import replacing
 from mercer._validation import check_integer
-from mercer.cli._console import guarded, note
 from mercer.cli._files import check_writable
+from mercer.cli._messages import note
 from mercer.display.drawing import (
     PALETTE,
     draw_legend,
@@ -39,6 +39,7 @@ from mercer_reproduction import (
 )
 from mercer_reproduction._experiment import figure_file, result_file, verdict
 from mercer_reproduction._paper_numbers import beside_ours
+from mercer_reproduction.command import ReproduceOptions
 from mercer_reproduction.command._catalogue_view import (
     catalogue_rows,
     catalogue_view,
@@ -46,61 +47,27 @@ from mercer_reproduction.command._catalogue_view import (
 )
 from mercer_reproduction.command._experiment_view import ExperimentView
 
-__all__ = ["reproduce"]
+__all__ = ["run"]
 
 _HELD_WIDTH = 120  # characters of a table that goes to a file or a pipe
 _SHORT, _SHORT_HEAD = 16, 8  # characters of cells that are not broken, and of their headings
 
 
-@guarded
-def reproduce(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Name of the experiment, or `all`. Without one: list them."),
-    ] = None,
-    show: Annotated[
-        bool,
-        typer.Option(
-            "--list", help="List the papers' tables and figures, and what became of each."
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Few rows, seconds each: shows that it runs, not the paper's numbers."
-        ),
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path(
-        "mercer-reproduce"
-    ),
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of the data files. Without one some data are downloaded.",
-            envvar="MERCER_DATA",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    svg: Annotated[bool, typer.Option(help="Figures as SVG besides PNG.")] = True,
-) -> None:
-    """Run an experiment of the papers and compare it with its targets.
-
-    Prints a table with the paper's numbers beside it, and writes both as JSON with the figures as
-    images. A target that is missed is said to be missed; the exit code is 0 all the same. With
-    `all`, experiments whose data or packages are missing are left out, and named in the end; so
-    are those that fail, for example at a damaged file, and then the exit code is 1.
-    """
-    if name is None or show:
-        _list(as_json)
+def run(options: ReproduceOptions) -> None:
+    """List the experiments, or run some and write what came out."""
+    name = options.name
+    if name is None or options.show:
+        _list(options.as_json)
         return
-    if as_json:
+    if options.as_json:
         raise ValueError("`--json` is for the list; results are written as JSON in any case.")
+    out, data, seed = options.out, options.data, options.seed
     check_integer("seed", seed, low=0)
     chosen = experiments() if name == "all" else (get_experiment(name),)
     view = ExperimentView(len(chosen))
-    context = Context(data=data, quick=quick, seed=seed, say=view.say, download=data is None)
+    context = Context(
+        data=data, quick=options.quick, seed=seed, say=view.say, download=data is None
+    )
     left_out = []
     failed = {}
     _check_folder(out)
@@ -109,7 +76,7 @@ def reproduce(
         try:
             result = _run(experiment, context, view)
             _print(experiment, result, context)
-            for file in _write(experiment, result, context, out, svg=svg):
+            for file in _write(experiment, result, context, out, svg=options.svg):
                 note(f"wrote {file}")
         except _MissingError as error:
             if name != "all":

@@ -1,0 +1,161 @@
+"""What the command says on standard error: errors and warnings in its own words, notes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import typer
+
+from mercer.exceptions import Advice, DivergenceError, InPython, Setting
+
+__all__ = ["Stopped", "guarded", "in_words_of_the_command", "note"]
+
+P = ParamSpec("P")
+
+# Errors of the library name its parameters; these are the options that set them.
+_RENAMED = {
+    "n_passes": "passes",
+    "size": "max-size",
+    "levels": "quantiles",
+    "n_features": "features",
+}
+_SHARED = (
+    "batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
+    "class_weight exclude expansion forgetting group kernel length_scale loss max_blocks "
+    "max_memory max_size mode noise normalize nu outlier pair_kernel pair_label parsimony "
+    "regularization resume ridge risk scaling seed shuffle_buffer step_size strategy target task "
+    "tolerance"
+)
+_OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
+
+
+class Stopped(Exception):  # noqa: N818  # no error: the user asked for it
+    """The user stopped the command; the message says what became of the work."""
+
+    def __init__(self, message: str, code: int = 130) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn what a command raises into one message on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            try:
+                command(*args, **kwargs)
+            except Stopped as error:
+                _say(str(error))
+                raise typer.Exit(error.code) from None
+            except KeyboardInterrupt:
+                _say("interrupted; nothing was saved.")
+                raise typer.Exit(130) from None
+            except BrokenPipeError:
+                # The reader went away, as `head` does; nothing else may be written to it.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(1) from None
+            except (typer.Exit, typer.Abort):
+                raise
+            except Exception as error:
+                if os.environ.get("MERCER_DEBUG"):
+                    traceback.print_exc()
+                expected = isinstance(error, ValueError | OSError | DivergenceError)
+                if isinstance(error, ImportError):
+                    expected = "pip install" in str(error)
+                if expected:
+                    _say(f"error: {in_words_of_the_command(error)}")
+                    raise typer.Exit(2) from None
+                _say(
+                    f"error: unexpected {type(error).__name__}: {error}. This is a fault of "
+                    "mercer; with MERCER_DEBUG=1 in the environment it shows where."
+                )
+                raise typer.Exit(1) from None
+
+    return run
+
+
+def in_words_of_the_command(message: object) -> str:
+    """Put a message of the library in terms of command line options.
+
+    Parameters
+    ----------
+    message : str, exception or warning
+        What it says. Names of parameters are between backticks, and an
+        :class:`mercer.exceptions.Advice` knows what else is Python.
+
+    Examples
+    --------
+    >>> in_words_of_the_command("`batch_size` must be an integer of at least 1, got 0.")
+    '`--batch-size` must be an integer of at least 1, got 0.'
+    """
+    if isinstance(message, Exception):
+        advice = message.args[0] if message.args else None
+        message = advice if isinstance(advice, Advice) else _text_of(message)
+    pieces = message.pieces if isinstance(message, Advice) else (str(message),)
+    return "".join(map(_in_options, pieces))
+
+
+def _in_options(piece: str | Setting | InPython) -> str:
+    """Say a piece of a message in options."""
+    if isinstance(piece, InPython):
+        return "".join(map(_in_options, piece.otherwise))
+    if isinstance(piece, Setting):
+        return _option_of(piece)
+    spans = piece.split("`")
+    # Every other part was between backticks, if these come in pairs.
+    for i in range(1, len(spans) - 1, 2):
+        name, _, value = spans[i].partition("=")
+        if name in _OPTIONS and not value:
+            spans[i] = f"--{_OPTIONS[name]}"
+        elif name in _OPTIONS and value[0] == value[-1] == "'":
+            spans[i] = f"--{_OPTIONS[name]} {value[1:-1]}"
+    return "`".join(spans)
+
+
+def _option_of(setting: Setting) -> str:
+    """Write the option that does what a setting does, and the setting itself if there is none."""
+    # Only here, where the library has spoken already: help and mistyped options do without it.
+    from mercer.buffers import FIFO
+    from mercer.expansions import Auto
+
+    value = setting.value
+    if isinstance(value, Auto):
+        return "`--expansion auto`, with its options,"
+    if isinstance(value, tuple):
+        (value,) = value
+    elif isinstance(value, FIFO):
+        value = f"fifo:{value.size}"
+    if setting.parameter not in _OPTIONS or not isinstance(value, str):
+        return str(setting)
+    return f"`--{_OPTIONS[setting.parameter]} {value}`"
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.strerror.rstrip('.')}: {error.filename}."
+    return str(error) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _say(f"warning: {in_words_of_the_command(message)}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Tell the user something that is no result."""
+    if not quiet:
+        _say(text)

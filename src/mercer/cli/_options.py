@@ -1,0 +1,381 @@
+"""What each command may be given: a record for each, whose fields are its options.
+
+Nothing here needs more than typer: help and mistyped options are answered at once.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mercer._validation import nearest
+
+__all__ = [
+    "ClassWeight",
+    "DemoOptions",
+    "EvaluateOptions",
+    "ExpansionName",
+    "FitOptions",
+    "InspectOptions",
+    "Mode",
+    "Normalize",
+    "PairKernelName",
+    "PairLabel",
+    "PredictOptions",
+    "Scaling",
+    "Strategy",
+    "Task",
+]
+
+_LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
+_PAIRS = "Pairs of a ranking"
+
+
+class Task(StrEnum):
+    """Choices of ``--task``."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+    rank = "rank"
+    novelty = "novelty"
+    gp = "gp"
+
+
+class ExpansionName(StrEnum):
+    """Choices of ``--expansion``."""
+
+    auto = "auto"
+    dictionary = "dictionary"
+    komp = "komp"
+    full = "full"
+    budget = "budget"
+    random_features = "random_features"
+
+
+class Strategy(StrEnum):
+    """Choices of ``--strategy``."""
+
+    merge = "merge"
+    project = "project"
+    remove = "remove"
+
+
+class Mode(StrEnum):
+    """Choices of ``--mode``."""
+
+    newton = "newton"
+    faithful = "faithful"
+    cyclic = "cyclic"
+
+
+class ClassWeight(StrEnum):
+    """Choices of ``--class-weight``."""
+
+    balanced = "balanced"
+
+
+class Scaling(StrEnum):
+    """Choices of ``--scaling``."""
+
+    auto = "auto"
+    standardize = "standardize"
+    common = "common"
+    none = "none"
+
+
+class PairKernelName(StrEnum):
+    """Choices of ``--pair-kernel``."""
+
+    difference = "difference"
+    antisymmetric = "antisymmetric"
+    symmetric = "symmetric"
+    mlpk = "mlpk"
+    product = "product"
+
+
+class PairLabel(StrEnum):
+    """Choices of ``--pair-label``."""
+
+    sign = "sign"
+    difference = "difference"
+    same = "same"
+
+
+class Normalize(StrEnum):
+    """Choices of ``--normalize``."""
+
+    auto = "auto"
+    opposite = "opposite"
+    all = "all"
+    balanced = "balanced"
+
+
+def _option(text: str, panel: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+
+
+def _choice(kind: type[StrEnum], text: str, panel: str) -> Any:
+    """Option with the values of an enumeration; a mistyped one is answered by the nearest.
+
+    Parameters
+    ----------
+    kind : type of StrEnum
+        The values.
+    text, panel : str
+        Help, and the panel of the help that it is in.
+    """
+    return typer.Option(
+        help=text,
+        rich_help_panel=panel,
+        show_default=False,
+        parser=partial(_one_of, kind),
+        metavar=f"[{'|'.join(kind)}]",
+    )
+
+
+def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
+    if text in list(kind):
+        return kind(text)
+    listed = ", ".join(map(repr, map(str, kind)))
+    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """Train a model on a table in one pass or a few, in bounded memory.
+
+    Untuned, a classification or regression is a sum of parts that learn by sums over rows: a race
+    on the first rows chooses how inputs are scaled or weighted, length scales and forms, and
+    `mercer inspect` shows what it tried. With another loss than squared for quantities it is one
+    dictionary behind what the race finds; with --risk, --step-size, --tolerance or --max-size, it
+    is KOMP, which learns by steps.
+
+    Tasks: classification and regression of a target; novelty, which needs none and finds rows
+    unlike the others; gp, Gaussian-process regression, whose predictions come with their errors,
+    on random features or, with --max-size, on so many points of the first rows; rank, which learns
+    from pairs of rows to order them by the target: for two classes it maximises the AUC. With
+    --group only rows of one group are paired, and shuffling keeps the rows of a group together:
+    those that are within --shuffle-buffer rows of each other in the data meet.
+
+    The same data, options and seed give the same model file. A run that was killed goes on from
+    its last checkpoint with --resume, to the same file, byte for byte.
+    """
+
+    data: Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")]
+    out: Annotated[Path, _option("Model file to write.", _RUN)]
+    target: Annotated[
+        str | None, _option("Column to predict; for novelty one of known labels, if any.", _DATA)
+    ] = None
+    group: Annotated[
+        str | None, _option("Column of the query of each row: only these are ranked.", _DATA)
+    ] = None
+    task: Annotated[Task, _choice(Task, "Guessed from loss and target by default.", _LEARNING)] = (
+        Task.auto
+    )
+    loss: Annotated[
+        str | None,
+        _option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
+    ] = None
+    risk: Annotated[
+        str | None,
+        _option("Of the loss, not its mean: cvar:0.9, semideviation, ...", _LEARNING),
+    ] = None
+    quantiles: Annotated[
+        str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
+    ] = None
+    pair_kernel: Annotated[
+        PairKernelName | None,
+        _choice(PairKernelName, "Functions of pairs: difference (scores).", _PAIRS),
+    ] = None
+    pair_label: Annotated[
+        PairLabel | None,
+        _choice(PairLabel, "Which is above (sign), by how much, or same.", _PAIRS),
+    ] = None
+    buffer: Annotated[
+        str | None,
+        _option(
+            "Rows to pair with: 10 (per class), fifo:50, reservoir:100, previous, all.", _PAIRS
+        ),
+    ] = None
+    normalize: Annotated[
+        Normalize, _choice(Normalize, "Partners that the mean of a row is over.", _PAIRS)
+    ] = Normalize.auto
+    kernel: Annotated[
+        str | None, _option("Such as gaussian, laplacian, polynomial; by default raced.", _LEARNING)
+    ] = None
+    length_scale: Annotated[
+        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
+    ] = None
+    expansion: Annotated[
+        ExpansionName | None,
+        _choice(
+            ExpansionName,
+            "How the model stays small; by default parts that a race chooses.",
+            _LEARNING,
+        ),
+    ] = None
+    max_size: Annotated[
+        int | None,
+        _option("Most dictionary points (1,000; ranking: 200; gp: random features).", _LEARNING),
+    ] = None
+    budget_seconds: Annotated[
+        float | None, _option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)
+    ] = None
+    max_memory: Annotated[
+        str | None, _option("For the sums of auto (1G): 512M, 2G, ...", _LEARNING)
+    ] = None
+    forgetting: Annotated[
+        float | None, _option("Factor of the sums for each row, as 0.9999 for drift.", _LEARNING)
+    ] = None
+    resumable: Annotated[
+        bool, _option("Keep the sums of auto in the file: it can go on.", _LEARNING, "--resumable")
+    ] = False
+    block_length: Annotated[
+        int | None,
+        _option("Rows in succession that auto judges together; else found out.", _LEARNING),
+    ] = None
+    tolerance: Annotated[
+        float | None, _option("Error that compression may make in a step.", _LEARNING)
+    ] = None
+    parsimony: Annotated[
+        float | None, _option("Tolerance relative to step size to the 1.5.", _LEARNING)
+    ] = None
+    strategy: Annotated[Strategy | None, _choice(Strategy, "Of a budget.", _LEARNING)] = None
+    mode: Annotated[
+        Mode | None, _choice(Mode, "Of random features: newton (default) to predict.", _LEARNING)
+    ] = None
+    block_size: Annotated[
+        int | None, _option("Random features per step; chosen from the rows.", _LEARNING)
+    ] = None
+    max_blocks: Annotated[
+        int | None, _option("Most blocks of random features, in mode cyclic.", _LEARNING)
+    ] = None
+    ridge: Annotated[
+        str | None, _option("Of random features; several, as 0.1,0.01, are raced.", _LEARNING)
+    ] = None
+    nu: Annotated[
+        float | None, _option("Share of the rows to be called novel (0.1).", _LEARNING)
+    ] = None
+    noise: Annotated[
+        float | None,
+        _option("Of a Gaussian process: variance, the target's being 1 (0.1).", _LEARNING),
+    ] = None
+    features: Annotated[
+        int | None, _option("Random features of a Gaussian process (2,048).", _LEARNING)
+    ] = None
+    step_size: Annotated[
+        str | None, _option("A number, auto (from the data), or theory.", _LEARNING)
+    ] = None
+    regularization: Annotated[
+        float | None, _option("Ridge parameter of steps (1e-6; ranking: 0).", _LEARNING)
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING),
+    ] = None
+    class_weight: Annotated[
+        ClassWeight | None, _choice(ClassWeight, "Weigh rare classes up.", _LEARNING)
+    ] = None
+    passes: Annotated[int, _option("Passes over the data (1).", _RUN)] = 1
+    exclude: Annotated[
+        list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
+    ] = None
+    scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
+    categories: Annotated[
+        int, _option("Most categories of a column with inputs of their own (128).", _DATA)
+    ] = 128
+    shuffle_buffer: Annotated[
+        int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
+    ] = 65_536
+    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
+    test: Annotated[Path | None, _option("Data to evaluate the model on at the end.", _DATA)] = None
+    outlier: Annotated[
+        str | None, _option("Value of the target that marks novel rows of --test.", _DATA)
+    ] = None
+    report_file: Annotated[Path | None, _option("HTML report to write.", _RUN, "--report")] = None
+    checkpoint_every: Annotated[
+        int | None, _option("Rows between checkpoints, OUT.checkpoint.", _RUN)
+    ] = None
+    resume: Annotated[
+        bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
+    ] = False
+    quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False
+
+
+ModelFile = Annotated[Path, typer.Argument(help="Model file written by `mercer fit`.")]
+Data = Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """Measure a model on data that it has not learned.
+
+    Classification: error, balanced error (mean over the classes), log loss where the model has
+    probabilities, AUC for two classes, and the error of the commonest class. Regression, in units
+    of the target: MSE, RMSE, MAE, R²; for quantiles pinball loss and coverage; for a Gaussian
+    process mean log predictive density and coverage of the 90 % intervals. Regression, and
+    classification with a risk: mean, value at risk and CVaR (mean of the worst) of the model's own
+    loss; squared is half the squared error. Novelty: share of the rows found novel and, where
+    labels are known, share of the novel rows found, false alarms and AUC. Ranking: AUC for two
+    classes, with its standard error; else the share of pairs in the right order; within groups, if
+    it has any, with the mean NDCG of their first 10 rows. Columns that training did not have are
+    named and not looked at.
+    """
+
+    model: ModelFile
+    data: Data
+    target: Annotated[
+        str | None, typer.Option(help="Column of the targets, if named otherwise than in training.")
+    ] = None
+    outlier: Annotated[
+        str | None,
+        typer.Option(help="Value of the target that marks novel rows; else the rarer of two."),
+    ] = None
+    report_file: Annotated[Path | None, typer.Option("--report", help="HTML report to write.")] = (
+        None
+    )
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """Predict for every row of a table, in order.
+
+    Writes `prediction` (quantiles: `quantile_<level>`) and, for classes, `probability_<class>` or,
+    where the loss has no probabilities, `score` (more than two classes: `score_<class>`). For
+    novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
+    Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
+    A ranking writes `score` only: rows with higher ones rank above. The target is not looked at,
+    and neither are columns that training did not have, which are named.
+    """
+
+    model: ModelFile
+    data: Data
+    out: Annotated[Path, typer.Option(help="Table to write: .parquet or .csv.")]
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOptions:
+    """Say what is in a model file."""
+
+    model: Annotated[Path, typer.Argument(help="Model file or checkpoint.")]
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """Learn to read handwritten digits, in seconds: a first look at what mercer does.
+
+    Real data, 1,797 images of 8 x 8 pixels that come with scikit-learn; a quarter is held out.
+    Writes tables, a model, a report and pictures.
+    """
+
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("mercer-demo")

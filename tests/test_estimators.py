@@ -2,6 +2,8 @@
 
 import copy
 import io
+import subprocess
+import sys
 import warnings
 from contextlib import redirect_stderr
 
@@ -826,3 +828,16 @@ def test_a_callback_that_fails_leaves_the_model_as_it_was():
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, -TARGETS, callback=interrupt)
     assert model.learner_ is learner
+
+
+def test_importing_a_classifier_imports_nothing_that_its_fit_does_not_need():
+    program = (
+        "import sys\n"
+        "from mercer import KernelClassifier\n"
+        "others = {'cli', 'data', 'display', 'gaussian_process', 'report', 'training'}\n"
+        "found = {f'mercer.{name}' for name in others} & sys.modules.keys()\n"
+        "found |= {'matplotlib', 'sklearn.metrics', 'typer'} & sys.modules.keys()\n"
+        "sys.exit(f'imported: {found}' if found else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -173,6 +173,23 @@ def test_names_of_features_survive(tmp_path):
     assert again.learn_one({"u": 0.5, "v": 0.5}, 1.0).predict_one({"u": 2.0, "v": 1.0}) > 0.0
 
 
+def test_a_file_brings_the_estimator_that_it_names(tmp_path):
+    """A process that has imported another estimator only reads it, too."""
+    file = tmp_path / "model.mercer"
+    KernelRegressor(expansion=KOMP(max_size=5)).fit(X, TARGETS).save(file)
+    program = (
+        "import sys\n"
+        "from mercer import KernelClassifier\n"
+        "assert 'mercer.estimators.regressor' not in sys.modules\n"
+        "from mercer.model_file import load_model\n"
+        "print(type(load_model(sys.argv[1])).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, file], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["KernelRegressor"]
+
+
 def test_another_process_goes_on_bit_for_bit(tmp_path):
     model = KernelClassifier(kernel=KERNEL, step_size=0.9).partial_fit(X[:80], LABELS[:80])
     model.save(tmp_path / "before")

@@ -7,6 +7,8 @@ executed; whatever does not fit together ends in a ``ValueError``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -19,6 +21,7 @@ __all__ = ["load_model", "read_state", "save_model", "storable", "write_state"]
 
 _Class = TypeVar("_Class", bound=type[Any])
 _KINDS: dict[str, type[Storable]] = {}
+_HOMES: dict[str, str] = {}  # modules of classes, imported once a file names them
 
 
 class Storable(Protocol):
@@ -38,6 +41,17 @@ def storable(cls: _Class) -> _Class:
     """Class decorator: files may name this class."""
     _KINDS[cls.__name__] = cls
     return cls
+
+
+def storable_in(homes: Mapping[str, str]) -> None:
+    """Let files name classes whose modules need not be imported before.
+
+    Parameters
+    ----------
+    homes : mapping of str to str
+        Names of classes that are :func:`storable`, and their modules.
+    """
+    _HOMES.update(homes)
 
 
 def save_model(model: Any, path: Any) -> None:
@@ -95,6 +109,8 @@ def load_model(path: Any) -> Any:
     state = read_state(path)
     try:
         kind = state["kind"]
+        if kind not in _KINDS and kind in _HOMES:
+            import_module(_HOMES[kind])
         if kind not in _KINDS:
             raise ValueError(f"the file holds a {kind!r}, which this version does not know")
         return _KINDS[kind].from_state(state["model"])

@@ -1,15 +1,21 @@
 """Estimators: they check, keep the books and delegate."""
 
-from mercer.estimators._progress import Progress
-from mercer.estimators._two_sample import TwoSampleTest
-from mercer.estimators.classifier import KernelClassifier
-from mercer.estimators.density_ratio import DensityRatio
-from mercer.estimators.gaussian_process import GaussianProcessRegressor
-from mercer.estimators.novelty import NoveltyDetector
-from mercer.estimators.ranker import KernelRanker
-from mercer.estimators.regressor import KernelRegressor
-from mercer.estimators.table import TableModel
-from mercer.estimators.value_function import ValueFunction
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mercer.model_file import storable_in
+
+if TYPE_CHECKING:
+    from mercer.estimators._progress import Progress
+    from mercer.estimators._two_sample import TwoSampleTest
+    from mercer.estimators.classifier import KernelClassifier
+    from mercer.estimators.density_ratio import DensityRatio
+    from mercer.estimators.gaussian_process import GaussianProcessRegressor
+    from mercer.estimators.novelty import NoveltyDetector
+    from mercer.estimators.ranker import KernelRanker
+    from mercer.estimators.regressor import KernelRegressor
+    from mercer.estimators.table import TableModel
+    from mercer.estimators.value_function import ValueFunction
 
 __all__ = [
     "DensityRatio",
@@ -23,3 +29,32 @@ __all__ = [
     "TwoSampleTest",
     "ValueFunction",
 ]
+
+_STORABLE = {
+    "DensityRatio": "mercer.estimators.density_ratio",
+    "GaussianProcessRegressor": "mercer.estimators.gaussian_process",
+    "KernelClassifier": "mercer.estimators.classifier",
+    "KernelRanker": "mercer.estimators.ranker",
+    "KernelRegressor": "mercer.estimators.regressor",
+    "NoveltyDetector": "mercer.estimators.novelty",
+    "TableModel": "mercer.estimators.table",
+    "ValueFunction": "mercer.estimators.value_function",
+}
+_HOMES = _STORABLE | {
+    "Progress": "mercer.estimators._progress",
+    "TwoSampleTest": "mercer.estimators._two_sample",
+}
+
+storable_in(_STORABLE)
+
+
+def __getattr__(name: str) -> Any:
+    # One estimator need not import what the others need.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mercer.estimators' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

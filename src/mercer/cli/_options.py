@@ -5,7 +5,6 @@ Nothing here needs more than typer: help and mistyped options are answered at on
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,11 +127,15 @@ def _choice(kind: type[StrEnum], text: str, panel: str) -> Any:
     text, panel : str
         Help, and the panel of the help that it is in.
     """
+
+    def value(word: str) -> StrEnum:  # a function: click asks a parser for its name
+        return _one_of(kind, word)
+
     return typer.Option(
         help=text,
         rich_help_panel=panel,
         show_default=False,
-        parser=partial(_one_of, kind),
+        parser=value,
         metavar=f"[{'|'.join(kind)}]",
     )
 

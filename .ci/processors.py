@@ -1,0 +1,96 @@
+"""Run the numerical tests as other processors would, each in its own process and compile cache.
+
+numba compiles for the processor that it runs on, OpenBLAS and NumPy choose their loops by it: sums
+are taken in another order and products are rounded or not, so that the last digits differ by
+machine. What a processor lacks cannot be tried on it, and is said.
+
+    python .ci/processors.py [NAME ...] [-- PYTEST_ARGUMENT ...]  # all numerical tests without
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+
+
+class Processor(NamedTuple):
+    """What numba compiles for, the loops of OpenBLAS, and of NumPy's those that it may not take."""
+
+    numba: str
+    openblas: str
+    without: tuple[str, ...]  # beginnings of the names that NumPy gives them
+    needs: frozenset[str]  # flags in /proc/cpuinfo
+
+
+AVX2 = frozenset({"avx", "avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"})
+AVX512 = frozenset({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"})
+PROCESSORS = {
+    # no fused multiply-add, two numbers at a time
+    "Nehalem": Processor("generic", "Nehalem", ("",), frozenset({"sse4_2", "popcnt"})),
+    "Haswell": Processor("haswell", "Haswell", ("AVX512", "X86_V4"), AVX2),
+    "SkylakeX": Processor("skylake-avx512", "SkylakeX", (), AVX2 | AVX512 | {"adx", "rdseed"}),
+}
+# All others are numerical: a new file of tests is, until it is named here. These test texts, files
+# and tables, or are long and compare what no processor changes.
+NOT_NUMERICAL = (
+    *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
+    *("display*", "documents", "examples", "gpu", "history", "mapped_models", "model_file"),
+    *("public_names", "report*", "reproduce*", "sklearn_checks", "table_model", "training*"),
+)
+
+
+def flags():
+    """Return what the processor has, as Linux tells; nothing elsewhere."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    return next((set(line.split(":")[1].split()) for line in lines if line[:5] == "flags"), set())
+
+
+def environment(processor, cache):
+    """Let every library take this machine for ``processor``."""
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    disabled = [name for name in found if name.startswith(processor.without)]
+    return {
+        **os.environ,
+        "NUMBA_CPU_NAME": processor.numba,
+        "NUMBA_CPU_FEATURES": "",  # those of the name, not of this machine
+        "NUMBA_CACHE_DIR": cache,
+        "OPENBLAS_CORETYPE": processor.openblas,
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "NPY_DISABLE_CPU_FEATURES": " ".join(disabled),
+    }
+
+
+def main(names, arguments):
+    """Try the named processors, or all; return whether a test failed on any."""
+    missing = {name: sorted(PROCESSORS[name].needs - flags()) for name in names or PROCESSORS}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
+    command += [
+        *(arguments or ["tests"]),
+        *(f"--ignore-glob=*/test_{name}.py" for name in NOT_NUMERICAL),
+    ]
+    failed = []
+    for name, lacking in missing.items():
+        if lacking:
+            print(f"{name}: left out, this processor has no {', '.join(lacking)}", flush=True)
+            continue
+        print(f"{name}: the numerical tests", flush=True)
+        with tempfile.TemporaryDirectory() as cache:
+            env = environment(PROCESSORS[name], cache)
+            if subprocess.run(command, cwd=ROOT, env=env, check=False).returncode:
+                failed.append(name)
+    print(f"failed as {', '.join(failed)}" if failed else "no processor fails", flush=True)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    split = words.index("--") if "--" in words else len(words)
+    sys.exit(main(words[:split], words[split + 1 :]))

@@ -272,7 +272,7 @@ def _svg(number: int, figure: Figure) -> str:
     style = report_style() if themed else nullcontext()
     with style, matplotlib.rc_context(fixed), warnings.catch_warnings():
         # matplotlib's own font may lack a letter of a name; the browser's fonts have it.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(buffer, format="svg", transparent=themed, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg ") :]

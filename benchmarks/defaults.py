@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.data import load_parquet_dataset
-from mercer.estimators import _base
+from mercer.estimators import targets
 from mercer.kernels import Gaussian
 
 REGRESSIONS = {"california_housing": "median_house_value", "protein_casp": "rmsd"}
@@ -54,12 +54,12 @@ def measure(data, regression, kernel, boldness, average):
     X, y, X_test, y_test = data
     kind = KernelRegressor if regression else KernelClassifier
     model = kind(kernel=kernel, expansion="komp", average=average, random_state=0)
-    usual = _base._BOLDNESS
-    _base._BOLDNESS = boldness
+    usual = targets._BOLDNESS
+    targets._BOLDNESS = boldness
     try:
         seconds, _ = _common.cpu_seconds(lambda: model.fit(X, y))
     finally:
-        _base._BOLDNESS = usual
+        targets._BOLDNESS = usual
     if regression:
         return f"{np.mean((model.predict(X_test) - y_test) ** 2):.3f}", seconds, model.model_order_
     text = f"{100 * np.mean(model.predict(X_test) != y_test):.2f} %"

@@ -18,7 +18,7 @@ from mercer.cli._messages import in_words_of_the_command
 from mercer.cli._parts import make_expansion
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
-from mercer.estimators._pair_targets import PairLabels
+from mercer.estimators.pairs import PairLabels
 from mercer.expansions import KOMP, Full
 from mercer.inspection import describe_pairs
 from mercer.kernels import PairKernel

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer import DensityRatio, load_model, model_file
-from mercer.estimators._two_sample import alternate
+from mercer.estimators.density_ratio import alternate
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.objectives import Batch, KullbackLeibler
@@ -183,7 +183,7 @@ def test_rows_held_out_are_the_share_asked_for_and_not_learned():
     X_p, X_q = samples(100, 50)
     model = DensityRatio(expansion=Full(), validation_fraction=0.2, random_state=0)
     model.fit(X_p, X_q)
-    held_p, held_q = (held.rows for held in model._held)
+    held_p, held_q = (held.rows for held in model.targets_.held)
     assert (len(held_p), len(held_q)) == (20, 10)
     assert not np.isin(np.concatenate([held_p, held_q]), model.dictionary_).any()
     assert model.divergence_ == model.divergence(held_p, held_q)
@@ -268,13 +268,13 @@ def test_a_stream_learns_the_ratio_and_measures_the_divergence():
     other.partial_fit(X_p[:3000], X_q[:3000]).partial_fit(X_p[3000:], X_q[3000:])
     # About 1,200 rows of each: the standard error of the bound is about sqrt(1.12 / 1200).
     assert abs(model.divergence_ - kl_of_shifted_gaussians(SHIFT)) < 0.02 + 3.0 * 0.031
-    for held, again in zip(model._held, other._held, strict=True):
+    for held, again in zip(model.targets_.held, other.targets_.held, strict=True):
         assert 1000 < len(held.rows) < 1400
         assert np.array_equal(held.rows, again.rows)
         assert held.n_seen == 6000
     more = np.random.default_rng(5).normal(size=(20_000, 1))
     model.partial_fit(more, more[:5000])
-    assert [len(held.rows) for held in model._held] == [2000, 2000]
+    assert [len(held.rows) for held in model.targets_.held] == [2000, 2000]
 
 
 def test_single_rows_are_learned():
@@ -289,7 +289,7 @@ def test_single_rows_are_learned():
 def test_a_call_that_fails_changes_nothing():
     X_p, X_q = samples(100, 100)
     model = make().partial_fit(X_p, X_q)
-    values, held, divergence = model.log_ratio(X_p), model._held, model.divergence_
+    values, held, divergence = model.log_ratio(X_p), model.targets_.held, model.divergence_
     with pytest.raises(ValueError, match=r"`X_q`: .*NaN"):
         model.partial_fit(X_p, [[np.nan]])
     with pytest.raises(ValueError, match=r"`X_p`: .*features"):
@@ -298,7 +298,7 @@ def test_a_call_that_fails_changes_nothing():
         model.set_params(step_size=lambda t: -1.0).partial_fit(X_p, X_q)
     with pytest.raises(ValueError, match=r"`X_q`: .*NaN"):
         model.fit(X_p, [[np.nan]])
-    assert model._held is held
+    assert model.targets_.held is held
     assert model.divergence_ == divergence
     assert np.array_equal(model.log_ratio(X_p), values)
     fresh = make()

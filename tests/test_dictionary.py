@@ -209,7 +209,7 @@ def test_every_loss_comes_close_to_its_minimum(loss):
     make, y = (classifier, LABELS) if loss in MARGINS else (regressor, np.abs(Y).round())
     expansion = Dictionary(30, ridge=None)
     model = make(loss=loss, expansion=expansion, regularization=1e-2).fit(X, y)
-    targets = model._encode(y, model.loss_)
+    targets = model.targets_.encode(y)
     targets = targets[:, 0] if model.loss_.multiclass else targets
     K, K_DD = KERNEL(X, model.dictionary_), KERNEL(model.dictionary_)
     least = least_objective(model.loss_, targets, K, K_DD, 1e-2, model.coefficients_.shape[1])

@@ -11,7 +11,7 @@ from sklearn.multioutput import MultiOutputRegressor
 import mercer
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
-from mercer.estimators._mapped import own_arrays
+from mercer.estimators.undo import own_arrays
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 

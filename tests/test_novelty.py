@@ -13,7 +13,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import DensityRatio, NoveltyDetector, load_model, model_file
-from mercer.estimators._kept_rows import KeptRows
+from mercer.estimators.kept_rows import KeptRows
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.numerics.philox import row_uniforms
@@ -179,9 +179,9 @@ def test_weights_count_in_the_quantile():
 def test_rows_without_weight_leave_the_stream_as_it_is():
     model = NoveltyDetector(kernel=Gaussian(SCALE)).partial_fit(MOONS[:100])
     offset = model.offset_
-    kept = model._kept
+    kept = model.targets_.kept
     model.partial_fit(MOONS[100:110], sample_weight=np.zeros(10))
-    assert np.array_equal(model._kept.rows, kept.rows)
+    assert np.array_equal(model.targets_.kept.rows, kept.rows)
     assert model.offset_ != offset  # f was shrunk
 
 
@@ -272,7 +272,7 @@ def test_asking_changes_nothing():
 
 def test_a_call_that_fails_changes_nothing():
     model = make().partial_fit(MOONS[:200])
-    offset, scores, kept = model.offset_, model.score_samples(MOONS), model._kept
+    offset, scores, kept = model.offset_, model.score_samples(MOONS), model.targets_.kept
     with pytest.raises(ValueError, match="must be positive"):
         model.set_params(step_size=lambda t: -1.0).partial_fit(MOONS)
     model.set_params(step_size="auto")
@@ -280,7 +280,7 @@ def test_a_call_that_fails_changes_nothing():
         model.partial_fit([[np.nan, 0.0]])
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(np.ones((3, 5)))
-    assert model._kept is kept
+    assert model.targets_.kept is kept
     assert model.offset_ == offset
     assert np.array_equal(model.score_samples(MOONS), scores)
 

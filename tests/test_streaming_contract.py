@@ -50,7 +50,7 @@ def plain(value):
 
 def snapshot(model):
     """Everything that learning changes."""
-    state = {"learner": model.learner_.snapshot(), "targets": model._targets_to_state()}
+    state = {"learner": model.learner_.snapshot(), "targets": model.targets_.to_state()}
     return plain({**state, "n_features": model.n_features_in_})
 
 

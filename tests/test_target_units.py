@@ -78,7 +78,7 @@ def test_the_unit_survives_the_file_and_further_learning(tmp_path):
     model = KernelRegressor("huber", batch_size=8).partial_fit(X[:200], 1e5 * Y[:200])
     model.save(tmp_path / "m")
     again = load_model(tmp_path / "m")
-    assert again._ridge() == model._ridge() < 1e-6
+    assert again.learner_.regularization == model.learner_.regularization < 1e-6
     for learner in (model, again):
         learner.partial_fit(X[200:], 1e5 * Y[200:])
     assert_array_equal(again.predict(X), model.predict(X))

@@ -263,8 +263,8 @@ def test_trajectories_are_their_transitions(method):
     more = [(np.concatenate([arrays[2][-1:], arrays[0][:3]]), arrays[1][:3], False)]
     found.partial_fit_trajectories(more)
     if method == "pkgtd":
-        assert found._trail.last is None
-        assert found._trail.n_breaks == 0
+        assert found.targets_.trail.last is None
+        assert found.targets_.trail.n_breaks == 0
     with pytest.raises(ValueError, match=r"states of shape \(T \+ 1, n_features\)"):
         make().fit_trajectories([(arrays[0], arrays[1], True)])
     with pytest.raises(ValueError, match="Trajectory 0: `terminated` must be True"):
@@ -287,7 +287,7 @@ def test_tracker_goes_on_over_calls_and_starts_anew_with_a_trajectory():
     delta = model.temporal_difference_errors(x[:1], r[:1], y[:1])[0]
     assert anew.learner_.objective.tracked == pytest.approx(0.1 * delta)
     over = copy.deepcopy(model).partial_fit(y[-1:], r[:1], y[:1], [True])
-    assert over._trail.last is None
+    assert over.targets_.trail.last is None
 
 
 def test_order_that_is_no_trajectory_is_told_once():
@@ -684,7 +684,7 @@ def test_automatic_passes_learn_enough_transitions(monkeypatch):
         (590, "td", 3),
         (50, "td", 1),
     ):
-        monkeypatch.setattr("mercer.estimators._transitions._ENOUGH", enough)
+        monkeypatch.setattr("mercer.estimators.transitions._ENOUGH", enough)
         model = make(method, n_passes="auto").fit(x, r, y, over)
         assert model.n_samples_seen_ == 200 * n_passes
     for wrong in ("all", 0, 1.5):

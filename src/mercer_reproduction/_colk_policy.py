@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from mercer.estimators._transitions import Transitions
+from mercer.estimators.transitions import Transitions
 from mercer.kernels import Kernel
 
 __all__ = ["Chain", "FixedBasis", "root_mean_square"]

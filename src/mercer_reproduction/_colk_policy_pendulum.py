@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.estimators import ValueFunction
-from mercer.estimators._episodes import collect
-from mercer.estimators._transitions import Transitions
+from mercer.estimators.transitions import Transitions, collect
 from mercer.kernels import Gaussian
 from mercer_reproduction._colk_policy import FixedBasis, root_mean_square
 

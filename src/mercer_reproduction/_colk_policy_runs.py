@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.estimators import ValueFunction
-from mercer.estimators._transitions import Transitions
+from mercer.estimators.transitions import Transitions
 from mercer.expansions import KOMP, Expansion
 from mercer.kernels import Gaussian
 from mercer.schedules import InverseTime

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimators._transitions import Transitions
+from mercer.estimators.transitions import Transitions
 from mercer.kernels import Gaussian
 from mercer_reproduction._colk_policy import FixedBasis, root_mean_square
 from mercer_reproduction._colk_policy_figures import (

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 from mercer.model_file import storable_in
 
 if TYPE_CHECKING:
-    from mercer.estimators._progress import Progress
-    from mercer.estimators._two_sample import TwoSampleTest
     from mercer.estimators.classifier import KernelClassifier
-    from mercer.estimators.density_ratio import DensityRatio
+    from mercer.estimators.density_ratio import DensityRatio, TwoSampleTest
     from mercer.estimators.gaussian_process import GaussianProcessRegressor
     from mercer.estimators.novelty import NoveltyDetector
+    from mercer.estimators.progress import Progress
     from mercer.estimators.ranker import KernelRanker
     from mercer.estimators.regressor import KernelRegressor
     from mercer.estimators.table import TableModel
@@ -41,8 +40,8 @@ _STORABLE = {
     "ValueFunction": "mercer.estimators.value_function",
 }
 _HOMES = _STORABLE | {
-    "Progress": "mercer.estimators._progress",
-    "TwoSampleTest": "mercer.estimators._two_sample",
+    "Progress": "mercer.estimators.progress",
+    "TwoSampleTest": "mercer.estimators.density_ratio",
 }
 
 storable_in(_STORABLE)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimators._pair_targets import PairLabels
+from mercer.estimators.pairs import PairLabels
 from mercer.expansions import Expansion, as_expansion
 from mercer.kernels import PairKernel
 
@@ -21,7 +21,6 @@ __all__ = [
     "check_settings",
     "chosen_batch_size",
     "chosen_expansion",
-    "chosen_regularization",
     "encoded_targets",
     "has_own_losses",
     "pair_parts",
@@ -58,19 +57,14 @@ def chosen_batch_size(estimator: Any) -> int:
     return int(estimator.batch_size if automatic is None else automatic())
 
 
-def chosen_regularization(estimator: Any) -> float:
-    """Return the ridge parameter of steps."""
-    return float(estimator._ridge())
-
-
 def has_own_losses(estimator: Any) -> bool:
     """Whether rows have a loss by which an estimator has learned."""
-    return getattr(estimator, "loss_", None) is not None and hasattr(estimator, "_encode")
+    return getattr(estimator, "loss_", None) is not None and hasattr(estimator, "targets_")
 
 
 def encoded_targets(estimator: Any, y: NDArray[Any]) -> Array:
     """Return targets as the loss of a fitted estimator takes them."""
-    return np.asarray(estimator._encode(y, estimator.loss_))
+    return np.asarray(estimator.targets_.encode(y))
 
 
 def scores_of(estimator: Any, X: Any) -> Array:
@@ -106,10 +100,5 @@ class PairParts(NamedTuple):
 
 def pair_parts(estimator: Any) -> PairParts:
     """Return what a fitted ranker learns from pairs."""
-    parts = estimator._parts
-    return PairParts(
-        estimator._pair_kernel,
-        str(parts["pair_label"]),
-        str(parts["normalize"]),
-        estimator._labels,
-    )
+    known = estimator.targets_
+    return PairParts(known.pair_kernel, known.pair_label, known.normalize, known.labels)

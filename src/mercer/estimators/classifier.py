@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +15,52 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from mercer._component import own_copy
 from mercer._validation import check_real
-from mercer.estimators._base import Array
-from mercer.estimators._labels import (
-    check_class_weight,
-    check_labels,
-    check_same_type,
-    class_mixing,
-    count_so_far,
-)
-from mercer.estimators._risk import RiskEstimator
-from mercer.estimators._rows import ClassifierRows, has_probabilities
-from mercer.estimators._state import StoredEstimator, labels_from_state, labels_to_state
+from mercer.estimators.fitting import Data, Given
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.loss_estimator import LossEstimator
+from mercer.estimators.one_row import OneRow
+from mercer.estimators.targets import Classes, check_class_weight, check_labels, check_same_type
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
-from mercer.planning import AutomaticStep, theorem_steps
-from mercer.risks import Risk
-from mercer.schedules import Schedule
+from mercer.planning import theorem_steps
+from mercer.risks import Risk, as_risk
 
 __all__ = ["KernelClassifier"]
 
+Array = NDArray[np.float64]
+
+
+def has_probabilities(model: Any) -> bool:
+    """Whether a classifier's loss models probabilities.
+
+    Raises
+    ------
+    AttributeError
+        If not, with the losses that do.
+    """
+    loss = getattr(model, "loss_", None)
+    if loss is None:
+        loss = Logistic() if model.loss == "auto" else as_loss(model.loss, "classification")
+    if not loss.has_probabilities:
+        raise AttributeError(
+            "Probabilities exist for the losses 'logistic' and 'softmax', which model them; this "
+            f"classifier has loss={model.loss!r}."
+        )
+    return True
+
+
+class _Codes(NamedTuple):
+    """Encoded targets of single rows, and the loss and classes that they belong to."""
+
+    loss: Loss
+    labels: NDArray[Any]
+    of_label: dict[Any, tuple[Array, int]]
+
 
 @storable
-class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEstimator):
+class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -148,6 +172,9 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
 
     _task = "classification"
     _step_names = ("auto", "theory")
+    _targets_type = Classes
+    targets_: Classes
+    _codes: _Codes | None = None
 
     def __init__(
         self,
@@ -210,13 +237,8 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
-        self._announced = None if classes is None else np.unique(check_labels(classes, "classes"))
-        self._streams = True
-        try:
-            return self._partial_fit(X, y, sample_weight)
-        finally:
-            for name in ("_announced", "_streams"):
-                self.__dict__.pop(name, None)
+        named = None if classes is None else np.unique(check_labels(classes, "classes"))
+        return self._partial_fit(Given(X, y, sample_weight, classes=named, more=True))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -248,149 +270,182 @@ class KernelClassifier(ClassifierRows, StoredEstimator, ClassifierMixin, RiskEst
         if self.loss != "auto":
             theorem_steps(as_loss(self.loss, "classification"))
 
-    def _theory(self) -> Schedule:
-        return theorem_steps(self.loss_)
+    # -- rows -----------------------------------------------------------------------------------
 
-    def _smoothness(self, automatic: AutomaticStep) -> float:
-        constant = self.loss_.hoelder_constant
-        if constant is None or self.risk_ is not None:
-            return super()._smoothness(automatic)
-        return constant
+    def _checked(self, given: Given, known: Classes | None) -> Data:
+        """See :class:`KernelEstimator`: labels that are new add classes."""
+        X, y = self._labelled(given, known)
+        weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
+        met = (self._no_classes(y) if known is None else known).meet(y, given.classes)
+        if isinstance(self.class_weight, dict):
+            complete = not given.more or met.named is not None
+            check_class_weight(self.class_weight, met.labels, complete=complete)
+        met = self._with_loss(met, known)
+        weigh = met.weights_so_far if given.more else met.weights
+        weights = weigh(y, weights, self.class_weight)
+        if known is None or met.labels is known.labels:
+            return Data(X, y, weights, met.counted(y))
+        new_outputs = met.outputs_after(known, self.learner_.automatic)
+        return Data(X, y, weights, met.counted(y), new_outputs)
 
-    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        if y is None:
+    def _labelled(self, given: Given, known: Classes | None) -> tuple[Any, NDArray[Any]]:
+        """Return inputs and labels."""
+        if given.y is None:
             raise ValueError(
                 "requires y to be passed, but the target y is None: a classifier needs labels."
             )
         X, y = validate_data(
             self,
-            X,
-            y,
+            given.X,
+            given.y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
-            reset=reset,
+            reset=known is None,
             ensure_min_samples=1,
         )
         y = column_or_1d(y, warn=True)
         check_labels(y)
-        announced = self.__dict__.get("_announced")
-        if not reset:
-            check_same_type(y, self.classes_, "the classes learned so far")
-        if announced is not None:
-            check_same_type(y, announced, "`classes`")
+        if known is not None:
+            check_same_type(y, known.labels, "the classes learned so far")
+        if given.classes is not None:
+            check_same_type(y, given.classes, "`classes`")
         return X, y
 
-    # -- classes --------------------------------------------------------------------------------
+    def _no_classes(self, y: NDArray[Any]) -> Classes:
+        """Return what is known before the first label."""
+        return Classes(Logistic(), own_copy(as_risk(self.risk)), y[:0], np.zeros(0), None)
 
-    def _meet_targets(self, y: Any, *, reset: bool) -> None:
-        announced = self.__dict__.get("_announced")
-        labels = np.unique(y) if announced is None else np.union1d(announced, np.unique(y))
-        if reset:
-            self._all_classes = announced
-        elif announced is not None:
-            self._all_classes = np.union1d(self.classes_, announced)
-        allowed = announced if announced is not None else self.__dict__.get("_all_classes")
-        if allowed is not None and not np.isin(y, allowed).all():
-            extra = np.setdiff1d(y, allowed)
-            raise ValueError(
-                f"y has labels that are not in `classes`: {extra[:5].tolist()}. "
-                + (
-                    "Leave `classes` out to let new labels add classes."
-                    if announced is not None
-                    else f"These were given as {allowed[:10].tolist()}; name new ones in `classes` "
-                    "of the call that brings them, or start without `classes`."
-                )
-            )
-        if isinstance(self.class_weight, dict):
-            known = labels if reset else np.union1d(self.classes_, labels)
-            check_class_weight(self.class_weight, known, complete=self._knows_all_classes())
-        if reset:
-            self.classes_ = labels
-            self.class_counts_ = np.zeros(labels.size)
-            self.loss_ = self._choose_loss(labels.size)
-            return
-        if np.isin(labels, self.classes_).all():
-            return
-        self._add_classes(np.union1d(self.classes_, labels))
+    def _with_loss(self, met: Classes, known: Classes | None) -> Classes:
+        """Choose the loss for the classes, where that is open."""
+        if self.loss != "auto":
+            if known is not None:  # it stays
+                return met
+            return replace(met, loss=own_copy(as_loss(self.loss, "classification")))
+        grown = known is None or met.labels is not known.labels
+        if grown and met.labels.size > 2 and met.loss == Logistic():
+            return replace(met, loss=Softmax())
+        return met
 
-    def _knows_all_classes(self) -> bool:
-        """Whether no class can come any more."""
-        return "_streams" not in self.__dict__ or self.__dict__.get("_all_classes") is not None
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Class labels seen, sorted."""
+        self._fitted()
+        return self.targets_.labels
 
-    def _choose_loss(self, n_classes: int) -> Loss:
-        if self.loss == "auto":
-            return Logistic() if n_classes <= 2 else Softmax()
-        return own_copy(as_loss(self.loss, "classification"))
+    @property
+    def class_counts_(self) -> Array:
+        """Rows of each class so far."""
+        self._fitted()
+        return self.targets_.counts
 
-    def _add_classes(self, classes: NDArray[Any]) -> None:
-        old_classes, old_loss = self.classes_, self.loss_
-        new_loss = old_loss
-        # Two classes of the automatic choice; a loss of the user's own choice stays.
-        if self.loss == "auto" and old_loss == Logistic() and classes.size > 2:
-            new_loss = self._choose_loss(classes.size)
-        places = np.searchsorted(classes, old_classes)
-        mixing = class_mixing(old_loss, new_loss, places, classes.size)
-        counts = np.zeros(classes.size)
-        counts[places] = self.class_counts_
-        self.classes_, self.loss_, self.class_counts_ = classes, new_loss, counts
-        whole = np.kron(np.eye(self._copies()), mixing)
-        self.learner_.map_outputs(np.asarray(whole, dtype=np.float64), self._objective())
-        self.__dict__.pop("_reservoir", None)  # its targets are those of the old classes
+    # -- single rows ----------------------------------------------------------------------------
 
-    def _before_targets(self, y: Any) -> Any:
-        announced = self.__dict__.get("_announced")
-        known = announced is None or bool(np.isin(announced, self.classes_).all())
-        if known and np.isin(y, self.classes_).all():
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
+        """Learn one row; a step of its own.
+
+        A model whose first row comes this way fixes the length scale of the kernel, the automatic
+        step size and the automatic tolerance on that one row, and cannot know better. Start with
+        a ``partial_fit`` of some hundred typical rows, or give numbers.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
+            same ones.
+        y : label
+            A label not seen before adds a class.
+        sample_weight : float, default=1.0
+            Weight of the row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a row of the wrong length or with missing values; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large; the model stays as it was.
+
+        Examples
+        --------
+        >>> from mercer import KernelClassifier
+        >>> model = KernelClassifier(kernel="gaussian")
+        >>> for x, y in [([0.0, 0.0], "a"), ([2.0, 2.0], "b")] * 20:
+        ...     model = model.learn_one(x, y)
+        >>> str(model.predict_one([1.9, 2.1]))
+        'b'
+        """
+        codes = self._codes
+        if codes is None:
+            return self._learn_slowly(x, y, sample_weight)
+        known = self.targets_
+        if codes.loss is not known.loss or codes.labels is not known.labels:
+            return self._learn_slowly(x, y, sample_weight)
+        entry = codes.of_label.get(y) if isinstance(y, Hashable) else None
+        if (
+            entry is None
+            or self.class_weight is not None
+            or not 0.0 <= sample_weight < math.inf
+            or not self._is_tuned()
+        ):
+            return self._learn_slowly(x, y, sample_weight)
+        self._learn_row(self._vector(x), entry[0], sample_weight)
+        known.counts[entry[1]] += 1.0
+        self._remember_names(x)
+        return self
+
+    def _learn_slowly(self, x: Any, y: Any, sample_weight: float) -> Self:
+        """Learn a row by ``partial_fit``, then prepare for the next ones."""
+        self._learn_as_batch(x, np.asarray([y]), sample_weight)
+        loss, labels = self.targets_.loss, self.targets_.labels
+        targets = loss.encode(np.arange(labels.size), labels.size)
+        by_label = {label: (targets[i], i) for i, label in enumerate(labels.tolist())}
+        self._codes = _Codes(loss, labels, by_label)
+        return self
+
+    def predict_one(self, x: Any) -> Any:
+        """Label of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs.
+
+        Returns
+        -------
+        label : element of ``classes_`` or None
+            None before the first row was learned: River's loops predict first.
+        """
+        if not hasattr(self, "learner_"):
             return None
-        return self.learner_.objective, self.learner_.snapshot()
+        scores = self._score_one(x)
+        if self.classes_.size == 1:
+            return self.classes_[0]
+        best = int(scores[0] > 0.0) if scores.size == 1 else int(scores.argmax())
+        return self.classes_[best]
 
-    def _undo_targets(self, undo: Any) -> None:
-        if undo is not None:
-            self.learner_.objective = undo[0]
-            self.learner_.restore(undo[1])
+    @available_if(has_probabilities)
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Probabilities of the classes for one row, as a dict.
 
-    def _n_scores(self) -> int:
-        return self.loss_.n_scores(self.classes_.size)
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs.
 
-    def _encode(self, y: Any, loss: Loss) -> Array:
-        return loss.encode(np.searchsorted(self.classes_, y), self.classes_.size)
-
-    def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
-        positions = np.searchsorted(self.classes_, y)
-        n_classes = self.classes_.size
-        before = self.class_counts_
-        totals = np.bincount(positions, minlength=n_classes).astype(np.float64)
-        self.class_counts_ = before + totals
-        if self.class_weight is None:
-            return sample_weight
-        if isinstance(self.class_weight, dict):
-            table = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
-            return np.asarray(sample_weight * table[positions])
-        if all_rows:
-            return np.asarray(sample_weight * positions.size / (n_classes * totals[positions]))
-        # Row by row, so that it does not matter how the stream is cut; each class starts at 1, or
-        # the first row of a rare class would weigh as much as all before it.
-        known = max(n_classes, 2)  # the other one is only late
-        seen = known + before.sum() + np.arange(1, positions.size + 1)
-        own = 1.0 + before[positions] + count_so_far(positions)
-        return np.asarray(sample_weight * seen / (known * own))
-
-    def _targets_to_state(self) -> dict[str, Any]:
-        announced = self.__dict__.get("_all_classes")
-        return {
-            "classes": labels_to_state(self.classes_),
-            "counts": self.class_counts_,
-            "announced": None if announced is None else labels_to_state(announced),
-        }
-
-    def _targets_from_state(self, state: dict[str, Any]) -> None:
-        self.classes_ = labels_from_state(state["classes"])
-        self.class_counts_ = np.array(state["counts"], dtype=np.float64)
-        if self.class_counts_.shape != self.classes_.shape or (self.class_counts_ < 0).any():
-            raise ValueError("the class counts do not match the classes")
-        announced = state.get("announced")  # files of old have none
-        if announced is not None:
-            self._all_classes = labels_from_state(announced)
+        Returns
+        -------
+        probabilities : dict from label to float
+            Empty before the first row was learned.
+        """
+        if not hasattr(self, "learner_"):
+            return {}
+        scores = self._score_one(x)[np.newaxis]
+        return dict(
+            zip(self.classes_.tolist(), self._probabilities(scores)[0].tolist(), strict=True)
+        )
 
     # -- prediction -----------------------------------------------------------------------------
 

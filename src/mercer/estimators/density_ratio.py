@@ -3,36 +3,156 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_integer, check_real
-from mercer.estimators._base import Array
-from mercer.estimators._held_out import MOST_HELD_OUT, HeldOut, rows_of_a_stream
-from mercer.estimators._progress import Progress
-from mercer.estimators._tasks import TaskEstimator
-from mercer.estimators._two_sample import (
-    TwoSampleTest,
-    alternate,
-    check_samples,
-    permutation_test,
-    places_of,
-    stacked,
-)
-from mercer.estimators._undo import all_or_nothing
+from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.targets import Targets, check_no_loss
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
-from mercer.objectives import KullbackLeibler, Objective
+from mercer.numerics.philox import row_uniforms
+from mercer.objectives import KullbackLeibler
 from mercer.objectives.density_ratio import kl_lower_bound, ratio_of
 from mercer.planning import AutomaticStep, automatic_step
 
-__all__ = ["DensityRatio"]
+__all__ = ["DensityRatio", "TwoSampleTest", "alternate"]
+
+Array = NDArray[np.float64]
+
+MOST_HELD_OUT = 2000  # rows of a sample
+
+
+# -- rows held out ---------------------------------------------------------------------------------
+
+
+class HeldOut(NamedTuple):
+    """Rows of one sample that are not learned.
+
+    Attributes
+    ----------
+    n_seen : int
+        Rows of the sample seen, learned or not.
+    rows : ndarray of shape (n_held_out, n_features)
+        The rows, at most ``MOST_HELD_OUT``.
+    """
+
+    n_seen: int
+    rows: NDArray[np.floating]
+
+    @classmethod
+    def none(cls, n_features: int, dtype: Any) -> Self:
+        """No rows yet."""
+        return cls(0, np.empty((0, n_features), dtype))
+
+    def extended(self, X: Any, n_seen: int) -> Self:
+        """Hold out the rows ``X``, ndarray or CSR matrix, of ``n_seen`` further ones."""
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        rows = np.concatenate([self.rows, rows.astype(self.rows.dtype, copy=False)])
+        return type(self)(self.n_seen + n_seen, rows)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
+        """Rebuild from a dict of the attributes.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        held = cls(**state)
+        n = len(held.rows)
+        if not (
+            type(held.n_seen) is int
+            and n <= min(held.n_seen, MOST_HELD_OUT)
+            and held.rows.shape == (n, n_features)
+            and held.rows.dtype in (np.float32, np.float64)
+        ):
+            raise ValueError("the rows held out do not fit together")
+        return held
+
+
+def rows_of_a_stream(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
+    """Places of the rows to hold out of the next ``n`` of a sample.
+
+    They depend on their number in the stream; never all, because some must be learned.
+
+    Parameters
+    ----------
+    held : HeldOut
+        What is held out already.
+    n : int
+        Rows that come next.
+    share : float
+        Share of the rows to hold out while there are fewer than ``MOST_HELD_OUT``.
+    """
+    rows = np.flatnonzero(row_uniforms(held.n_seen, n) < share)
+    return rows[: min(MOST_HELD_OUT - len(held.rows), n - 1)]
+
+
+@dataclass(frozen=True)
+class TwoSamples(Targets):
+    """What a ratio of densities knows: rows of both samples, p and q, that are not learned."""
+
+    loss = None
+
+    held: tuple[HeldOut, HeldOut]
+
+    def objective(self, automatic: AutomaticStep | None) -> KullbackLeibler:
+        """See :class:`Targets`."""
+        return KullbackLeibler()
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """See :class:`Targets`: 1 for rows of p, 0 for rows of q."""
+        labels: Array = y
+        return labels
+
+    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """See :class:`Targets`."""
+        # Over rows of both samples the mean of e^f has weight 2, and e^f = 1 at the beginning.
+        return automatic_step(kernel, sample, 2.0, 1.0)
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        return {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> TwoSamples:
+        """See :class:`Targets`."""
+        check_no_loss(state)
+        targets = state["targets"]
+        held_p, held_q = (HeldOut.from_state(targets[name], n_features) for name in "pq")
+        return cls((held_p, held_q))
+
+
+# -- the estimator ---------------------------------------------------------------------------------
+
+
+class TwoSampleTest(NamedTuple):
+    """Result of :meth:`mercer.DensityRatio.two_sample_test`.
+
+    Attributes
+    ----------
+    statistic : float
+        ``divergence_`` of the two samples, in nats.
+    p_value : float
+        Share of the permutations, the samples themselves among them, with as large a statistic.
+    null_statistics : ndarray of shape (n_permutations,)
+        Statistics of the permutations.
+    """
+
+    statistic: float
+    p_value: float
+    null_statistics: NDArray[np.float64]
 
 
 @storable
@@ -107,6 +227,9 @@ class DensityRatio(TaskEstimator):
     array([4., 1., 0.])
     """
 
+    _targets_type = TwoSamples
+    targets_: TwoSamples
+
     def __init__(
         self,
         *,
@@ -136,11 +259,11 @@ class DensityRatio(TaskEstimator):
 
     # -- learning -------------------------------------------------------------------------------
 
-    def fit(  # type: ignore[override]  # two samples instead of inputs and targets
+    def fit(
         self,
         X_p: Any,
         X_q: Any,
-        callback: Callable[[Progress], object] | None = None,
+        callback: Callback = None,
     ) -> Self:
         """Learn from all rows of both samples, ``n_passes`` times, starting afresh.
 
@@ -165,7 +288,7 @@ class DensityRatio(TaskEstimator):
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
         """
-        return super().fit(X_p, X_q, None, callback)
+        return self._fit(Given(X_p, X_q), callback)
 
     def partial_fit(self, X_p: Any, X_q: Any) -> Self:
         """Learn from some more rows of both samples, in order, ``batch_size`` of each at a time.
@@ -193,32 +316,27 @@ class DensityRatio(TaskEstimator):
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
         """
-        with all_or_nothing(self):
-            self._check_parameters()
-            X_p, X_q = check_samples(self, X_p, X_q, reset="learner_" not in self.__dict__)
+        return self._partial_fit(Given(X_p, X_q, more=True))
+
+    def _checked(self, given: Given, known: TwoSamples | None) -> Data:
+        """See :class:`KernelEstimator`: hold rows of both samples out, and label the others."""
+        X_p, X_q = check_samples(self, given.X, given.y, reset=known is None)
+        if known is None:
             none = HeldOut.none(X_p.shape[1], X_p.dtype)
-            held = self.__dict__.get("_held", (none, none))
-            X, y, new = self._split([X_p, X_q], held, rows_of_a_stream)
+            known = TwoSamples((none, none))
+        if given.more:
+            X, y, new = self._split([X_p, X_q], known.held, rows_of_a_stream)
             order = alternate(*places_of(y))
-            self._partial_fit(X[order], y[order], None)
-            self._held = new
-        return self
+            X, y = X[order], y[order]
+        else:
+            generator = check_random_state(self.random_state)
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, callback: Callable[[Progress], object] | None
-    ) -> None:
-        self._check_parameters()
-        X_p, X_q = check_samples(self, X, y, reset=True)
-        generator = check_random_state(self.random_state)
-        none = HeldOut.none(X_p.shape[1], X_p.dtype)
+            def at_random(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
+                n_held = min(max(round(share * n), int(share > 0.0)), n - 1, MOST_HELD_OUT)
+                return np.sort(generator.permutation(n)[:n_held])
 
-        def at_random(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
-            n_held = min(max(round(share * n), int(share > 0.0)), n - 1, MOST_HELD_OUT)
-            return np.sort(generator.permutation(n)[:n_held])
-
-        X, y, held = self._split([X_p, X_q], (none, none), at_random)
-        super()._fit(X, y, None, callback)
-        self._held = held
+            X, y, new = self._split([X_p, X_q], known.held, at_random)
+        return Data(X, y, np.ones(X.shape[0]), TwoSamples(new))
 
     def _split(
         self, samples: list[Any], held: tuple[HeldOut, HeldOut], choose: Callable[..., Any]
@@ -233,37 +351,22 @@ class DensityRatio(TaskEstimator):
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
         return stacked(*learned), y, (new[0], new[1])
 
-    # -- what the base asks ---------------------------------------------------------------------
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         why = "It is the share of the rows that are not learned."
         fraction = self.validation_fraction
         check_real("validation_fraction", fraction, low=0.0, high=1.0, open_high=True, why=why)
 
-    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        return X, y  # checked already
-
-    def _encode(self, y: Any, loss: Any) -> Array:
-        labels: Array = y
-        return labels
-
     def _orders(
-        self, y: Any, n_passes: int, generator: np.random.RandomState
+        self, data: Data, n_passes: int, generator: np.random.RandomState
     ) -> Iterator[NDArray[np.int64]]:
-        places = places_of(y)
+        """See :class:`KernelEstimator`."""
+        places = places_of(data.y)
         for _ in range(n_passes):
             yield alternate(*(generator.permutation(p) if self.shuffle else p for p in places))
 
     def _rows_per_step(self) -> int:
         return 2 * int(self.batch_size)
-
-    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        # Over rows of both samples the mean of e^f has weight 2, and e^f = 1 at the beginning.
-        return automatic_step(kernel, sample, 2.0, 1.0)
-
-    def _objective(self) -> Objective:
-        return KullbackLeibler()
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -321,7 +424,7 @@ class DensityRatio(TaskEstimator):
     def divergence_(self) -> float:
         """Estimate of KL(p‖q) from the rows held out."""
         self._fitted()
-        held_p, held_q = self._held
+        held_p, held_q = self.targets_.held
         if not (len(held_p.rows) and len(held_q.rows)):
             raise AttributeError(
                 f"No rows of both samples were held out (validation_fraction="
@@ -329,7 +432,7 @@ class DensityRatio(TaskEstimator):
                 "`divergence(X_p, X_q)` with rows that were not learned."
             )
         with one_blas_thread():
-            f_p, f_q = (self.learner_.evaluate(held.rows)[:, 0] for held in self._held)
+            f_p, f_q = (self.learner_.evaluate(held.rows)[:, 0] for held in self.targets_.held)
         return kl_lower_bound(f_p, f_q)
 
     def two_sample_test(self, X_p: Any, X_q: Any, n_permutations: int = 99) -> TwoSampleTest:
@@ -384,11 +487,78 @@ class DensityRatio(TaskEstimator):
             )
         return permutation_test(model, X_p, X_q, n_permutations)
 
-    # -- files ----------------------------------------------------------------------------------
 
-    def _targets_to_state(self) -> dict[str, Any]:
-        return {name: held._asdict() for name, held in zip("pq", self._held, strict=True)}
+# -- two samples ----------------------------------------------------------------------------------
 
-    def _targets_from_state(self, state: dict[str, Any]) -> None:
-        held_p, held_q = (HeldOut.from_state(state[name], self.n_features_in_) for name in "pq")
-        self._held = held_p, held_q
+
+def stacked(X_p: Any, X_q: Any) -> Any:
+    """Rows of two samples, both dense or both sparse, as one array or CSR matrix."""
+    if isinstance(X_p, np.ndarray):
+        return np.concatenate([X_p, X_q])
+    return sparse.vstack([X_p, X_q], format="csr")
+
+
+def check_samples(model: Any, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, Any]:
+    """Both samples as arrays of one type, or as sparse matrices of one type."""
+    checked = []
+    for name, X, first in (("X_p", X_p, reset), ("X_q", X_q, False)):
+        if X is None:
+            raise ValueError(
+                f"`{name}` is None. A ratio of densities is learned from two samples: pass "
+                "the rows of p and the rows of q."
+            )
+        try:
+            X = validate_data(
+                model,
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                reset=first,
+            )
+        except ValueError as error:
+            raise ValueError(f"`{name}`: {error}") from error
+        checked.append(X)
+    dtype = np.result_type(*(X.dtype for X in checked))
+    if len({isinstance(X, np.ndarray) for X in checked}) == 2:
+        checked = [sparse.csr_array(X) for X in checked]
+    X_p, X_q = (X.astype(dtype, copy=False) for X in checked)
+    return X_p, X_q
+
+
+def places_of(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the rows of p and of the rows of q."""
+    from_p = y[:, 0] > 0.5
+    return np.flatnonzero(from_p), np.flatnonzero(~from_p)
+
+
+def alternate(p: NDArray[np.int64], q: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of p and q in turns, so that every batch has as many of each; the fewer come again."""
+    n = max(p.size, q.size)
+    return np.column_stack([np.resize(p, n), np.resize(q, n)]).ravel()
+
+
+def permutation_test(model: Any, X_p: Any, X_q: Any, n_permutations: int) -> TwoSampleTest:
+    """Compare ``divergence_`` of two samples with that of the same rows dealt out at random.
+
+    The samples themselves count as one of the permutations; so does a tie. With it the p-value is
+    valid for any number of them.
+
+    Parameters
+    ----------
+    model : DensityRatio
+        Is fitted again and again; its ``random_state`` seeds everything.
+    X_p, X_q : ndarray or CSR matrix
+        The samples, checked.
+    n_permutations : int
+        How many, besides the samples themselves.
+    """
+    rows, n_p = stacked(X_p, X_q), X_p.shape[0]
+    generator = check_random_state(model.random_state)
+    statistics = np.empty(1 + n_permutations)
+    for i in range(statistics.size):
+        order = generator.permutation(rows.shape[0]) if i else np.arange(rows.shape[0])
+        # Seeds of their own make hold-outs and shuffles of all fits exchangeable, too.
+        model.set_params(random_state=int(generator.randint(2**31 - 1)))
+        statistics[i] = model.fit(rows[order[:n_p]], rows[order[n_p:]]).divergence_
+    p_value = float(np.mean(statistics >= statistics[0]))
+    return TwoSampleTest(float(statistics[0]), p_value, statistics[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,15 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer._component import own_copy
+from mercer._component import from_config, own_copy, to_config
 from mercer._threads import one_blas_thread
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.estimators._gaussian_process_answers import NOISE_WHY, AskedGaussianProcess
-from mercer.estimators._gaussian_process_state import StoredGaussianProcess
-from mercer.estimators._inputs import check_weights, resolve_kernel, sample_of
-from mercer.estimators._undo import all_or_nothing
+from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
+from mercer.estimators.stored import Stored
+from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (
@@ -33,12 +31,13 @@ from mercer.gaussian_process import (
 )
 from mercer.kernels import Kernel, as_kernel
 from mercer.model_file import storable
-from mercer.planning import automatic_step
+from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["GaussianProcessRegressor"]
 
 Array = NDArray[np.float64]
 
+NOISE_WHY = "It is the variance of the observation noise, which divides everything."
 # Mean squares of targets so many times larger or smaller than the prior's are in another unit.
 _FAR = 100.0
 # Fewer rows may be near 0 by chance.
@@ -75,21 +74,18 @@ def _warn_of_targets(
         found, said, wrong = squares.min(), little, "large"
     else:
         return
-    warnings.warn(
+    warn_user(
         f"The mean square of the targets is {found:.3g}, but kernel and `noise` say {said:.3g}: "
         f"error bars will be much too {wrong}. Set `normalize_y=True`, which puts `noise` in units "
         "of the targets' variance, and take the `noise` of the largest "
         "`log_marginal_likelihood(noise)`. Or give both in the targets' units: such as "
         "4.0 * Gaussian() for functions of standard deviation 2.",
         TargetScaleWarning,
-        stacklevel=4,
     )
 
 
 @storable
-class GaussianProcessRegressor(
-    AskedGaussianProcess, StoredGaussianProcess, RegressorMixin, BaseEstimator
-):
+class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression in memory that does not grow with the rows.
 
     The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with
@@ -179,6 +175,10 @@ class GaussianProcessRegressor(
     (array([0.8, 0. ]), array([0., 1.]))
     """
 
+    posterior_: FeaturePosterior | DictionaryPosterior | DescentPosterior
+    _flat: bool
+    _n_targets: int
+
     def __init__(
         self,
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
@@ -266,7 +266,7 @@ class GaussianProcessRegressor(
         """
         self._check_parameters()
         with all_or_nothing(self):
-            if "posterior_" in self.__dict__:
+            if hasattr(self, "posterior_"):
                 if isinstance(self.posterior_, DescentPosterior):
                     raise ValueError(
                         "The model was fitted by descent, to which no rows can be added: call "
@@ -282,8 +282,6 @@ class GaussianProcessRegressor(
 
     def _learn_first(self, X: Any, y: Any, sample_weight: Any) -> None:
         X, targets, weights = self._check_rows(X, y, sample_weight, reset=True)
-        if not weights.any():
-            raise ValueError("`sample_weight` is zero for all rows, so there is nothing to fit.")
         generator = check_random_state(self.random_state)
         # First of all: the features must not depend on how many rows there are.
         seeds = generator.randint(2**31, size=2)
@@ -361,9 +359,358 @@ class GaussianProcessRegressor(
             raise ValueError(
                 f"y has {n_targets} targets, but the model was started with {self._n_targets}."
             )
-        return X, y.reshape(-1, n_targets), check_weights(sample_weight, X.shape[0])
+        return X, y.reshape(-1, n_targets), check_weights(sample_weight, X.shape[0], some=reset)
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+    ) -> Any:
+        """Posterior mean, and how far the function may be from it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        return_std : bool, default=False
+            Whether to return posterior standard deviations, too.
+        return_cov : bool, default=False
+            Whether to return the posterior covariance between the rows, too.
+        include_noise : bool, default=False
+            Whether these are of a new observation, f(x) plus noise; otherwise, as in
+            scikit-learn, of the function f(x) itself.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Posterior mean, like the targets that were learned.
+        std : ndarray like ``mean``
+            If ``return_std``.
+        cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            If ``return_cov``.
+
+        Raises
+        ------
+        ValueError
+            If both are asked for, or a covariance of a method of descent.
+        """
+        X = self._check_inputs(X)
+        if return_std and return_cov:
+            raise ValueError(
+                "At most one of `return_std` and `return_cov` can be True: the standard deviations "
+                "are the square roots of the covariance's diagonal."
+            )
+        with one_blas_thread():
+            mean = self._shaped(self.posterior_.mean(X))
+            if not (return_std or return_cov):
+                return mean
+            noise = self._noise_of_targets() if include_noise else np.zeros(self._n_targets)
+            if return_std:
+                return mean, self._shaped(np.sqrt(self.posterior_.variance(X) + noise))
+            covariance = self._exact("A covariance").covariance(X)
+        covariance += np.eye(X.shape[0])[:, :, np.newaxis] * noise
+        return mean, self._shaped(covariance)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Values of functions drawn from the posterior.
+
+        Each sample is one function: its values at different rows, and in calls with the same
+        ``random_state``, belong together. With method "dictionary" what the inducing points do not
+        hold of it is drawn by ``n_features`` random features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs.
+        n_samples : int, default=1
+            Number of functions.
+        random_state : int, RandomState instance or None, default=0
+            Seed.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Values without noise.
+
+        Raises
+        ------
+        ValueError
+            For a method of descent, or a kernel without random features.
+        """
+        X = self._check_inputs(X)
+        check_integer("n_samples", n_samples, low=1)
+        posterior = self._exact("A sample")
+        with one_blas_thread():
+            values = posterior.sample(X, n_samples, check_random_state(random_state))
+        return values[:, 0] if self._flat else values
+
+    def log_marginal_likelihood(self, noise: float | None = None) -> float:
+        """Logarithm of the density of the targets that were learned, under the prior.
+
+        The sums that the model keeps do not depend on the noise, so other values of it can be
+        compared without learning again; other length scales need another ``fit``. With method
+        "dictionary" it is a lower bound (Titsias): the density under the prior of what the
+        inducing points represent, less a penalty for what they do not. It never exceeds the
+        density under the kernel itself and equals it with all rows as inducing points, so kernels,
+        noises and dictionaries can be compared by it.
+
+        Parameters
+        ----------
+        noise : float, default=None
+            Variance of the noise; None means that of the model.
+
+        Returns
+        -------
+        log_likelihood : float
+            Summed over the targets, in their own units. With ``normalize_y`` the mean and the
+            scale count as known.
+
+        Raises
+        ------
+        ValueError
+            For a noise that is not positive, or a method of descent.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import GaussianProcessRegressor
+        >>> from mercer.kernels import Gaussian
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-3, 3, (500, 1))
+        >>> y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=500)
+        >>> model = GaussianProcessRegressor(Gaussian(1.0), n_features=128, random_state=0)
+        >>> max([0.01, 0.03, 0.09, 0.27], key=model.fit(x, y).log_marginal_likelihood)
+        0.09
+        """
+        check_is_fitted(self, "posterior_")
+        if noise is not None:
+            noise = check_real("noise", noise, low=0.0, open_low=True, why=NOISE_WHY)
+        with one_blas_thread():
+            return self._exact("A marginal likelihood").log_marginal_likelihood(noise)
+
+    def random_features(self, X: Any) -> Array:
+        """Features whose inner products estimate the kernel, ``kernel_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_random_features)
+            Features; of the methods that descend, those of all blocks side by side, and
+            ``Z Z'`` is the kernel times the number of blocks.
+
+        Raises
+        ------
+        ValueError
+            For method "dictionary", which has none.
+        """
+        rows, posterior = self._check_inputs(X), self.posterior_
+        if isinstance(posterior, DictionaryPosterior):
+            raise ValueError(
+                f"A model with method={posterior.method!r} has no random features: its mean is "
+                "`kernel_(X, dictionary_) @ coefficients_ + y_mean_`."
+            )
+        return posterior.features(rows)
+
+    @property
+    def dictionary_(self) -> Array:
+        """Inducing points, one a row."""
+        posterior = self._fitted()
+        if not isinstance(posterior, DictionaryPosterior):
+            raise AttributeError(
+                "Only a model with method='dictionary' has a `dictionary_`; this one has "
+                "`random_features(X)`."
+            )
+        with one_blas_thread():
+            return posterior.dictionary
+
+    @property
+    def model_order_(self) -> int:
+        """Number of random features or of inducing points."""
+        with one_blas_thread():
+            return self._fitted().size
+
+    @property
+    def coefficients_(self) -> Array:
+        """Mean weights of the random features or of the inducing points."""
+        with one_blas_thread():
+            return self._fitted().coefficients
+
+    @property
+    def y_mean_(self) -> Array:
+        """Mean of the targets with ``normalize_y``, else 0; shape (n_targets,)."""
+        return self._fitted().normalization()[0]
+
+    @property
+    def effective_dimension_(self) -> float:
+        """Number of features that the data determine."""
+        self._fitted()
+        with one_blas_thread():
+            return self._exact("An effective dimension").effective_dimension()
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned, those of weight 0 left out."""
+        return self._fitted().n_rows
+
+    def _fitted(self) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
+        if not hasattr(self, "posterior_"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        return self.posterior_
+
+    def _check_inputs(self, X: Any) -> Array:
+        check_is_fitted(self, "posterior_")
+        rows: Array = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        return rows
+
+    def _exact(self, what: str) -> FeaturePosterior | DictionaryPosterior:
+        if isinstance(self.posterior_, DescentPosterior):
+            raise ValueError(
+                f"{what} needs method='features' or 'dictionary', whose posterior is known in "
+                f"full; this model was fitted by {self.posterior_.method!r}, which knows means and "
+                "variances only."
+            )
+        return self.posterior_
+
+    def _noise_of_targets(self) -> Array:
+        return self.posterior_.noise * self.posterior_.normalization()[1] ** 2
+
+    def _shaped(self, values: Array) -> Array:
+        return values[..., 0] if self._flat else values
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that prediction and further learning need, as plain data.
+
+        Returns
+        -------
+        state : dict
+            Nested; holds arrays, numbers, text, lists and None.
+
+        Raises
+        ------
+        ValueError
+            If the model is not fitted, or a part cannot be stored without code.
+        """
+        if not hasattr(self, "posterior_"):
+            raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        posterior: FeaturePosterior | DictionaryPosterior | DescentPosterior = self.posterior_
+        # Of the posterior itself: parameters may have been set anew since.
+        settings: dict[str, Any] = {"noise": posterior.noise, "normalize": posterior.normalize}
+        if isinstance(posterior, FeaturePosterior):
+            settings["n_features"] = posterior.size
+            settings["chunk"] = posterior.chunk
+        else:
+            settings["method"] = to_config(posterior.method)
+        if isinstance(posterior, DescentPosterior):
+            settings["step"] = [posterior.step.bound, posterior.step.top_eigenvalue]
+            settings["row_seed"] = posterior.seed
+        if isinstance(posterior, DictionaryPosterior):
+            settings["n_features"] = posterior.n_features
+            settings["chunk"] = posterior.chunk
+            seed, design = posterior.seed, posterior.design
+        else:
+            blocks: Any = posterior.blocks
+            seed, design = blocks.seed, blocks.options.design
+        return {
+            **self._common_state(),
+            "n_targets": self._n_targets,
+            "flat": self._flat,
+            "seed": seed,
+            "design": design,
+            "settings": settings,
+            "posterior": posterior.snapshot(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild a model; it predicts and goes on learning as if nothing had happened.
+
+        Parameters
+        ----------
+        state : dict
+            From :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        model, kernel = cls._from_common_state(state)
+        model.kernel_ = kernel
+        model._n_targets = check_integer("n_targets", state["n_targets"], low=1)
+        model._flat = bool(state["flat"])
+        if model._flat and model._n_targets != 1:
+            raise ValueError("the shape of the targets does not match their number")
+        model.posterior_ = _posterior_from_state(model, state)
+        return model  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _posterior_from_state(
+    model: Any, state: dict[str, Any]
+) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
+    settings = state["settings"]
+    noise = check_real("noise", settings["noise"], low=0.0, open_low=True)
+    normalize = bool(check_choice("normalize", settings["normalize"], (True, False)))
+    seed = check_integer("seed", state["seed"], low=0, high=2**64 - 1)
+    design = check_choice("design", state["design"], DESIGNS)
+    method = as_method(from_config(settings["method"])) if "method" in settings else None
+    if method is None or isinstance(method, InducingPoints):
+        n_features = check_integer("n_features", settings["n_features"], low=1)
+        chunk = check_integer("chunk", settings["chunk"], low=1)
+    else:
+        n_features = method.block_size
+    if isinstance(method, InducingPoints):
+        sparse = DictionaryPosterior(
+            method,
+            model.kernel_,
+            model._n_targets,
+            noise=noise,
+            normalize=normalize,
+            chunk=chunk,
+            seed=seed,
+            n_features=n_features,
+            design=design,
+        )
+        sparse.restore(state["posterior"], model.n_features_in_)
+        return sparse
+    if method is None:
+        # Before room is made for sums of that size.
+        sums = state["posterior"]["statistics"]
+        if sums["products"].shape != (n_features, model._n_targets) or sums["triangle"].shape != (
+            n_features * (n_features + 1) // 2,
+        ):
+            raise ValueError("the sums are of the wrong shape for the features and targets")
+    blocks = FeatureBlocks(
+        model.kernel_,
+        model.n_features_in_,
+        n_features,
+        seed,
+        FeatureOptions(paired=True, design=design),
+    )
+    posterior: FeaturePosterior | DescentPosterior
+    if method is None:
+        posterior = FeaturePosterior(blocks, model._n_targets, noise, normalize, chunk)
+    else:
+        bound, top = (check_real("step", v, low=0.0, open_low=True) for v in settings["step"])
+        row_seed = check_integer("row_seed", settings["row_seed"], low=0, high=2**32 - 1)
+        step = AutomaticStep(1.0, bound, top)
+        posterior = DescentPosterior(method, blocks, noise, normalize, step, row_seed)
+    posterior.restore(state["posterior"])
+    if posterior.normalization()[0].size != model._n_targets:
+        raise ValueError("the number of targets does not match the posterior")
+    return posterior

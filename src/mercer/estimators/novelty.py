@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,29 +13,89 @@ from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_real
-from mercer.estimators._base import Array
-from mercer.estimators._inputs import check_weights
-from mercer.estimators._kept_rows import KeptRows
-from mercer.estimators._progress import Progress
-from mercer.estimators._rows import _Rows
-from mercer.estimators._tasks import TaskEstimator
+from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.kept_rows import KeptRows
+from mercer.estimators.one_row import OneRow
+from mercer.estimators.targets import Targets, check_no_loss
+from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
-from mercer.objectives import Novelty, Objective
+from mercer.objectives import Novelty
 from mercer.objectives.novelty import lower_quantile
 from mercer.planning import AutomaticStep, automatic_step
 from mercer.schedules import InverseTime
 
 __all__ = ["NoveltyDetector"]
 
+Array = NDArray[np.float64]
+
 _KEPT = 1000  # rows that the offset of a stream is measured on
 _MEASURED = 10_000  # rows that the offset of a fit is measured on
 
 
+@dataclass(frozen=True)
+class Sampled(Targets):
+    """What a novelty detector knows: there are no targets, but a sample of the rows.
+
+    Attributes
+    ----------
+    nu : float
+        Share of the rows to be called novel.
+    kept : KeptRows
+        Rows of the stream, for its quantile.
+    offset : float or None
+        The quantile; None if it has to be measured again.
+    """
+
+    loss = None
+
+    nu: float
+    kept: KeptRows
+    offset: float | None = None
+
+    def keep(self, X: Any, weights: Array) -> Sampled:
+        """Return what is known after some more rows."""
+        return Sampled(self.nu, self.kept.extended(X, weights, _KEPT))
+
+    def objective(self, automatic: AutomaticStep | None) -> Novelty:
+        """See :class:`Targets`."""
+        return Novelty(self.nu, 1.0 if automatic is None else automatic.top_eigenvalue)
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """See :class:`Targets`."""
+        return np.zeros((y.shape[0], 1))
+
+    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """See :class:`Targets`."""
+        return automatic_step(kernel, sample, 1.0, 1.0)
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """See :class:`Targets`."""
+        # 1 / (nu (t + 1 / nu)): the rate of DSG, Theorem 4. The first step makes f the mean of
+        # the kernels at its rows, which is the right size from the beginning.
+        return InverseTime(1.0, offset=1.0 / self.nu)
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        return {"nu": self.nu, "offset": self.offset, "kept": self.kept.to_state()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Sampled:
+        """See :class:`Targets`."""
+        check_no_loss(state)
+        targets = state["targets"]
+        nu = check_real("nu", targets["nu"], low=0.0, high=1.0, open_low=True)
+        offset = targets["offset"]
+        if offset is not None:
+            offset = check_real("offset", offset)
+        return cls(nu, KeptRows.from_state(targets["kept"], n_features, _KEPT), offset)
+
+
 @storable
-class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
+class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
     r"""Find what is unlike the rows learned, on a stream and in bounded memory.
 
     Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
@@ -113,10 +174,8 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
     0.05
     """
 
-    _kept: KeptRows
-    _offset: float | None
-    _nu: float
-    _unit: float
+    _targets_type = Sampled
+    targets_: Sampled
 
     def __init__(
         self,
@@ -150,7 +209,7 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
-        callback: Callable[[Progress], object] | None = None,
+        callback: Callback = None,
     ) -> Self:
         """Learn from all rows, ``n_passes`` times, starting afresh.
 
@@ -177,7 +236,10 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         mercer.exceptions.DivergenceError
             If the kernel is unbounded and values overflow; the model stays as it was.
         """
-        return super().fit(X, y, sample_weight, callback)
+        with all_or_nothing(self):
+            self._fit(Given(X, y, sample_weight), callback)
+            self._measure(X, sample_weight)
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from some more rows, in order, ``batch_size`` at a time.
@@ -205,7 +267,7 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         mercer.exceptions.DivergenceError
             If the kernel is unbounded and values overflow; the model stays as it was.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(Given(X, y, sample_weight, more=True))
 
     def learn_one(self, x: Any, sample_weight: float = 1.0) -> Self:
         """Learn one row; a step of its own.
@@ -227,100 +289,50 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         ValueError
             For a row of the wrong length or with missing values; the model stays as it was.
         """
-        if "learner_" not in self.__dict__ or not self._is_tuned():
+        if not hasattr(self, "learner_") or not self._is_tuned():
             self._learn_as_batch(x, None, sample_weight)
             return self
         weight = check_real("sample_weight", sample_weight, low=0.0)
         row = self._vector(x)
         self._learn_row(row, np.zeros(1), weight)
-        self._keep(row[np.newaxis], np.array([weight]))
+        self.targets_ = self.targets_.keep(row[np.newaxis], np.array([weight]))
         self._remember_names(x)
         return self
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        callback: Callable[[Progress], object] | None,
-    ) -> None:
-        super()._fit(X, y, sample_weight, callback)
-        X, _ = self._check_targets(X, y, reset=False)
+    def _measure(self, X: Any, sample_weight: Any) -> None:
+        """Measure the offset on rows of ``fit``."""
+        X = self._inputs(X, reset=False)
         rows = np.sort(np.argsort(row_uniforms(0, X.shape[0]), kind="stable")[:_MEASURED])
         weights = check_weights(sample_weight, X.shape[0])[rows]
         if weights.any():
-            self._offset = self._quantile(X[rows], weights)
-
-    def _keep(self, X: Any, weights: Array) -> None:
-        """Sample the stream for its quantile, which has to be measured again."""
-        self._kept = self._kept.extended(X, weights, _KEPT)
-        self._offset = None
+            self.targets_ = replace(self.targets_, offset=self._quantile(X[rows], weights))
 
     def _quantile(self, X: Any, weights: Array) -> float:
         with one_blas_thread():
             values = self.learner_.evaluate(X)
-        return lower_quantile(values[:, 0], weights, self._nu)
+        return lower_quantile(values[:, 0], weights, self.targets_.nu)
 
-    # -- what the base asks; the "targets" are the rows themselves --------------------------------
+    def _checked(self, given: Given, known: Sampled | None) -> Data:
+        """See :class:`KernelEstimator`; a stream is sampled for its quantile."""
+        X = self._inputs(given.X, reset=known is None)
+        weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
+        if known is None:  # another `nu` takes effect with the next fit
+            known = Sampled(float(self.nu), KeptRows.none(X.shape[1], X.dtype))
+        return Data(X, X, weights, known.keep(X, weights))
+
+    def _inputs(self, X: Any, *, reset: bool) -> Any:
+        dtypes = [np.float64, np.float32]
+        return validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=reset)
 
     @property
     def regularization(self) -> float:
         """Ridge parameter: the ``nu`` that the model was started with."""
-        return self._nu if "_nu" in self.__dict__ else self.nu
+        return self.targets_.nu if hasattr(self, "targets_") else self.nu
 
     def _check_parameters(self) -> None:
         why = "It is the share of the rows to be called novel."
         check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)
         super()._check_parameters()
-
-    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        dtypes = [np.float64, np.float32]
-        X = validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=reset)
-        return X, X
-
-    def _encode(self, y: Any, loss: Any) -> Array:
-        return np.zeros((y.shape[0], 1))
-
-    def _row_weights(self, y: Any, sample_weight: Array, *, all_rows: bool) -> Array:
-        if all_rows or "_kept" not in self.__dict__:
-            self._kept = KeptRows.none(y.shape[1], y.dtype)
-        self._keep(y, sample_weight)
-        return sample_weight
-
-    def _orders(
-        self, y: Any, n_passes: int, generator: np.random.RandomState
-    ) -> Iterator[NDArray[np.int64]]:
-        return super()._orders(range(y.shape[0]), n_passes, generator)
-
-    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        return automatic_step(kernel, sample, 1.0, 1.0)
-
-    def _step(self, automatic: AutomaticStep) -> Any:
-        if isinstance(self.step_size, str):
-            # 1 / (nu (t + 1 / nu)): the rate of DSG, Theorem 4. The first step makes f the mean of
-            # the kernels at its rows, which is the right size from the beginning.
-            return InverseTime(1.0, offset=1.0 / self._nu)
-        return super()._step(automatic)
-
-    def _start(
-        self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
-    ) -> None:
-        self._nu = float(self.nu)  # another one takes effect with the next fit
-        super()._start(sample, generator, n_rows)
-
-    def _set_up(
-        self,
-        kernel: Kernel,
-        automatic: AutomaticStep,
-        expansion: Expansion,
-        averaging: float | None,
-        dtype: Any,
-    ) -> None:
-        self._unit = automatic.top_eigenvalue
-        super()._set_up(kernel, automatic, expansion, averaging, dtype)
-
-    def _objective(self) -> Objective:
-        return Novelty(self._nu, self._unit)
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -328,11 +340,13 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
     def offset_(self) -> float:
         """Score below which a row is novel."""
         self._fitted()
-        if self._offset is None:
-            if self._kept.weights.size == 0:
+        kept, offset = self.targets_.kept, self.targets_.offset
+        if offset is None:
+            if kept.weights.size == 0:
                 return 0.0  # no row with a weight yet, and f = 0
-            self._offset = self._quantile(self._kept.rows, self._kept.weights)
-        return self._offset
+            offset = self._quantile(kept.rows, kept.weights)
+            self.targets_ = replace(self.targets_, offset=offset)
+        return offset
 
     def score_samples(self, X: Any) -> Array:
         """Values of f: the smaller, the more novel.
@@ -390,7 +404,7 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         score : float
             ``-score_samples``; 0.0 before the first row was learned.
         """
-        if "learner_" not in self.__dict__:
+        if not hasattr(self, "learner_"):
             return 0.0
         return -float(self._score_one(x)[0])
 
@@ -410,17 +424,6 @@ class NoveltyDetector(_Rows, OutlierMixin, TaskEstimator):
         label : int
             -1 for a novel row, else +1; +1 before the first row was learned.
         """
-        if "learner_" not in self.__dict__:
+        if not hasattr(self, "learner_"):
             return 1
         return -1 if float(self._score_one(x)[0]) < self.offset_ else 1
-
-    # -- files ----------------------------------------------------------------------------------
-
-    def _targets_to_state(self) -> dict[str, Any]:
-        return {"nu": self._nu, "offset": self._offset, "kept": self._kept.to_state()}
-
-    def _targets_from_state(self, state: dict[str, Any]) -> None:
-        self._nu = check_real("nu", state["nu"], low=0.0, high=1.0, open_low=True)
-        offset = state["offset"]
-        self._offset = None if offset is None else check_real("offset", offset)
-        self._kept = KeptRows.from_state(state["kept"], self.n_features_in_, _KEPT)

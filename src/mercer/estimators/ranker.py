@@ -2,29 +2,80 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.estimators._progress import Progress
-from mercer.estimators._ranking import RankingAnswers
-from mercer.estimators._ranking_rows import RankingRows
-from mercer.exceptions import NothingLearnedWarning
-from mercer.expansions import Expansion
-from mercer.kernels import Kernel
-from mercer.losses import Loss
+from mercer._component import own_copy
+from mercer._threads import one_blas_thread
+from mercer._validation import check_choice
+from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
+from mercer.data.shuffle import group_order
+from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.one_row import OneRow
+from mercer.estimators.pairs import (
+    FIFO_OF_50,
+    PairLabels,
+    Pairs,
+    group_numbers,
+    label_scale,
+    plain_labels,
+)
+from mercer.estimators.problem import Problem
+from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
+from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
+from mercer.kernels import Kernel, as_pair_kernel
+from mercer.losses import Loss, MarginLoss, as_loss
+from mercer.metrics import concordance
 from mercer.model_file import storable
+from mercer.objectives.pairwise import (
+    NORMALIZATIONS,
+    PAIR_LABELS,
+    check_pair_parts,
+    pair_label_of,
+)
+from mercer.planning import AutomaticStep
 
 __all__ = ["KernelRanker"]
 
 Array = NDArray[np.float64]
 
+_TOLERANCE, _MAX_SIZE = 1e-4, 200
+_BLOCK = 256
+# Pairs on which functions without a score of rows are judged.
+_JUDGED = 200_000
+
+
+def _has_scores(model: Any) -> bool:
+    """Whether the pair kernel is the difference kernel, whose functions are scores.
+
+    Raises
+    ------
+    AttributeError
+        If not.
+    """
+    known = getattr(model, "targets_", None)
+    kernel = as_pair_kernel(model.pair_kernel) if known is None else known.pair_kernel
+    if not np.array_equal(kernel.weights, [1.0, -1.0]):
+        raise AttributeError(
+            "Scores of single rows exist for pair_kernel='difference' only, whose functions are "
+            f"g(x) - g(x'); this model has {kernel.pattern!r}. Ask for pairs: "
+            "`predict_pair(X1, X2)`."
+        )
+    return True
+
 
 @storable
-class KernelRanker(RankingRows, RankingAnswers):
+class KernelRanker(OneRow, KernelEstimator):
     r"""Learn from pairs of rows which is above the other, or whether they belong together.
 
     Every row is paired with a few that came before it, which a buffer holds, and a loss of the
@@ -120,6 +171,10 @@ class KernelRanker(RankingRows, RankingAnswers):
     True
     """
 
+    _step_names = ("auto", "theory")
+    _targets_type = Pairs
+    targets_: Pairs
+
     def __init__(  # noqa: PLR0913  # all that can be chosen
         self,
         loss: str | Loss = "logistic",
@@ -162,7 +217,7 @@ class KernelRanker(RankingRows, RankingAnswers):
         X: Any,
         y: Any,
         sample_weight: Any = None,
-        callback: Callable[[Progress], object] | None = None,
+        callback: Callback = None,
         *,
         group: Any = None,
     ) -> Self:
@@ -199,11 +254,7 @@ class KernelRanker(RankingRows, RankingAnswers):
         mercer.exceptions.NothingLearnedWarning
             If no row met one of its group with another y.
         """
-        self._groups = group
-        try:
-            super().fit(X, y, sample_weight, callback)
-        finally:
-            self.__dict__.pop("_groups", None)
+        self._fit(Given(X, y, sample_weight, group=group), callback)
         if not self.coefficients_.any():
             warnings.warn(
                 "No row met another one that it could learn from, so all scores are the same: "
@@ -253,14 +304,468 @@ class KernelRanker(RankingRows, RankingAnswers):
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
-        self._groups, self._announced = group, classes
-        try:
-            return self._partial_fit(X, y, sample_weight)
-        finally:
-            self.__dict__.pop("_groups", None)
-            self.__dict__.pop("_announced", None)
+        return self._partial_fit(Given(X, y, sample_weight, classes, group, more=True))
+
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0, *, group: Any = None) -> Self:
+        """Learn one row; a step of its own.
+
+        A model whose first row comes this way fixes the length scale of the kernel and the step
+        size on that one row, and cannot know better. Start with a ``partial_fit`` of some hundred
+        typical rows.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
+            same ones.
+        y : label or float
+            Class, grade or number.
+        sample_weight : float, default=1.0
+            Weight of the row.
+        group : label, default=None
+            Group of the row; those of one group must come close together (see ``buffer``).
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a row of the wrong length or with missing values, or a label that does not fit; the
+            model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large; the model stays as it was.
+        """
+        groups = None if group is None else [group]
+        if not hasattr(self, "learner_") or not self._is_tuned():
+            self._learn_as_batch(x, np.asarray([y]), sample_weight, group=groups)
+            return self
+        if not 0.0 <= sample_weight < math.inf:
+            raise ValueError(
+                f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
+            )
+        labels = self.targets_.labels.meet(np.asarray([y]))
+        target = np.array([labels.encode([y])[0], group_numbers(groups, 1)[0]])
+        self._learn_row(self._vector(x), target, sample_weight)
+        if labels is not self.targets_.labels:
+            self.targets_ = replace(self.targets_, labels=labels)
+        self._remember_names(x)
+        return self
+
+    # -- parameters -----------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        loss = as_loss(self.loss, "classification")
+        if not isinstance(loss, MarginLoss):
+            raise ValueError(
+                f"`loss` must be one of margins, got {self.loss!r}, which joins the scores of many "
+                "classes. A pair has one score: use 'logistic', 'squared_hinge', "
+                "'least_squares_margin' or QNormHinge(q)."
+            )
+        check_choice("pair_label", self.pair_label, PAIR_LABELS)
+        check_choice("normalize", self.normalize, ("auto", *NORMALIZATIONS))
+        pair_kernel = as_pair_kernel(self.pair_kernel)
+        check_pair_parts(pair_kernel, self.pair_label, self._normalization())
+        if self._is_theory():
+            self._check_theory(loss)
+        if (
+            pair_kernel.bias
+            and pair_kernel.order == 1
+            and isinstance(self._chosen_expansion(), RandomFeatures)
+        ):
+            raise ValueError(
+                f"`pair_kernel={pair_kernel!r}` has a bias, which random features of first order "
+                "do not know: their steps solve equations in the features only. Use a dictionary, "
+                "for example expansion='komp', or bias=0."
+            )
+        if pair_kernel.order == 2 and self.average is not None:
+            raise ParameterError(
+                f"`average` must be None for the pair kernel {self.pair_kernel!r}, got "
+                f"{self.average!r}: only functions of first order are averaged.",
+                parameter="average",
+                value=self.average,
+                mend=Advice("Use average=None, or ", Setting("pair_kernel", "difference"), "."),
+            )
+        if not self._chooses("buffer"):
+            self._check_buffer(as_buffer(self.buffer))
+
+    def _batch_size(self) -> int:
+        if not self._chooses("batch_size"):
+            return super()._batch_size()
+        features = isinstance(self._chosen_expansion(), RandomFeatures)
+        return _BLOCK if features and as_pair_kernel(self.pair_kernel).order == 1 else 1
+
+    def _normalization(self) -> str:
+        if self.normalize != "auto":
+            return self.normalize
+        return "balanced" if self.pair_label == "same" else "opposite"
+
+    def _check_theory(self, loss: Loss) -> None:
+        if loss.hoelder_exponent != 1.0:
+            raise ParameterError(
+                f"`step_size='theory'` has no steps for {loss!r}: Theorems 3 and 4 of Ying and "
+                "Zhou are about losses whose slope is Lipschitz.",
+                parameter="step_size",
+                value="theory",
+                mend=Advice(
+                    "Use 'logistic', 'squared_hinge' or 'least_squares_margin', or ",
+                    Setting("step_size", "auto"),
+                    ".",
+                ),
+            )
+        if self.regularization != 0:
+            raise ValueError(
+                "`step_size='theory'` needs `regularization=0`, got "
+                f"{self.regularization!r}: the theorems are about learning without a ridge. Set "
+                "`regularization=0`, or use `step_size='auto'`."
+            )
+
+    def _check_buffer(self, buffer: Buffer) -> None:
+        """Refuse a budget that the points of the buffer would fill."""
+        if buffer.per_class and self.pair_label == "same":
+            raise ParameterError(
+                Advice(
+                    f"`buffer={self.buffer!r}` keeps rows of each of two classes, but ",
+                    Setting("pair_label", "same"),
+                    " is for any labels.",
+                ),
+                parameter="buffer",
+                value=self.buffer,
+                mend=Advice("Use ", FIFO_OF_50, "."),
+            )
+        expansion = self._chosen_expansion()
+        if isinstance(expansion, RandomFeatures):
+            return
+        limit, capacity = expansion.limit(), buffer.capacity
+        bounded = limit < Expansion().limit()
+        if bounded and (capacity is None or limit <= capacity):
+            held = "all rows" if capacity is None else f"{capacity} rows"
+            raise ParameterError(
+                Advice(
+                    Setting("expansion", expansion, f"`expansion={expansion!r}`"),
+                    f" keeps at most {limit} points, but the buffer {buffer!r} holds {held}, which "
+                    "stay in the dictionary.",
+                ),
+                parameter="expansion",
+                value=expansion,
+                mend="Use more points, or a smaller buffer.",
+            )
+
+    def _chosen_expansion(self) -> Expansion:
+        if not self._chooses("expansion"):
+            return super()._chosen_expansion()
+        buffer = FIFO() if self._chooses("buffer") else as_buffer(self.buffer)
+        capacity = buffer.capacity
+        if capacity is None:
+            return Full()
+        return KOMP(tolerance=_TOLERANCE, max_size=max(_MAX_SIZE, 2 * capacity))
+
+    def _chooses(self, name: str) -> bool:
+        """Whether a parameter is left to the model."""
+        value = getattr(self, name)
+        return isinstance(value, str) and value == "auto"
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _checked(self, given: Given, known: Pairs | None) -> Data:
+        """See :class:`KernelEstimator`."""
+        if given.y is None:
+            raise ValueError(
+                "requires y to be passed, but the target y is None: pairs are labelled by their y."
+            )
+        X, y = validate_data(
+            self,
+            given.X,
+            given.y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            reset=known is None,
+            ensure_min_samples=1,
+        )
+        y = plain_labels(y)
+        weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
+        if known is None:
+            known = self.start_pairs(y, given.classes, grouped=given.group is not None)
+            if not given.more:
+                known.labels.check_several(y)
+        else:
+            known = replace(known, labels=known.labels.meet(y))
+        return Data(X, y, weights, known, groups=given.group)
+
+    def start_pairs(self, y: NDArray[Any], classes: Any = None, *, grouped: bool) -> Pairs:
+        """Choose what was left open, from the first rows; the ranker stays as it is.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Their labels.
+        classes : array-like of shape (2,), default=None
+            The two classes, if they are known.
+        grouped : bool
+            Whether rows have groups.
+        """
+        buffer = None if self._chooses("buffer") else own_copy(as_buffer(self.buffer))
+        per_class = None if buffer is None else buffer.per_class
+        if buffer is None and grouped:
+            per_class = False
+        labels = PairLabels.first(y, self.pair_label, per_class, classes)
+        if buffer is None:
+            buffer = PerClassFIFO() if labels.kind == "two" and not grouped else FIFO()
+            self._check_buffer(buffer)
+        return Pairs(
+            own_copy(as_loss(self.loss, "classification")),
+            labels,
+            buffer,
+            own_copy(as_pair_kernel(self.pair_kernel)),
+            self.pair_label,
+            self._normalization(),
+            label_scale(self.pair_label, labels.encode(y), labels.kind),
+        )
+
+    def _orders(
+        self, data: Data, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        """See :class:`KernelEstimator`: groups stay together."""
+        if data.groups is None or not self.shuffle:
+            return super()._orders(data, n_passes, generator)
+        numbers = group_numbers(data.groups, len(data.y))
+        return (group_order(numbers, generator) for _ in range(n_passes))
+
+    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
+        """See :class:`KernelEstimator`."""
+        automatic = super()._automatic(kernel, sample, data)
+        self.targets_ = replace(self.targets_, bound=self.targets_.bound_of(kernel, sample))
+        return automatic
+
+    def _problem_of(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> Problem:
+        """See :class:`KernelEstimator`: with an automatic tolerance."""
+        # f has values of about 1 / label_scale on pairs whose features have this norm.
+        norm = float(np.sqrt(self.targets_.bound))
+        if self._chooses("expansion") and isinstance(expansion, KOMP):
+            unit = np.sqrt(2.0) / (norm * float(self.targets_.label_scale))
+            expansion = KOMP(tolerance=float(_TOLERANCE * unit), max_size=expansion.max_size)
+        return super()._problem_of(kernel, automatic, expansion, averaging, dtype)
+
+    # -- answers --------------------------------------------------------------------------------
+
+    @available_if(_has_scores)
+    def decision_function(self, X: Any) -> Array:
+        """Scores g(x): rows with higher ones rank above.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Only their differences mean something.
+
+        Raises
+        ------
+        AttributeError
+            If the pair kernel is another than the difference kernel.
+        """
+        return self._scores(X)[:, 0]
+
+    @available_if(_has_scores)
+    def predict(self, X: Any) -> Array:
+        """Scores of rows, as :meth:`decision_function`; scikit-learn's name for rankers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)[:, 0]
+
+    def predict_pair(self, X1: Any, X2: Any) -> Array:
+        """Values f(x1, x2) of pairs of rows.
+
+        Parameters
+        ----------
+        X1, X2 : array-like of shape (n_pairs, n_features)
+            First and second points of the pairs.
+
+        Returns
+        -------
+        values : ndarray of shape (n_pairs,)
+            Above 0 if the first should rank above the second, or, for ``pair_label="same"``, if
+            they belong together.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many first points as second ones.
+        """
+        check_is_fitted(self, "learner_")
+        ends = [
+            validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            for X in (X1, X2)
+        ]
+        if ends[0].shape[0] != ends[1].shape[0]:
+            raise ValueError(
+                f"`X1` and `X2` must have one row for each pair, got {ends[0].shape[0]} and "
+                f"{ends[1].shape[0]} rows."
+            )
+        return self._of_pairs(*ends)
+
+    def _of_pairs(self, X1: Any, X2: Any) -> Array:
+        kernel, ends = self.targets_.pair_kernel, (X1, X2)
+        values = np.full(X1.shape[0], self.intercept_)
+        if kernel.order == 1:
+            for weight, X in zip(kernel.weights, ends, strict=True):
+                values += weight * self._scores(X)[:, 0]
+            return values
+        function: Any = self.learner_.function
+        with one_blas_thread():
+            for (p, q), weight in np.ndenumerate(kernel.weights):
+                if weight:
+                    values += weight * function.bilinear(ends[p], ends[q])
+        return values
+
+    def score_one(self, x: Any) -> float:
+        """Score g(x) of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs.
+
+        Returns
+        -------
+        score : float
+            0.0 before the first row was learned: River's loops predict first.
+
+        Raises
+        ------
+        AttributeError
+            If the pair kernel is another than the difference kernel.
+        """
+        if not hasattr(self, "learner_"):
+            return 0.0
+        _has_scores(self)
+        return float(self._score_one(x)[0])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> float:
+        """How good the model is on rows it did not learn, between 0 and 1.
+
+        With scores of rows, the area under the ROC curve, for graded or real y the share of pairs
+        in the right order (:func:`mercer.metrics.concordance`). For other pair kernels the share of
+        pairs in the right order, and for ``pair_label="same"`` the area under the ROC curve of
+        pairs, on up to 200,000 pairs drawn at random (with a fixed seed).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            Classes, grades or labels, as in ``fit``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; for scores and two classes without groups.
+        group : array-like of shape (n_samples,), default=None
+            Only pairs of one group count.
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            If there is no pair to judge.
+        """
+        check_is_fitted(self, "learner_")
+        y = plain_labels(y)
+        labels = self.targets_.labels.meet(y).encode(y)
+        numbers = None if group is None else group_numbers(group, labels.size)
+        if self.targets_.has_scores:
+            return concordance(labels, self._scores(X)[:, 0], numbers, sample_weight)
+        if sample_weight is not None:
+            raise ValueError(
+                "`sample_weight` is for pair_kernel='difference': pairs drawn at random are "
+                "counted, not weighed. Leave it out."
+            )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        first, second = _some_pairs(labels.size, numbers)
+        pair_label = self.targets_.pair_label
+        tau = pair_label_of(pair_label, labels[first], labels[second])
+        first, second, tau = first[tau != 0.0], second[tau != 0.0], tau[tau != 0.0]
+        if pair_label == "same":
+            if np.unique(tau).size < 2:
+                raise ValueError("All pairs are the same, or none is: nothing to tell apart.")
+            return float(roc_auc_score(tau, self._of_pairs(X[first], X[second])))
+        if not tau.size:
+            raise ValueError("All y are equal (within each group): no pair has an order.")
+        agreement = np.sign(self._of_pairs(X[first], X[second])) * np.sign(tau)
+        return float(np.mean(0.5 * (1.0 + agreement)))
+
+    @property
+    def intercept_(self) -> float:
+        """Constant term of f, where the pair kernel has a bias."""
+        return float(getattr(self._fitted().objective, "intercept", 0.0))
+
+    @property
+    def coefficients_(self) -> Array:
+        """Coefficients: a column; for pair kernels of second order a matrix on the points."""
+        coefficients: Array = self._fitted().current_function().coefficients
+        return coefficients
+
+    @property
+    def loss_(self) -> MarginLoss:
+        """The loss in use."""
+        self._fitted()
+        return self.targets_.loss
+
+    @property
+    def buffer_(self) -> Buffer:
+        """The buffer in use."""
+        self._fitted()
+        return self.targets_.buffer
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The two classes, or for ``pair_label="same"`` the labels so far."""
+        self._fitted()
+        if self.targets_.labels.kind == "real":
+            raise AttributeError("The y of this model are numbers: there are no classes.")
+        return self.targets_.labels.classes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _some_pairs(n: int, groups: Array | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All ordered pairs of different rows of a group, or a sample of as many as are judged."""
+    if n * (n - 1) <= _JUDGED:
+        first, second = (a.ravel() for a in np.indices((n, n)))
+    else:
+        generator = np.random.default_rng(0)
+        first = generator.integers(n, size=_JUDGED)
+        second = generator.integers(n, size=_JUDGED)
+        if groups is not None:  # within the group of the first: rows in the order of their groups
+            order = np.argsort(groups, kind="stable")
+            _, start, count = np.unique(groups[order], return_index=True, return_counts=True)
+            of_group = np.searchsorted(groups[order][start], groups[first])
+            drawn = (generator.random(_JUDGED) * count[of_group]).astype(np.int64)
+            second = order[start[of_group] + drawn]
+    keep = first != second
+    if groups is not None:
+        keep &= groups[first] == groups[second]
+    return first[keep], second[keep]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,24 +13,26 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._component import own_copy
-from mercer.estimators._base import Array
-from mercer.estimators._inputs import check_weights
-from mercer.estimators._risk import RiskEstimator
-from mercer.estimators._rows import RegressorRows
-from mercer.estimators._state import StoredEstimator
-from mercer.estimators._target_units import curvature_at, target_unit, warn_of_targets
+from mercer.estimators.fitting import Data, Given
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.loss_estimator import LossEstimator
+from mercer.estimators.one_row import OneRow
+from mercer.estimators.problem import solves
+from mercer.estimators.targets import Numbers, curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Loss, Quantile, as_loss
 from mercer.model_file import storable
 from mercer.planning import AutomaticStep
-from mercer.risks import Risk
+from mercer.risks import Risk, as_risk
 
 __all__ = ["KernelRegressor"]
 
+Array = NDArray[np.float64]
+
 
 @storable
-class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstimator):
+class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -137,6 +140,8 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
     """
 
     _task = "regression"
+    _targets_type = Numbers
+    targets_: Numbers
 
     def __init__(
         self,
@@ -194,100 +199,140 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(Given(X, y, sample_weight, more=True))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         as_loss(self.loss, "regression")
 
-    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _checked(self, given: Given, known: Numbers | None) -> Data:
+        """See :class:`KernelEstimator`."""
         X, y = validate_data(
             self,
-            X,
-            y,
+            given.X,
+            given.y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
-            reset=reset,
+            reset=known is None,
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=1,
         )
         y = np.asarray(y, dtype=np.float64)
-        if not reset:
-            n_targets = 1 if y.ndim == 1 else y.shape[1]
-            if n_targets != self.n_targets_:
-                raise ValueError(
-                    f"y has {n_targets} targets, but the model was started with {self.n_targets_}."
-                )
-        return X, y
+        if known is not None:
+            known = known.meet(y)
+        weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
+        return Data(X, y, weights, self._first(y) if known is None else known)
 
-    def _meet_targets(self, y: Any, *, reset: bool) -> None:
-        if reset:
-            self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
-            self._flat = y.ndim == 1
-            self.loss_ = own_copy(as_loss(self.loss, "regression"))
-            self._first_targets = y
+    def _first(self, y: Array) -> Numbers:
+        """Return what is known of the targets from the first ones."""
+        loss, risk = own_copy(as_loss(self.loss, "regression")), own_copy(as_risk(self.risk))
+        return Numbers(loss, risk, 1 if y.ndim == 1 else y.shape[1], y.ndim == 1)
 
-    # -- unit of the target ---------------------------------------------------------------------
-
-    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        automatic = super()._automatic(kernel, sample)
-        y = self.__dict__.pop("_first_targets")
+    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
+        """See :class:`KernelEstimator`: in units of the target, where steps are automatic."""
+        automatic = super()._automatic(kernel, sample, data)
         if self._sums():
             return automatic
+        loss, y = self.targets_.loss, data.y
         chosen = self.risk is not None or not isinstance(self.step_size, str)
         if not chosen:
-            automatic.curvature = curvature_at(self.loss_, automatic.curvature, target_unit(y))
-        self._flatness = 1.0
+            automatic.curvature = curvature_at(loss, automatic.curvature, target_unit(y))
+        expansion = self._chosen_expansion()
 
         def reach() -> float:
-            step = self._step(automatic)
+            step = self._steps(automatic, expansion)
             return float(automatic.of_batch(1) if step is automatic else step(1))
 
-        targets, solves = self._encode(y, self.loss_), self._solves(self._chosen_expansion())
         told = reach if chosen else None
-        warn_of_targets(self.loss_, kernel, y, targets, told, solves=solves)
+        warn_of_targets(loss, kernel, y, self.targets_.encode(y), told, solves=solves(expansion))
         return automatic
 
-    def _set_up(
-        self,
-        kernel: Kernel,
-        automatic: AutomaticStep,
-        expansion: Expansion,
-        averaging: float | None,
-        dtype: Any,
-    ) -> None:
-        # How much less curved the loss is as far as the targets are.
-        self._flatness = 1.0
-        if self.risk_ is None and self.loss_.lipschitz is not None:
-            self._flatness = (self.loss_.curvature or 1.0) / automatic.curvature
-        super()._set_up(kernel, automatic, expansion, averaging, dtype)
-
-    def _smoothness(self, automatic: AutomaticStep) -> float:
-        return automatic.curvature * self._flatness
-
-    def _ridge(self) -> float:
-        # In the same unit as the steps.
-        automatic = isinstance(self.regularization, str)
-        return super()._ridge() / (self.__dict__.get("_flatness", 1.0) if automatic else 1.0)
-
-    def _n_scores(self) -> int:
-        return self.loss_.n_scores(self.n_targets_)
-
-    def _encode(self, y: Any, loss: Loss) -> Array:
-        targets: Array = loss.encode(y.reshape(-1, self.n_targets_), self.n_targets_)
-        return targets
+    @property
+    def n_targets_(self) -> int:
+        """Number of targets."""
+        self._fitted()
+        return self.targets_.n_targets
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def _targets_to_state(self) -> dict[str, Any]:
-        return {"n_targets": self.n_targets_, "flat": self._flat}
+    # -- single rows ----------------------------------------------------------------------------
 
-    def _targets_from_state(self, state: dict[str, Any]) -> None:
-        self.n_targets_, self._flat = int(state["n_targets"]), bool(state["flat"])
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
+        """Learn one row; a step of its own.
+
+        A model whose first row comes this way fixes the length scale of the kernel, the automatic
+        step size and the automatic tolerance on that one row, and cannot know better. Start with
+        a ``partial_fit`` of some hundred typical rows, or give numbers.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
+            same ones.
+        y : float or array-like of shape (n_targets,)
+            Target.
+        sample_weight : float, default=1.0
+            Weight of the row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a row of the wrong length or with missing values; the model stays as it was.
+        mercer.exceptions.DivergenceError
+            If the step size is too large; the model stays as it was.
+        """
+        target = np.array(y, dtype=np.float64, ndmin=1)
+        if not hasattr(self, "learner_"):
+            self._learn_as_batch(
+                x, target if np.ndim(y) == 0 else target[np.newaxis], sample_weight
+            )
+            return self
+        known = self.targets_
+        if target.shape != (known.n_targets,):
+            raise ValueError(
+                f"The target must be {known.n_targets} finite number(s), got shape {target.shape}."
+            )
+        if not 0.0 <= sample_weight < math.inf:
+            raise ValueError(
+                f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
+            )
+        if not self._is_tuned():
+            self._learn_as_batch(x, target[np.newaxis], sample_weight)
+            return self
+        target = known.loss.encode(target[np.newaxis], known.n_targets)[0]
+        self._learn_row(self._vector(x), target, sample_weight)
+        self._remember_names(x)
+        return self
+
+    def predict_one(self, x: Any) -> Any:
+        """Prediction for one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or dict
+            Inputs.
+
+        Returns
+        -------
+        y : float or ndarray of shape (n_outputs,)
+            0.0 before the first row was learned: River's loops predict first.
+        """
+        if not hasattr(self, "learner_"):
+            return 0.0
+        values = self._targets(self._score_one(x)[np.newaxis])[0]
+        return float(values) if np.ndim(values) == 0 else values
+
+    # -- prediction -----------------------------------------------------------------------------
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted targets.
@@ -341,4 +386,4 @@ class KernelRegressor(RegressorRows, StoredEstimator, RegressorMixin, RiskEstima
 
     def _targets(self, scores: Array) -> Array:
         values = self.loss_.predict(scores)
-        return values[:, 0] if self._flat and values.shape[1] == 1 else values
+        return values[:, 0] if self.targets_.flat and values.shape[1] == 1 else values

@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from mercer.data import TablePreprocessor
 from mercer.data.columns import check_names, is_number
 from mercer.data.views import Levels, Numbers, view_table
-from mercer.estimators._pair_targets import group_numbers
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.novelty import NoveltyDetector
+from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
 from mercer.exceptions import Advice, ParameterError, Setting
@@ -234,7 +233,7 @@ def read_groups(table: Any, name: str) -> Array:
     Returns
     -------
     groups : ndarray of shape (n_rows,)
-        From :func:`mercer.estimators._pair_targets.group_numbers`.
+        From :func:`mercer.estimators.pairs.group_numbers`.
 
     Raises
     ------
@@ -325,7 +324,5 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
     >>> first_classes(KernelRanker(), np.array(["no", "yes", "no"]), False).tolist()
     ['no', 'yes']
     """
-    trial = clone(ranker)
-    trial._choose_parts(y, None, grouped)
-    labels = trial._labels
+    labels = ranker.start_pairs(y, grouped=grouped).labels
     return labels.classes if labels.kind == "two" and labels.classes.size == 2 else None

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 
 from mercer._validation import check_choice
-from mercer.estimators._base import Array
-from mercer.estimators._episodes import EpisodeSources
-from mercer.estimators._inputs import check_weights
-from mercer.estimators._progress import Progress
-from mercer.estimators._tasks import TaskEstimator
-from mercer.estimators._transitions import (
+from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.targets import Targets, check_no_loss
+from mercer.estimators.transitions import (
     Trail,
     Transitions,
     check_second,
     check_transitions,
+    collect,
+    from_trajectories,
     interleaved,
     passes,
     spread_out,
 )
-from mercer.estimators._undo import all_or_nothing
-from mercer.estimators._value_answers import ValueAnswers
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.model_file import storable
-from mercer.objectives import Objective
-from mercer.objectives.bellman import Bellman
+from mercer.objectives.bellman import AUXILIARY, Bellman
 from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["ValueFunction"]
 
+Array = NDArray[np.float64]
 
 # Transitions that the automatic step looks at.
 _FEW = 100
@@ -41,8 +41,66 @@ _FEW = 100
 _N_SPREAD = 300
 
 
+@dataclass(frozen=True)
+class Rewards(Targets):
+    """What a value function knows of its rewards.
+
+    Attributes
+    ----------
+    problem : Bellman
+        Discount and method.
+    trail : Trail
+        Where the stream stands.
+    """
+
+    loss = None
+
+    problem: Bellman
+    trail: Trail
+
+    @property
+    def n_scores(self) -> int:  # type: ignore[override]
+        """V, and h where the method has one."""
+        return self.problem.n_outputs
+
+    @property
+    def rows_per_sample(self) -> int:  # type: ignore[override]
+        """States of a transition."""
+        return self.problem.n_rows
+
+    def objective(self, automatic: AutomaticStep | None) -> Bellman:
+        """See :class:`Targets`."""
+        return Bellman(self.problem.discount, self.problem.method, self.problem.auxiliary)
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """See :class:`Targets`."""
+        targets: Array = y
+        return targets
+
+    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """See :class:`Targets`: of single states."""
+        return automatic_step(kernel, sample, self.problem.curvature, 1.0)
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        return {
+            "discount": self.problem.discount,
+            "method": self.problem.method,
+            "auxiliary": self.problem.auxiliary,
+            "trail": self.trail._asdict(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Rewards:
+        """See :class:`Targets`."""
+        check_no_loss(state)
+        targets = state["targets"]
+        problem = Bellman(targets["discount"], targets["method"], targets["auxiliary"])
+        return cls(problem, Trail.from_state(targets["trail"], n_features))
+
+
 @storable
-class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
+class ValueFunction(TaskEstimator):
     r"""Learn how much reward a policy will collect from each state, on a stream of transitions.
 
     The value of a state is :math:`V(x) = E[\sum_t \gamma^t r_t \mid x_0 = x]`. It is learned from
@@ -136,8 +194,8 @@ class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
     array([0.25, 0.5 , 1.  ])
     """
 
-    _trail: Trail
-    _few: tuple[NDArray[np.floating], Array]
+    _targets_type = Rewards
+    targets_: Rewards
 
     def __init__(
         self,
@@ -172,7 +230,7 @@ class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
 
     # -- learning -------------------------------------------------------------------------------
 
-    def fit(  # type: ignore[override]  # transitions instead of inputs and targets
+    def fit(
         self,
         states: Any,
         rewards: Any,
@@ -181,7 +239,7 @@ class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
         sample_weight: Any = None,
         *,
         second: Any = None,
-        callback: Callable[[Progress], object] | None = None,
+        callback: Callback = None,
     ) -> Self:
         """Learn from all transitions, ``n_passes`` times, starting afresh.
 
@@ -217,7 +275,7 @@ class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
             If the step size is too large for the data; the model stays as it was.
         """
         raw = Transitions(states, rewards, next_states, terminals, None, second)
-        return self._fit_transitions(raw, sample_weight, callback)
+        return self._fit(Given(raw, None, sample_weight), callback)
 
     def partial_fit(
         self,
@@ -254,56 +312,137 @@ class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
             If the step size is too large for the data; the model stays as it was.
         """
         raw = Transitions(states, rewards, next_states, terminals, None, second)
-        return self._partial_fit_transitions(raw, sample_weight)
+        return self._partial_fit(Given(raw, None, sample_weight, more=True))
 
-    def _fit_transitions(
-        self, raw: Transitions, sample_weight: Any = None, callback: Any = None
+    def fit_trajectories(self, trajectories: Any) -> Self:
+        """Learn from whole trajectories, starting afresh; see :meth:`fit`.
+
+        Parameters
+        ----------
+        trajectories : list of (states, rewards, terminated)
+            States of shape (T + 1, n_features), rewards of shape (T,), and whether the last state
+            ended the episode for good; if it was only cut off there, its value counts.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(Given(from_trajectories(trajectories)))
+
+    def partial_fit_trajectories(self, trajectories: Any) -> Self:
+        """Learn from some more whole trajectories; see :meth:`fit_trajectories`.
+
+        Parameters
+        ----------
+        trajectories : list of (states, rewards, terminated)
+            As in :meth:`fit_trajectories`.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(Given(from_trajectories(trajectories), more=True))
+
+    def fit_env(
+        self, env: Any, policy: Callable[[Any], Any], n_steps: int, seed: int | None = None
     ) -> Self:
-        return super().fit(raw, None, sample_weight, callback)
+        """Follow a policy in a Gymnasium environment, and learn its value afresh.
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, callback: Callable[[Progress], object] | None
-    ) -> None:
-        self._check_parameters()
-        self._problem = self._new_problem()
-        rows, targets, weights, trail = self._prepare(X, sample_weight, Trail(), reset=True)
-        super()._fit(rows, targets, weights, callback)
-        self._trail = trail
+        Parameters
+        ----------
+        env : gymnasium.Env
+            With observations in a ``Box``, which are flattened; any actions. It is reset at the
+            beginning and after each episode. Beyond the end of an episode the value is 0 if it
+            was terminated, and that of the last observation if it was truncated.
+        policy : callable
+            From an observation, as the environment gives it, to an action.
+        n_steps : int
+            Steps to make in the environment; they are kept until all are made.
+        seed : int or None, default=None
+            Of the environment's first reset, and of its action space.
 
-    def _partial_fit_transitions(self, raw: Transitions, sample_weight: Any = None) -> Self:
-        first = "learner_" not in self.__dict__
-        with all_or_nothing(self):
-            self._check_parameters()
-            if first:
-                self._problem = self._new_problem()
-            trail = Trail() if first else self._trail
-            rows, targets, weights, trail = self._prepare(raw, sample_weight, trail, reset=first)
-            self._partial_fit(rows, targets, weights)
-            self._trail = trail
-        return self
+        Returns
+        -------
+        self
 
-    def _prepare(
-        self, raw: Transitions, sample_weight: Any, trail: Trail, *, reset: bool
-    ) -> tuple[NDArray[np.floating], Array, Array, Trail]:
-        """Rows, targets and weights for the loop, and where the stream then stands."""
-        problem = self._problem
-        check_second(problem.method, problem.n_rows == 3, raw.second is not None)
-        transitions = check_transitions(self, raw, reset=reset)
-        weights = check_weights(sample_weight, len(transitions.rewards))
+        Raises
+        ------
+        ImportError
+            If Gymnasium is not installed.
+        ValueError
+            If observations are no arrays of numbers, or as in :meth:`fit`.
+        """
+        return self._fit(Given(collect(env, policy, n_steps, seed)))
+
+    def partial_fit_env(
+        self, env: Any, policy: Callable[[Any], Any], n_steps: int, seed: int | None = None
+    ) -> Self:
+        """Make some more steps in an environment, from a reset, and learn them.
+
+        Parameters
+        ----------
+        env, policy, n_steps, seed
+            As in :meth:`fit_env`.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(Given(collect(env, policy, n_steps, seed), more=True))
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _checked(self, given: Given, known: Rewards | None) -> Data:
+        """See :class:`KernelEstimator`: a transition becomes rows x, x+ (x+1, x+2) in turns."""
+        first = known is None
+        problem, trail = (
+            (self._bellman(), Trail()) if known is None else (known.problem, known.trail)
+        )
+        check_second(problem.method, problem.n_rows == 3, given.X.second is not None)
+        transitions = check_transitions(self, given.X, reset=first)
+        n = len(transitions.rewards)
+        weights = check_weights(given.sample_weight, n, some=not given.more)
         begins = None
         if problem.needs_order:
             begins, trail = trail.follow(transitions)
             trail = trail.checked(problem.method)
         rows, targets = interleaved(transitions, problem.discount, begins)
-        return rows, targets, np.repeat(weights, problem.n_rows), trail
+        return Data(rows, targets, np.repeat(weights, problem.n_rows), Rewards(problem, trail))
 
-    # -- what the base asks ---------------------------------------------------------------------
+    def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
+        """See :class:`KernelEstimator`: different states."""
+        return spread_out(super()._sample(data, generator), _N_SPREAD)
+
+    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
+        """See :class:`KernelEstimator`: from transitions, not from single states."""
+        # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
+        # r the rate of the mean step.
+        problem, usual = self.targets_.problem, super()._automatic(kernel, sample, data)
+        m = problem.n_rows
+        some = np.random.default_rng(0).permutation(len(data.y) // m)[:_FEW]
+        rows = (m * some[:, np.newaxis] + np.arange(m)).ravel()
+        gram = np.asarray(kernel(data.X[rows]), dtype=np.float64)
+        top = max(problem.top_rate(gram, data.y[rows]) / problem.curvature, 1e-9 * usual.bound)
+        return AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
+
+    def _orders(
+        self, data: Data, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        """See :class:`KernelEstimator`: rows of a transition stay together."""
+        m = self.targets_.problem.n_rows
+        shuffled = self.shuffle and not self.targets_.problem.needs_order
+        for _ in range(n_passes):
+            n = len(data.y) // m
+            order = generator.permutation(n) if shuffled else np.arange(n)
+            yield (m * order[:, np.newaxis] + np.arange(m)).ravel()
+
+    # -- parameters -----------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._new_problem()
+        self._bellman()
 
-    def _new_problem(self) -> Bellman:
+    def _bellman(self) -> Bellman:
         """Return the objective that the parameters ask for."""
         auxiliary: Any = self.auxiliary_step
         if isinstance(auxiliary, str):
@@ -311,68 +450,89 @@ class ValueFunction(EpisodeSources, ValueAnswers, TaskEstimator):
             auxiliary = None
         return Bellman(self.discount, self.method, auxiliary)
 
-    def _check_targets(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        if reset:
-            m = self._problem.n_rows
-            some = np.random.default_rng(0).permutation(len(y) // m)[:_FEW]
-            rows = (m * some[:, np.newaxis] + np.arange(m)).ravel()
-            self._few = X[rows], y[rows]  # looked at for the automatic step
-        return X, y  # checked already
-
-    def _encode(self, y: Any, loss: Any) -> Array:
-        targets: Array = y
-        return targets
-
-    def _n_scores(self) -> int:
-        return self._problem.n_outputs
-
-    def _orders(
-        self, y: Any, n_passes: int, generator: np.random.RandomState
-    ) -> Iterator[NDArray[np.int64]]:
-        m = self._problem.n_rows
-        shuffled = self.shuffle and not self._problem.needs_order
-        for _ in range(n_passes):
-            n = len(y) // m
-            order = generator.permutation(n) if shuffled else np.arange(n)
-            yield (m * order[:, np.newaxis] + np.arange(m)).ravel()
-
     def _n_passes(self, n_rows: int) -> int:
-        problem = self._new_problem()
+        problem = self._bellman()
         n = max(n_rows // problem.n_rows, 1)
         return passes(self.n_passes, n, problem.method, problem.needs_order and n_rows > 1)
 
-    def _rows_per_sample(self) -> int:
-        return self._problem.n_rows
+    # -- answers --------------------------------------------------------------------------------
 
-    def _start(
-        self, sample: Any, generator: np.random.RandomState, n_rows: int | None = None
-    ) -> None:
-        super()._start(spread_out(sample, _N_SPREAD), generator, n_rows)
+    def predict(self, states: Any) -> Array:
+        """Estimate the value of states.
 
-    def _automatic(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
-        # r the rate of the mean step.
-        problem, few = self._problem, self.__dict__.pop("_few")
-        usual = automatic_step(kernel, sample, problem.curvature, 1.0)
-        gram = np.asarray(kernel(few[0]), dtype=np.float64)
-        top = max(problem.top_rate(gram, few[1]) / problem.curvature, 1e-9 * usual.bound)
-        return AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
+        Parameters
+        ----------
+        states : array-like of shape (n, n_features)
+            States.
 
-    def _objective(self) -> Objective:
-        problem = self._problem
-        return Bellman(problem.discount, problem.method, problem.auxiliary)
+        Returns
+        -------
+        values : ndarray of shape (n,)
+        """
+        return self._scores(states)[:, 0]
 
-    # -- files ----------------------------------------------------------------------------------
+    def predict_auxiliary(self, states: Any) -> Array:
+        """Estimate the expected temporal difference, E[delta | x]; 0 where V is consistent.
 
-    def _targets_to_state(self) -> dict[str, Any]:
-        problem = self._problem
-        return {
-            "discount": problem.discount,
-            "method": problem.method,
-            "auxiliary": problem.auxiliary,
-            "trail": self._trail._asdict(),
-        }
+        Parameters
+        ----------
+        states : array-like of shape (n, n_features)
+            States.
 
-    def _targets_from_state(self, state: dict[str, Any]) -> None:
-        self._problem = Bellman(state["discount"], state["method"], state["auxiliary"])
-        self._trail = Trail.from_state(state["trail"], self.n_features_in_)
+        Returns
+        -------
+        h : ndarray of shape (n,)
+
+        Raises
+        ------
+        AttributeError
+            For methods other than "gtd2" and "tdc", which have no such function.
+        """
+        self._fitted()
+        if self.targets_.problem.method not in AUXILIARY:
+            raise AttributeError(
+                "The expected temporal difference is learned by the methods 'gtd2' and 'tdc'; this "
+                f"model has method={self.targets_.problem.method!r}."
+            )
+        return self._scores(states)[:, 1]
+
+    def temporal_difference_errors(
+        self, states: Any, rewards: Any, next_states: Any, terminals: Any = None
+    ) -> Array:
+        """Temporal differences r + discount · V(next state) - V(state) of transitions.
+
+        Parameters
+        ----------
+        states, rewards, next_states, terminals
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        errors : ndarray of shape (n,)
+            Their mean over transitions from one state is 0 if V is right.
+        """
+        self._fitted()
+        given = Transitions(states, rewards, next_states, terminals)
+        x, r, following, over, *_ = check_transitions(self, given, reset=False)
+        continuation = np.where(over, 0.0, self.targets_.problem.discount)
+        return r + continuation * self.predict(following) - self.predict(x)
+
+    def score(self, states: Any, returns: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R² of the values, against returns.
+
+        Parameters
+        ----------
+        states : array-like of shape (n, n_features)
+            States.
+        returns : array-like of shape (n,)
+            Discounted sums of rewards from there on, or exact values. Returns of random
+            trajectories have a spread of their own, so R² stays below 1. Not rewards: searches of
+            scikit-learn pass these and choose wrongly, so compare settings by hand.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        score : float
+        """
+        return float(r2_score(returns, self.predict(states), sample_weight=sample_weight))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.estimators import TableModel
-from mercer.estimators.asking import chosen_batch_size, chosen_regularization, pair_parts
+from mercer.estimators.asking import chosen_batch_size, pair_parts
 from mercer.expansions import DictionaryFunction, FeatureExpansion
 from mercer.inspection.fitted import final_model
 from mercer.kernels import Mapped, PairKernel
@@ -110,7 +110,7 @@ def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
-        "regularization": float(getattr(learner, "ridge", chosen_regularization(estimator))),
+        "regularization": float(getattr(learner, "ridge", learner.regularization)),
         "batch_size": chosen_batch_size(estimator),
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
-from mercer.estimators._base import AVERAGING
+from mercer.estimators.problem import AVERAGING
+from mercer.estimators.targets import Targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
-from mercer.losses import Loss
 from mercer.model_file import save_model
 from mercer.planning import AutomaticStep
 
-__all__ = ["Stored", "StoredEstimator", "labels_from_state", "labels_to_state"]
+__all__ = ["Stored", "StoredEstimator"]
 
 
 class Stored:
     """What all estimators with a ``to_state`` and a ``from_state`` have in common."""
+
+    #: Whether arrays may be mapped from a file for reading; see :func:`mercer.estimators.undo`.
+    _unpickled = False
 
     def __getstate__(self: Any) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
@@ -59,7 +61,7 @@ class Stored:
         names = getattr(self, "feature_names_in_", None)
         return {
             "params": {name: to_config(value) for name, value in params.items()},
-            "kernel": to_config(self.__dict__.get("_kernel") or self.kernel_),
+            "kernel": to_config(getattr(self, "_kernel", None) or self.kernel_),
             "n_features": int(self.n_features_in_),
             "feature_names": None if names is None else [str(name) for name in names],
         }
@@ -90,10 +92,8 @@ class Stored:
 class StoredEstimator(Stored):
     """``to_state`` and ``from_state`` of the kernel estimators."""
 
-    def _check_loss(self: Any, loss: Any) -> None:
-        """Raise ``ValueError`` if a loss from a file is none of this estimator."""
-        if not isinstance(loss, Loss) or loss.task != self._task:
-            raise ValueError("the loss is of the wrong kind")
+    #: Record of what is known of the targets.
+    _targets_type: ClassVar[type[Targets]]
 
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
@@ -108,13 +108,12 @@ class StoredEstimator(Stored):
         ValueError
             If the estimator is not fitted, or a part cannot be stored without code.
         """
-        if "learner_" not in self.__dict__:
+        if not hasattr(self, "learner_"):
             raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         automatic, function = self.learner_.automatic, self.learner_.function
         return {
             **self._common_state(),
-            "loss": to_config(self.loss_),
-            **self._risk_to_state(),
+            **self.targets_.loss_to_state(),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -125,8 +124,8 @@ class StoredEstimator(Stored):
                 automatic.boldness,
                 automatic.typical,
             ],
-            "row_names": self.__dict__.get("_row_names"),
-            "targets": self._targets_to_state(),
+            "row_names": self._row_names,
+            "targets": self.targets_.to_state(),
             "learner": self.learner_.to_state(),
         }
 
@@ -145,8 +144,7 @@ class StoredEstimator(Stored):
             If the parts do not fit together.
         """
         model, kernel = cls._from_common_state(state)
-        loss = from_config(state["loss"])
-        model._check_loss(loss)
+        known = cls._targets_type.from_state(state, model.n_features_in_)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):
             raise ValueError("the expansion is of the wrong kind")
@@ -161,45 +159,16 @@ class StoredEstimator(Stored):
             if len(state["row_names"]) != model.n_features_in_:
                 raise ValueError("the row_names do not match the number of features")
             model._row_names = list(state["row_names"])
-        model.loss_ = loss
-        model._risk_from_state(state)
-        model._targets_from_state(state["targets"])
         points = state["learner"]["function"]["arrays"].get("points")
         if points is not None and (points.ndim != 2 or points.shape[1] != model.n_features_in_):
             raise ValueError("the dictionary does not match the number of features")
         numbers = [check_real("automatic", v, low=0, open_low=True) for v in state["automatic"]]
         automatic = AutomaticStep(*numbers)
-        model._set_up(
-            kernel, automatic, expansion, averaging, None if points is None else points.dtype
-        )
+        dtype = None if points is None else points.dtype
+        model.targets_ = known
+        problem = model._problem_of(kernel, automatic, expansion, averaging, dtype)
+        model._adopt(problem)
         model.learner_.restore(state["learner"])
-        if model.learner_.function.n_outputs != model._n_columns():
+        if model.learner_.function.n_outputs != problem.n_outputs:
             raise ValueError("the number of outputs does not match the targets")
         return model  # type: ignore[no-any-return]
-
-
-def labels_to_state(labels: NDArray[Any]) -> dict[str, Any]:
-    """Class labels as plain data.
-
-    Raises
-    ------
-    ValueError
-        For labels other than numbers, text and booleans.
-    """
-    values = labels.tolist()
-    if not all(isinstance(value, bool | int | float | str) for value in values):
-        raise ValueError(
-            f"Class labels must be numbers, text or booleans to be stored, got {values[:3]!r}."
-        )
-    return {"dtype": labels.dtype.str, "values": values}
-
-
-def labels_from_state(state: dict[str, Any]) -> NDArray[Any]:
-    """Inverse of :func:`labels_to_state`."""
-    kind = np.dtype(str(state["dtype"]))
-    if kind.kind not in "biufUO" or not isinstance(state["values"], list):
-        raise ValueError("the class labels are of the wrong kind")
-    labels = np.array(state["values"], dtype=kind)
-    if labels.ndim != 1 or labels.size == 0 or not np.array_equal(np.unique(labels), labels):
-        raise ValueError("the class labels are not distinct and sorted")
-    return labels

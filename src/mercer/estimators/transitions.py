@@ -1,8 +1,8 @@
-"""Transitions of a Markov chain: checked arrays, their order, and rows for the loop."""
+"""Transitions of a Markov chain: where they come from, checked arrays, rows for the loop."""
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from mercer._validation import check_choice, check_integer
+from mercer.estimators.inputs import warn_user
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
 
@@ -18,6 +19,8 @@ __all__ = [
     "Transitions",
     "check_second",
     "check_transitions",
+    "collect",
+    "from_trajectories",
     "interleaved",
     "passes",
     "spread_out",
@@ -211,12 +214,11 @@ def passes(n_passes: int | str, n: int, method: str, needs_order: bool) -> int:
         return 1 if needs_order else min(max(round(_ENOUGH / n), 1), _MOST_PASSES)
     check_integer("n_passes", n_passes, low=1)
     if needs_order and n_passes > 1:
-        warnings.warn(
+        warn_user(
             f"n_passes={n_passes} shows the transitions to the method {method!r} again, which is "
             "made for one pass along a trajectory: V has learned from the chance in them by then. "
             "Use one pass, or method='td'.",
             TrajectoryWarning,
-            stacklevel=5,
         )
     return int(n_passes)
 
@@ -321,14 +323,13 @@ class Trail(NamedTuple):
         """Return the trail, having warned once of transitions that are no trajectories."""
         if self.warned or self.n_seen < _FEW or self.n_breaks <= _MOST_BREAKS * self.n_seen:
             return self
-        warnings.warn(
+        warn_user(
             f"{self.n_breaks} of {self.n_seen} transitions begin elsewhere than the one before "
             f"them ended, though its episode was not over: they are shuffled, replayed or no "
             f"trajectories. The method {method!r} averages temporal differences along a "
             "trajectory; without one it minimises the mean squared temporal difference, which is "
             "biased. Keep the order, or use method='td' or 'gtd2', which need none.",
             TrajectoryWarning,
-            stacklevel=4,
         )
         return self._replace(warned=True)
 
@@ -355,3 +356,135 @@ class Trail(NamedTuple):
         ):
             raise ValueError("the trail of the trajectory does not fit together")
         return trail
+
+
+# -- sources of transitions ------------------------------------------------------------------------
+
+
+def from_trajectories(trajectories: Any) -> Transitions:
+    """Transitions of whole trajectories, one after the other.
+
+    Parameters
+    ----------
+    trajectories : sequence of (states, rewards, terminated)
+        T + 1 states, T rewards, and whether the last state ended the episode for good.
+
+    Raises
+    ------
+    ValueError
+        If lengths do not fit, or there is none.
+    """
+    parts: list[tuple[NDArray[Any], ...]] = []
+    for number, trajectory in enumerate(trajectories):
+        try:
+            states, rewards, terminated = trajectory
+            states, rewards = np.asarray(states), np.asarray(rewards, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Trajectory {number} must be a tuple (states, rewards, terminated): {error}."
+            ) from error
+        if states.ndim != 2 or rewards.ndim != 1 or len(states) != len(rewards) + 1:
+            raise ValueError(
+                f"Trajectory {number} must have states of shape (T + 1, n_features) and rewards of "
+                f"shape (T,), got {states.shape} and {rewards.shape}. The state after the last "
+                "reward is needed, too."
+            )
+        if not isinstance(terminated, bool | np.bool_):
+            raise ValueError(
+                f"Trajectory {number}: `terminated` must be True if the last state ended the "
+                f"episode for good, or False if it was only cut off, got {terminated!r}."
+            )
+        if parts and states.shape[1] != parts[0][0].shape[1]:
+            raise ValueError(
+                f"Trajectory {number} has {states.shape[1]} features and the first one has "
+                f"{parts[0][0].shape[1]}."
+            )
+        if len(rewards):
+            ends = np.zeros(len(rewards), dtype=np.bool_)
+            ends[-1] = terminated
+            parts.append((states[:-1], rewards, states[1:], ends, np.arange(len(rewards)) == 0))
+    if not parts:
+        raise ValueError("There is no transition in the trajectories.")
+    states, rewards, next_states, terminals, begins = (
+        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    )
+    return Transitions(states, rewards, next_states, terminals, begins)
+
+
+def collect(
+    env: Any, policy: Callable[[Any], Any], n_steps: int, seed: int | None = None
+) -> Transitions:
+    """Follow a policy in a Gymnasium environment.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        With observations in a ``Box``; they are flattened. Reset at the beginning and whenever an
+        episode ends; left open.
+    policy : callable
+        From an observation as the environment gives it to an action as it takes it.
+    n_steps : int
+        Number of transitions.
+    seed : int or None, default=None
+        Of the first reset, and of the action space, which policies may draw from.
+
+    Raises
+    ------
+    ImportError
+        If Gymnasium is not installed.
+    ValueError
+        If observations are no vectors of numbers, or a parameter is wrong.
+    """
+    _check_env(env)
+    check_integer("n_steps", n_steps, low=1)
+    if not callable(policy):
+        raise ValueError(
+            f"`policy` must be a function from an observation to an action, got {policy!r}. For "
+            "random actions pass `lambda observation: env.action_space.sample()`."
+        )
+    states: list[Any] = []
+    next_states: list[Any] = []
+    rewards, terminals = np.empty(n_steps), np.empty(n_steps, dtype=np.bool_)
+    begins = np.zeros(n_steps, dtype=np.bool_)
+    if seed is not None and hasattr(env, "action_space"):
+        env.action_space.seed(seed)
+    observation, _ = env.reset(seed=seed)
+    begins[0] = True
+    for t in range(n_steps):
+        # An environment may write the next observation into the same array.
+        states.append(np.array(observation).ravel())
+        observation, rewards[t], terminals[t], truncated, info = env.step(policy(observation))
+        # Wrappers that reset by themselves put the last observation of the episode here.
+        final = info.get("final_obs", info.get("final_observation"))
+        next_states.append(np.array(observation if final is None else final).ravel())
+        if (terminals[t] or truncated) and t + 1 < n_steps:
+            observation, _ = env.reset()
+            begins[t + 1] = True
+    return Transitions(np.stack(states), rewards, np.stack(next_states), terminals, begins)
+
+
+def _check_env(env: Any) -> None:
+    try:
+        from gymnasium import spaces
+    except ImportError as error:
+        raise ImportError(
+            "Learning from an environment needs Gymnasium. Install it with "
+            '`pip install "mercer[rl]"`, or pass transitions as arrays to `fit`.'
+        ) from error
+    if isinstance(env, str):
+        raise ValueError(
+            f"`env` must be an environment, got its name: pass gymnasium.make({env!r})."
+        )
+    if hasattr(env, "num_envs"):
+        raise ValueError(
+            "`env` is a vector of environments. Pass one environment, or collect trajectories "
+            "yourself and pass them to `fit_trajectories`."
+        )
+    space = getattr(env, "observation_space", None)
+    if not isinstance(space, spaces.Box):
+        raise ValueError(
+            f"Observations must be arrays of numbers (gymnasium.spaces.Box), got {space}. A "
+            "kernel needs vectors: wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation, which turns discrete observations into "
+            "indicator vectors and joins those of a Dict or Tuple."
+        )

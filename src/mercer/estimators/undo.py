@@ -1,13 +1,71 @@
-"""Models whose arrays are mapped from a file for reading, as joblib does between processes."""
+"""Calls that fail and leave no trace, of models whose arrays may be mapped from a file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["own_arrays"]
+from mercer.learner import Learner
+
+__all__ = ["all_or_nothing", "as_before", "own_arrays"]
+
+
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """Give a model all its attributes back if what is done with it inside fails.
+
+    One that was unpickled gets arrays of its own first: some may be mapped for reading.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(n_rows=3)
+    >>> try:
+    ...     with all_or_nothing(model):
+    ...         model.n_rows = 4
+    ...         raise ValueError
+    ... except ValueError:
+    ...     print(model.n_rows)
+    3
+    """
+    if model.__dict__.pop("_unpickled", False):
+        own_arrays(model)
+    before = dict(model.__dict__)
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
+@contextmanager
+def as_before(learner: Learner, *, whole: bool) -> Iterator[None]:
+    """Give a learner its settings back if what is done with it inside fails.
+
+    Learners undo by themselves what they learn.
+
+    Parameters
+    ----------
+    learner : Learner
+        What learns.
+    whole : bool
+        Whether its outputs may change, so that it must be restored as a whole.
+    """
+    settings = learner.step_size, learner.regularization, learner.batch_size
+    before = (learner.objective, learner.snapshot()) if whole else None
+    try:
+        yield
+    except BaseException:
+        learner.tune(*settings)
+        if before is not None:
+            learner.objective = before[0]
+            learner.restore(before[1])
+        raise
 
 
 def own_arrays(part: Any) -> Any:

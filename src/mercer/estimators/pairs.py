@@ -1,7 +1,8 @@
-"""Targets of pairwise learning: labels as numbers, groups as numbers."""
+"""Targets of pairwise learning: labels and groups as numbers, and what is minimised of pairs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
 
@@ -9,20 +10,171 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from mercer.buffers import FIFO
-from mercer.estimators._labels import check_same_type
-from mercer.estimators._state import labels_from_state, labels_to_state
+from mercer._component import from_config, to_config
+from mercer._validation import check_real
+from mercer.buffers import FIFO, Buffer
+from mercer.estimators.targets import (
+    Targets,
+    check_same_type,
+    labels_from_state,
+    labels_to_state,
+    loss_from_state,
+)
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
+from mercer.expansions import Expansion, RandomFeatures
+from mercer.kernels import Kernel, PairKernel
+from mercer.losses import MarginLoss
+from mercer.objectives import Pairwise
+from mercer.planning import AutomaticStep, CarefulSteps, automatic_step
+from mercer.schedules import PowerDecay, Relative
 
-__all__ = ["FIFO_OF_50", "PairLabels", "group_numbers", "label_scale", "plain_labels"]
+__all__ = ["FIFO_OF_50", "PairLabels", "Pairs", "group_numbers", "label_scale", "plain_labels"]
 
 Array = NDArray[np.float64]
 
+# In units of 1 / (L κ²) of pairs with labels of size 1: 16 times what the theorems allow, which
+# tuning improves little (docs/reproduction.md, yz-auc), except for losses that pull back from
+# margins that are large enough.
+_AUTO = 16.0
+_TYPICAL = 0.95
+_FEW = 200  # rows whose kernels tell how large those of pairs are
 # Labels are compared among so many rows of a sample.
 _MOST_COMPARED = 500
 _EXACT = 2**53
 #: The buffer that suits all labels, as errors recommend it.
 FIFO_OF_50 = Setting("buffer", FIFO(50), "buffer=FIFO(50) of mercer.buffers")
+
+
+@dataclass(frozen=True)
+class Pairs(Targets):
+    """What a model of pairs knows of their targets.
+
+    Attributes
+    ----------
+    loss : MarginLoss
+        Loss of a pair.
+    labels : PairLabels
+        How the y of rows become numbers.
+    buffer : Buffer
+        The earlier rows that a row is paired with.
+    pair_kernel : PairKernel
+        What kind of function of two points is learned.
+    pair_label, normalize : str
+        What is learned of a pair, and what its slopes are divided by.
+    label_scale : float
+        Usual size of pair labels.
+    bound : float
+        Usual size of the pair kernel at a pair; 1 until a sample told.
+    """
+
+    loss: MarginLoss
+    labels: PairLabels
+    buffer: Buffer
+    pair_kernel: PairKernel
+    pair_label: str
+    normalize: str
+    label_scale: float
+    bound: float = 1.0
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether functions of pairs are differences of scores of rows."""
+        return np.array_equal(self.pair_kernel.weights, [1.0, -1.0])
+
+    @property
+    def bilinear(self) -> bool:  # type: ignore[override]
+        """Whether functions are no differences or sums of functions of one point."""
+        return self.pair_kernel.order == 2
+
+    def objective(self, automatic: AutomaticStep | None) -> Pairwise:
+        """See :class:`Targets`."""
+        objective = Pairwise(
+            self.loss,
+            buffer=self.buffer,
+            pair_kernel=self.pair_kernel,
+            pair_label=self.pair_label,
+            normalize=self.normalize,
+            label_scale=self.label_scale,
+        )
+        if automatic is not None:
+            norm = float(np.sqrt(self.bound))
+            objective.tolerance_scale = norm / float(np.sqrt(automatic.typical))
+        return objective
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """See :class:`Targets`."""
+        labels = self.labels.encode(y)
+        return np.column_stack([labels, group_numbers(groups, labels.size)])
+
+    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """See :class:`Targets`: of single rows; :meth:`bound_of` is that of pairs."""
+        curvature = self.objective(None).curvature
+        return automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
+
+    def bound_of(self, kernel: Kernel, sample: Any) -> float:
+        """Usual size of the pair kernel at pairs of rows."""
+        gram = np.asarray(kernel(sample[:_FEW]), dtype=np.float64)
+        if kernel.bound is not None:
+            nonnegative = bool((gram >= 0.0).all())
+            bound = self.pair_kernel.bound(kernel.bound, nonnegative=nonnegative)
+        else:  # points far from the origin, but near each other, may be pairs of small features
+            bound = float(np.quantile(self.pair_kernel.of_gram(gram), _TYPICAL))
+        return bound or 1.0
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        constant = self.loss.hoelder_constant
+        if constant is None:
+            constant = 1.0 if self.loss.curvature is None else self.loss.curvature
+        # In units of k(x, x), as for other estimators.
+        pairs = self.bound / automatic.typical
+        smoothness = float(constant) * float(self.label_scale) ** 2 * pairs
+        return 1.0 / (smoothness * automatic.typical)
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """See :class:`Targets`."""
+        unbounded = self.loss.lipschitz is None
+        if name == "theory":
+            steps = Relative(PowerDecay(1.0, 5.0 / 6.0 if unbounded else 0.8))
+        elif isinstance(expansion, RandomFeatures) and self.pair_kernel.order == 1:
+            return automatic
+        else:
+            pulls_back = float(self.loss.derivative([1.0], [1e3])[0]) > 0.0
+            steps = Relative(PowerDecay(1.0 if pulls_back else _AUTO))
+        steps = steps.resolved(self.unit_of_steps(automatic))
+        return CarefulSteps(steps, automatic.typical, self.pair_kernel.order, unbounded)
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        parts = {
+            "pair_kernel": self.pair_kernel,
+            "pair_label": self.pair_label,
+            "normalize": self.normalize,
+            "label_scale": self.label_scale,
+        }
+        return {
+            "labels": self.labels.to_state(),
+            "buffer": to_config(self.buffer),
+            "pair_bound": self.bound,
+            "parts": {name: to_config(part) for name, part in parts.items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
+        """See :class:`Targets`."""
+        loss, targets = loss_from_state(state, "classification"), state["targets"]
+        labels, buffer = PairLabels.from_state(targets["labels"]), from_config(targets["buffer"])
+        parts = {name: from_config(part) for name, part in targets["parts"].items()}
+        if not (
+            isinstance(buffer, Buffer)
+            and set(parts) == {"pair_kernel", "pair_label", "normalize", "label_scale"}
+            and isinstance(parts["pair_kernel"], PairKernel)
+            and isinstance(loss, MarginLoss)
+        ):
+            raise ValueError("the parts of the pairs are of the wrong kind")
+        bound = check_real("pair_bound", targets["pair_bound"], low=0.0, open_low=True)
+        check_real("label_scale", parts["label_scale"], low=0.0, open_low=True)
+        return cls(loss, labels, buffer, **parts, bound=bound)
 
 
 def group_numbers(group: Any, n_rows: int) -> Array:

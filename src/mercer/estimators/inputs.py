@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ __all__ = [
     "resolve_kernel",
     "sample_of",
     "warn_if_one_column_decides",
+    "warn_user",
 ]
 
 Array = NDArray[np.float64]
@@ -25,11 +28,35 @@ Array = NDArray[np.float64]
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # Share of the variance of all columns beyond which one decides alone.
 _ALONE = 0.999
+_ROOT = str(Path(__file__).parents[1])
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Array:
-    """Weights of the rows as an array; all 1 for None."""
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this library that called it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ROOT):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Array:
+    """Weights of the rows as an array; all 1 for None.
+
+    Parameters
+    ----------
+    sample_weight : array-like or None
+        As the user gave them.
+    n_rows : int
+        How many there must be.
+    some : bool, default=False
+        Whether one must be above 0.
+
+    Raises
+    ------
+    ValueError
+        If they are none.
+    """
     if sample_weight is None:
         return np.ones(n_rows)
     weights = np.asarray(sample_weight, dtype=np.float64)
@@ -44,6 +71,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> Array:
             "`sample_weight` must be finite and not negative: it has NaN, infinite or negative "
             "values. A negative weight would drive the function away from its target."
         )
+    if some and not weights.any():
+        raise ValueError("`sample_weight` is zero for all rows, so there is nothing to fit.")
     return weights
 
 
@@ -96,12 +125,11 @@ def warn_if_one_column_decides(sample: Any) -> None:
     if not (np.isfinite(spread).all() and others.any()):
         return
     if np.sum((others / spread[largest]) ** 2) < 1.0 - _ALONE:
-        warnings.warn(
+        warn_user(
             f"Column {largest} of the inputs has a deviation of {spread[largest]:.3g}, the others "
             f"of {others.max():.3g} at most: distances between rows are those of this column, and "
             f"from the others hardly anything is learned. {_RESCALE}",
             InputScaleWarning,
-            stacklevel=5,
         )
 
 

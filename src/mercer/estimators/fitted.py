@@ -1,0 +1,217 @@
+"""What the kernel estimators show of the function that they learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer._threads import one_blas_thread
+from mercer.estimators.targets import LossTargets, Targets
+from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
+from mercer.history import History
+from mercer.kernels import Kernel
+from mercer.learner import Learner
+from mercer.losses import Loss
+from mercer.objectives import Compositional
+from mercer.parts import Blend, FittedPart
+from mercer.risks import Risk
+
+__all__ = ["FittedFunction", "FittedLoss"]
+
+Array = NDArray[np.float64]
+
+
+class FittedFunction:
+    """Kernel, points, coefficients and values of a fitted model; not for direct use."""
+
+    learner_: Learner
+    _kernel: Kernel
+    targets_: Targets
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel with its numbers resolved; of the only part, if the model has parts."""
+        function = self._fitted().current_function()
+        raced = isinstance(function, Blend | DictionaryFunction)
+        kernel: Kernel = function.kernel if raced else self._kernel
+        return kernel
+
+    @property
+    def dictionary_(self) -> NDArray[np.floating]:
+        """Dictionary points, one a row."""
+        function = self._fitted().current_function()
+        if isinstance(function, FeatureExpansion | BilinearFeatures):
+            raise AttributeError(
+                "A model of random features has no dictionary. Its features are "
+                "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_."
+            )
+        dictionary: NDArray[np.floating] = function.dictionary
+        return dictionary
+
+    def random_features(self, X: Any) -> NDArray[np.floating]:
+        """Features of a model with ``expansion=RandomFeatures(...)``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, model_order_)
+            f(X) = Z @ ``coefficients_``.
+
+        Raises
+        ------
+        AttributeError
+            If the model has a dictionary instead.
+        """
+        check_is_fitted(self, "learner_")
+        function = self.learner_.current_function()
+        if not isinstance(function, FeatureExpansion | BilinearFeatures):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
+                "kernel_(X, dictionary_) @ coefficients_."
+            )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        with one_blas_thread():
+            return function.random_features(X)
+
+    @property
+    def coefficients_(self) -> Array:
+        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point."""
+        coefficients: Array = self._fitted().current_function().coefficients
+        return coefficients[:, : self.targets_.n_scores]
+
+    @property
+    def model_order_(self) -> int:
+        """Number of dictionary points, or of random features."""
+        return int(self._fitted().current_function().size)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned so far, counting every pass."""
+        return self._fitted().n_samples // self.targets_.rows_per_sample
+
+    @property
+    def history_(self) -> History:
+        """Progressive loss, model order and compression error over the stream."""
+        return self._fitted().history
+
+    def _fitted(self) -> Learner:
+        if not hasattr(self, "learner_"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        return self.learner_
+
+    def _scores(self, X: Any) -> Array:
+        """Values of f at checked inputs, shape (n, n_outputs)."""
+        check_is_fitted(self, "learner_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        with one_blas_thread():
+            return self.learner_.evaluate(X)[:, : self.targets_.n_scores]
+
+
+class FittedLoss(FittedFunction):
+    """What a fitted model of a loss shows besides; not for direct use."""
+
+    targets_: LossTargets
+
+    @property
+    def loss_(self) -> Loss:
+        """The loss in use."""
+        self._fitted()
+        return self.targets_.loss
+
+    @property
+    def risk_(self) -> Risk | None:
+        """The risk in use."""
+        self._fitted()
+        return self.targets_.risk
+
+    @property
+    def race_(self) -> list[dict[str, Any]]:
+        """What the race of the default expansion tried: one dict for each pilot.
+
+        ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs`` (behind the
+        map), ``length`` (scale of the kernel; of cells a multiple of their median distance),
+        ``error`` (mean squared error on rows not fitted) and its ``standard_error``.
+
+        Raises
+        ------
+        AttributeError
+            If there was no race.
+        """
+        function = self._fitted().current_function()
+        contest = getattr(function, "contest", None)
+        if contest is None:
+            raise AttributeError(
+                "There was no race: `kernel`, `expansion` or `step_size` were given, or a risk or "
+                "a loss that the default expansion does not minimise; or no row was learned yet."
+            )
+        return [dict(entry) for entry in contest.table]
+
+    @property
+    def block_length_(self) -> int:
+        """Rows that a model of the default expansion held out together to judge what to choose.
+
+        1 if each was judged by itself; more where rows depend on their neighbours, as in a series
+        (``block_length`` of :class:`mercer.expansions.Auto`).
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._blend().block
+
+    @property
+    def parts_(self) -> list[FittedPart]:
+        """Parts of a model of the default expansion: f is the sum of what they say.
+
+        Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
+        ``weight * kernel(map(X), dictionary) @ coefficients``
+        (:class:`mercer.parts.FittedPart`).
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return [FittedPart.of(weight, part) for weight, part in self._blend().used]
+
+    def _blend(self) -> Blend:
+        """Return the function if it is a sum of parts, else raise AttributeError."""
+        function = self._fitted().current_function()
+        if not isinstance(function, Blend):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a single part: see "
+                "`kernel_`, `dictionary_` and `coefficients_`."
+            )
+        return function
+
+    @property
+    def value_at_risk_(self) -> float:
+        """Quantile of the loss that a CVaR has settled on, in units of the loss.
+
+        An average over the steps, of the losses of rows before they were learned; on given rows
+        use ``mercer.display.row_losses`` and ``tail_of``.
+
+        Raises
+        ------
+        AttributeError
+            If the risk has none.
+        """
+        learner = self._fitted()
+        learner.current_function()  # with the rows in it that wait for a step
+        objective = learner.objective
+        if isinstance(objective, Compositional) and objective.scalars is not None:
+            named = dict(zip(objective.risk.scalar_names, objective.scalars, strict=True))
+            if "value_at_risk" in named:
+                return float(named["value_at_risk"])
+        raise AttributeError(
+            "There is a value at risk for a risk with one CVaR(...) only, once rows with weight "
+            f"were learned; this model has risk {self.risk_!r}."
+        )

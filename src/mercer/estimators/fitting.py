@@ -1,0 +1,439 @@
+"""How the kernel estimators learn: the text of ``fit`` and of ``partial_fit``.
+
+Rows are checked and their targets met; the first rows fill in the numbers of the problem
+(:mod:`mercer.estimators.problem`), whose learner then gets them. What differs between estimators is
+how rows are checked (``_checked``), what is known of their targets
+(:mod:`mercer.estimators.targets`), and a few choices that parameters leave open.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from mercer._component import own_copy
+from mercer._threads import one_blas_thread
+from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators.fitted import FittedFunction
+from mercer.estimators.inputs import (
+    check_not_tiny,
+    resolve_kernel,
+    sample_of,
+    warn_if_one_column_decides,
+)
+from mercer.estimators.problem import AVERAGING, Problem, Tuning, set_ridge, solves
+from mercer.estimators.progress import Progress, Reporter
+from mercer.estimators.stored import StoredEstimator
+from mercer.estimators.targets import NewOutputs, Targets
+from mercer.estimators.undo import all_or_nothing, as_before
+from mercer.expansions import Expansion, RandomFeatures, as_expansion
+from mercer.kernels import Kernel, as_kernel
+from mercer.learner import Learner
+from mercer.planning import AutomaticStep, warn_if_off_centre
+from mercer.schedules import Relative, as_schedule
+
+__all__ = ["Callback", "Data", "Given", "KernelEstimator", "TaskEstimator"]
+
+Array = NDArray[np.float64]
+Callback = Callable[[Progress], object] | None
+
+_RIDGE = 1e-6
+# Objects to write instead of names, whose parameters can be set.
+_OBJECTS = {
+    "expansion": "expansion=Auto(), or =KOMP(), ... of mercer.expansions",
+    "kernel": "kernel=Gaussian(), ... of mercer.kernels",
+    "loss": "loss=Huber(), ... of mercer.losses",
+    "risk": "risk=CVaR(), ... of mercer.risks",
+}
+
+
+class Given(NamedTuple):
+    """Rows as a user gave them.
+
+    Attributes
+    ----------
+    X : array-like
+        Inputs.
+    y : array-like or None
+        Targets.
+    sample_weight : array-like or None
+        Weights of the rows.
+    classes : array-like or None
+        Classes that are named with them.
+    group : array-like or None
+        Group of each row.
+    more : bool
+        Whether more rows may come, as on a stream.
+    """
+
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+    classes: Any = None
+    group: Any = None
+    more: bool = False
+
+
+class Data(NamedTuple):
+    """Rows that were checked.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n, n_features)
+        Inputs.
+    y : object
+        Targets, which ``targets`` can encode.
+    weights : ndarray of shape (n,)
+        Weights of the rows, those of their classes included.
+    targets : Targets
+        What is known of the targets, these among them.
+    new_outputs : NewOutputs or None
+        What becomes of the outputs of the function, if classes came with the rows.
+    groups : array-like or None
+        Groups of the rows, as they were given.
+    """
+
+    X: Any
+    y: Any
+    weights: Array
+    targets: Targets
+    new_outputs: NewOutputs | None = None
+    groups: Any = None
+
+
+class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
+    """Base of the estimators that learn one function in the loop; not for direct use."""
+
+    kernel: Any
+    expansion: Any
+    step_size: Any
+    regularization: Any
+    batch_size: Any
+    n_passes: Any
+    shuffle: Any
+    average: Any
+    random_state: Any
+    verbose: Any
+
+    #: What `step_size` may be besides a number or a schedule.
+    _step_names: ClassVar[tuple[str, ...]] = ("auto",)
+    #: Parameters that the learner's settings were made of; None if they may be others by now.
+    _tuned: tuple[Any, Any, Any] | None = None
+    #: Names of the features of dicts, in the order of the columns; None before there was one.
+    _row_names: list[Any] | None = None
+
+    # -- learning -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _checked(self, given: Given, known: Any) -> Data:
+        """Check rows, and learn from them what must be known of their targets.
+
+        Parameters
+        ----------
+        given : Given
+            The rows.
+        known : Targets or None
+            What is known already; None to start afresh.
+        """
+
+    def _fit(self, given: Given, callback: Callback = None) -> Self:
+        """Learn from all rows, ``n_passes`` times, starting afresh; or leave all as it was."""
+        with all_or_nothing(self):
+            self._check_parameters()
+            self._check_settings(anew=True)
+            self._row_names = None
+            data = self._checked(given, None)
+            self._meet(data)
+            generator, n = check_random_state(self.random_state), data.X.shape[0]
+            problem = self._problem(data, generator, n)
+            learner = self._adopt(problem)
+            encoded = self.targets_.encode(data.y, data.groups)
+            if not data.weights.any():
+                raise ValueError("`class_weight` is zero for all rows, so there is nothing to fit.")
+            n_passes = learner.n_passes(self._n_passes(n), int(np.count_nonzero(data.weights)))
+            n_rows = learner.n_learned(n, n_passes) * data.targets.visits
+            report = Reporter(learner, n_rows, data.targets.rows_per_sample, callback, self.verbose)
+            orders = self._orders(data, n_passes, generator)
+            with one_blas_thread():
+                learner.learn_passes(data.X, encoded, data.weights, orders, report)
+        return self
+
+    def _partial_fit(self, given: Given) -> Self:
+        """Learn from some more rows, in order; or leave all as it was."""
+        first = not hasattr(self, "learner_")
+        self._check_parameters()
+        self._check_settings(anew=first)
+        with all_or_nothing(self):
+            data = self._checked(given, None if first else self.targets_)
+            if first:
+                self._meet(data)
+                problem = self._problem(data, check_random_state(self.random_state))
+                self._learn(self._adopt(problem), data)
+            else:
+                with as_before(self.learner_, whole=data.new_outputs is not None):
+                    self._meet(data)
+                    self._tune()
+                    self._learn(self.learner_, data)
+            set_ridge(self.learner_.function, self._chosen_ridge())
+        return self
+
+    def _meet(self, data: Data) -> None:
+        """Take over what is known of the targets, and give the function outputs for new ones."""
+        self.targets_ = data.targets
+        if data.new_outputs is not None:
+            self.learner_.map_outputs(data.new_outputs.mixing, data.new_outputs.objective)
+
+    def _learn(self, learner: Learner, data: Data) -> None:
+        encoded = self.targets_.encode(data.y, data.groups)
+        self.targets_, rows = self.targets_.with_partners(data.X, encoded, data.weights)
+        with one_blas_thread():
+            learner.learn(*rows)
+
+    def _orders(
+        self, data: Data, n_passes: int, generator: np.random.RandomState
+    ) -> Iterator[NDArray[np.int64]]:
+        """Order of the rows in each pass; may repeat rows."""
+        n = data.X.shape[0]
+        return (generator.permutation(n) if self.shuffle else np.arange(n) for _ in range(n_passes))
+
+    # -- the problem ----------------------------------------------------------------------------
+
+    def _problem(
+        self, data: Data, generator: np.random.RandomState, n_rows: int | None = None
+    ) -> Problem:
+        """Fill in all numbers from the first rows, of ``n_rows`` in all if that is known."""
+        sample = self._sample(data, generator)
+        expansion = self._chosen_expansion()
+        races = self._races(expansion)
+        check_not_tiny(sample, each=races)
+        if isinstance(self.kernel, str) and not races:
+            warn_if_one_column_decides(sample)
+        # What overflows is found, and said, below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
+            automatic = self._automatic(kernel, sample, data)
+        expansion = own_copy(expansion).sized(n_rows, self.targets_.n_scores)
+        if isinstance(expansion, RandomFeatures):
+            warn_if_off_centre(kernel, sample, expansion)
+        averaging = AVERAGING[self.average] if expansion.averages else None
+        return self._problem_of(kernel, automatic, expansion, averaging, sample.dtype)
+
+    def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
+        """Rows that automatic choices look at."""
+        return data.X[sample_of(data.X.shape[0], generator)]
+
+    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
+        """Return the largest safe steps."""
+        return self.targets_.automatic_step(kernel, sample)
+
+    def _problem_of(
+        self,
+        kernel: Kernel,
+        automatic: AutomaticStep,
+        expansion: Expansion,
+        averaging: float | None,
+        dtype: Any,
+    ) -> Problem:
+        """Return the problem that has these numbers, from rows or from a file."""
+        objective = self.targets_.objective(automatic)
+        if objective.copies > 1 and isinstance(expansion, RandomFeatures):
+            averaging = None  # a block's coefficients go on moving, so there is no mean of them
+        return Problem(
+            objective,
+            kernel,
+            expansion,
+            averaging,
+            self.n_features_in_,
+            objective.copies * self.targets_.n_scores,
+            dtype,
+            automatic,
+            self._tuning(automatic, expansion),
+            self._races(expansion),
+            self._chosen_ridge(),
+            self.targets_.bilinear,
+        )
+
+    def _adopt(self, problem: Problem) -> Learner:
+        """Take over a problem, of which nothing is learned yet."""
+        self._kernel = problem.kernel
+        self.learner_ = problem.learner()
+        self._note_tuning()
+        return self.learner_
+
+    # -- steps and ridge ------------------------------------------------------------------------
+
+    def _tune(self) -> None:
+        """Go on with the parameters of now, which may have been set anew."""
+        learner = self.learner_
+        learner.tune(*self._tuning(learner.automatic, learner.function.expansion))
+        self._note_tuning()
+
+    def _note_tuning(self) -> None:
+        """Keep the parameters that the learner's settings were made of."""
+        single = self.targets_.rows_per_sample == 1  # rows that need a partner take the long way
+        tuned = self.step_size, self.regularization, self.batch_size
+        self._tuned = tuned if single else None
+
+    def _is_tuned(self) -> bool:
+        """Whether the learner's settings are the parameters; quick, for single rows."""
+        tuned = self._tuned
+        return (
+            tuned is not None
+            and tuned[0] is self.step_size
+            and tuned[1] is self.regularization
+            and tuned[2] is self.batch_size
+        )
+
+    def _tuning(self, automatic: AutomaticStep, expansion: Expansion) -> Tuning:
+        ridge = self._ridge()
+        if isinstance(self.regularization, str):  # in the same unit as the steps
+            ridge /= self.targets_.flatness(automatic)
+        return Tuning(self._steps(automatic, expansion), ridge, self._rows_per_step())
+
+    def _steps(self, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """Step sizes; those of equations that are solved need no choice of the estimator's."""
+        if isinstance(self.step_size, str):
+            if self.step_size == "auto" and solves(expansion):
+                return automatic
+            return self.targets_.named_steps(self.step_size, automatic, expansion)
+        schedule = own_copy(as_schedule(self.step_size))
+        if isinstance(schedule, Relative):
+            return schedule.resolved(self.targets_.unit_of_steps(automatic))
+        return schedule
+
+    def _ridge(self) -> float:
+        """Ridge parameter of learning by steps, for objectives of curvature 1."""
+        if isinstance(self.regularization, str) and self.regularization == "auto":
+            return 0.0 if self._is_theory() else _RIDGE
+        return check_real("regularization", self.regularization, low=0.0)
+
+    def _chosen_ridge(self) -> float | None:
+        """Ridge of learning by sums; None for one that is chosen on rows held out."""
+        return None if isinstance(self.regularization, str) else float(self.regularization)
+
+    def _rows_per_step(self) -> int:
+        return self._batch_size() * self.targets_.rows_per_sample
+
+    def _batch_size(self) -> int:
+        """Return the number of samples of a step."""
+        return check_integer("batch_size", self.batch_size, low=1)
+
+    def _n_passes(self, n_rows: int) -> int:
+        """Return how often ``fit`` visits so many rows."""
+        return check_integer("n_passes", self.n_passes, low=1)
+
+    def _is_theory(self) -> bool:
+        return isinstance(self.step_size, str) and self.step_size == "theory"
+
+    # -- parameters -----------------------------------------------------------------------------
+
+    def _chosen_expansion(self) -> Expansion:
+        """Return the expansion that the parameters ask for."""
+        return as_expansion(self.expansion)
+
+    def _races(self, expansion: Expansion) -> bool:
+        """Whether a race chooses the kernel, and the scale of each column of the inputs."""
+        return False
+
+    def _check_parameters(self) -> None:
+        self._batch_size()
+        self._n_passes(1)
+        self._ridge()
+        check_choice("average", self.average, tuple(AVERAGING))
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"`shuffle` must be True or False, got {self.shuffle!r}.")
+        if not isinstance(self.step_size, str):
+            as_schedule(self.step_size)
+        else:
+            check_choice("step_size", self.step_size, self._step_names)
+        as_kernel(self.kernel)
+        mode = self._chosen_expansion().mode
+        relative = self._is_theory() or isinstance(self.step_size, Relative)
+        if relative and mode != "faithful":
+            raise ValueError(
+                f"`step_size={self.step_size!r}` is for gradient steps, but {self.expansion!r} in "
+                f"mode {mode!r} solves equations, which sets the scale of its steps. Use "
+                "RandomFeatures(mode='faithful') or a kernel expansion, or `step_size='auto'`."
+            )
+
+    def _check_settings(self, *, anew: bool) -> None:
+        """Refuse parameters that would be ignored.
+
+        Parameters
+        ----------
+        anew : bool
+            Whether what learns will be made from the parameters, or is there already.
+
+        Raises
+        ------
+        ValueError
+            If there are any.
+        """
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, ``part__parameter`` for those of a component.
+
+        On a fitted model ``step_size``, ``regularization`` and ``batch_size`` (and
+        ``class_weight``) take effect with the next rows; all others with the next ``fit``.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown name, a value that a component refuses, or a parameter of a component
+            that is given by name only.
+        """
+        if self._tuned is not None:
+            self._tuned = None
+        for key in params:
+            name, _, inner = key.partition("__")
+            value = params.get(name, getattr(self, name, None))
+            if inner and isinstance(value, str | None) and name in self._get_param_names():
+                raise ValueError(
+                    f"`{key}` is a parameter of an object, but {name}={value!r} is none. "
+                    f"Give the object itself, {type(self).__name__}({_OBJECTS.get(name, name)}), "
+                    f"whose parameters can be set and searched as {name}__...."
+                )
+        super().set_params(**params)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TaskEstimator(KernelEstimator):
+    """Base of estimators with one function, an objective of their own and no loss."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        mode = self._chosen_expansion().mode
+        if mode not in ("faithful", "solve"):
+            raise ValueError(
+                f"`expansion` must have mode='faithful' or 'solve' for a {type(self).__name__}, "
+                f"got {self.expansion!r}, whose mode is {mode!r}. The other modes minimise with "
+                "another norm than that of the kernel, or need a loss of bounded curvature, so "
+                "their values would not mean what they should. Use "
+                "`RandomFeatures(mode='faithful')` or `KOMP()`."
+            )
+
+    def _chosen_expansion(self) -> Expansion:
+        # By name it is the one that exists here.
+        if self.expansion == "random_features":
+            return RandomFeatures("auto", mode="faithful")
+        return super()._chosen_expansion()

@@ -1,0 +1,140 @@
+"""One row per Python call: checked once, then little more than the arithmetic."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._threads import one_blas_thread
+from mercer.estimators.targets import Targets
+from mercer.learner import Learner
+from mercer.numerics.row_loop import score_row
+
+__all__ = ["OneRow"]
+
+Array = NDArray[np.float64]
+
+# Up to this model order a row costs less than telling BLAS how many threads to use.
+_FEW_POINTS = 64
+
+
+class OneRow:
+    """Rows as vectors, or as dicts of features as River users write them."""
+
+    learner_: Learner
+    n_features_in_: int
+    partial_fit: Callable[..., Any]
+    targets_: Targets
+    _row_names: list[Any] | None
+
+    def _vector(self, x: Any) -> Array:
+        """Return one row as an array of the model's type."""
+        if isinstance(x, Mapping):
+            x = self._values(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            row: Array = np.asarray(x, dtype=self.learner_.function.dtype)
+            if row.shape != (self.n_features_in_,):
+                raise ValueError(
+                    f"A row must be a vector of {self.n_features_in_} numbers (or a dict of as "
+                    f"many), got shape {row.shape}."
+                )
+            # The square is finite unless a value is not, or it overflows: then look closely.
+            finite = math.isfinite(row.dot(row)) or np.isfinite(row).all()
+        if not finite:
+            raise ValueError(
+                f"The row has a value that is NaN or infinite, or too large for {row.dtype}. "
+                "Impute it, or skip it."
+            )
+        # Compiled code is made for plain arrays that may be written to.
+        return row if row.flags.carray else row.copy()
+
+    def _values(self, x: Mapping[Any, Any]) -> list[Any]:
+        """Return the features of a dict in the order of the columns."""
+        names = self._name_features(x) if self._row_names is None else self._row_names
+        try:
+            values = [x[name] for name in names]
+        except KeyError as error:
+            raise ValueError(
+                f"The row has no feature {error.args[0]!r}; it has {list(x)[:8]}. Every row "
+                "must have the features of the first one."
+            ) from None
+        if len(x) != len(names):
+            extra = [name for name in x if name not in names]
+            raise ValueError(
+                f"The row has the feature(s) {extra[:8]} besides {list(names)[:8]}. Features "
+                "cannot be added on a running stream: all points have those of the first row. "
+                "Leave them out, or start with all of them, 0 where a row has none."
+            )
+        return values
+
+    def _name_features(self, x: Mapping[Any, Any]) -> list[Any]:
+        """Names of the features of dicts, in the order of the columns."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            return list(names)
+        n = getattr(self, "n_features_in_", len(x))
+        if len(x) != n:
+            raise ValueError(
+                f"The row has {len(x)} feature(s), {list(x)[:8]}, but the model has {n}."
+            )
+        return sorted(x, key=lambda name: (type(name).__name__, name))
+
+    def _remember_names(self, x: Any) -> None:
+        """Keep the names of a row that was learned: later ones are read by them."""
+        if self._row_names is None and isinstance(x, Mapping):
+            self._row_names = self._name_features(x)
+
+    def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
+        """Learn one checked row by the quickest way."""
+        learner = self.learner_
+        if learner.function.size <= _FEW_POINTS:
+            learner.learn_row(row, target, sample_weight)
+        else:
+            with one_blas_thread():
+                learner.learn_row(row, target, sample_weight)
+
+    def _learn_as_batch(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
+        """Learn one row by ``partial_fit``, which takes over parameters set anew, too."""
+        if not hasattr(self, "learner_"):
+            self._learn_first(x, y, sample_weight, **options)
+            return
+        row = self._vector(x)[np.newaxis]
+        with warnings.catch_warnings():
+            # Rows need no names, or were put in the order of the names just now.
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            self.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]), **options)
+        self._remember_names(x)
+
+    def _learn_first(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
+        """Start the model with one row."""
+        names = self._name_features(x) if isinstance(x, Mapping) else None
+        values = x if names is None else [x[name] for name in names]
+        row = np.asarray(values, dtype=np.float64)
+        if row.ndim != 1:
+            raise ValueError(
+                f"A row must be a vector of numbers, or a dict of them, got shape {row.shape}."
+            )
+        weight = np.array([float(sample_weight)])
+        self.partial_fit(row[np.newaxis], y, sample_weight=weight, **options)
+        self._row_names = names
+
+    def _score_one(self, x: Any) -> Array:
+        """Values of f at one row, shape (n_outputs,)."""
+        learner = self.learner_
+        row = self._vector(x)
+        f = learner.function
+        functions = learner.compiled(f.dtype)
+        if functions is None:
+            with one_blas_thread():
+                return np.asarray(learner.evaluate(row[np.newaxis])[0, : self.targets_.n_scores])
+        scores = np.empty(f.n_outputs)
+        if f.averaging is None:
+            score_row(functions, f.arrays, f.size, 0, f.scale, row, scores)
+        else:
+            score_row(functions, f.arrays, f.size, f.n_outputs, 1.0, row, scores)
+        return scores

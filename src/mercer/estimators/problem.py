@@ -1,0 +1,117 @@
+"""What an estimator has to solve, as a record, and who solves it.
+
+An expansion tells how its function starts and which learner learns it: by steps on a kernel
+expansion or on random features, by sums on a fixed dictionary or on the parts of the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mercer.expansions import Expansion
+from mercer.functions import DictionaryFunction, start, start_bilinear
+from mercer.kernels import Kernel
+from mercer.learner import Learner, make_learner
+from mercer.objectives import Objective
+from mercer.parts import Blend
+from mercer.planning import AutomaticStep
+
+__all__ = ["AVERAGING", "Problem", "Tuning", "set_ridge", "solves"]
+
+#: Exponents of the weights of the averages.
+AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
+
+
+class Tuning(NamedTuple):
+    """Settings that may be changed on a running stream.
+
+    Attributes
+    ----------
+    step_size : callable or AutomaticStep
+        Step number (1, 2, ...) to step size.
+    regularization : float
+        Ridge parameter of learning by steps.
+    rows_per_step : int
+        Rows that a step learns.
+    """
+
+    step_size: Any
+    regularization: float
+    rows_per_step: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learned, with all numbers filled in.
+
+    Attributes
+    ----------
+    objective : Objective
+        What is minimised.
+    kernel : Kernel
+        Of the functions.
+    expansion : Expansion
+        How the function stays small.
+    averaging : float or None
+        Exponent of the weights of averaged coefficients; None for the last iterate.
+    n_features, n_outputs : int
+        Columns of the inputs, and of the function.
+    dtype : dtype
+        Of the inputs; None if rows are still to tell.
+    automatic : AutomaticStep
+        Largest safe steps, whatever the steps are.
+    tuning : Tuning
+        Steps and ridge.
+    races : bool
+        Whether a race chooses the kernel.
+    ridge : float or None
+        Ridge of learning by sums; None for one that is chosen on rows held out.
+    bilinear : bool
+        Whether the function is one of two points, bilinear in their features.
+    """
+
+    objective: Objective
+    kernel: Kernel
+    expansion: Expansion
+    averaging: float | None
+    n_features: int
+    n_outputs: int
+    dtype: Any
+    automatic: AutomaticStep
+    tuning: Tuning
+    races: bool = False
+    ridge: float | None = None
+    bilinear: bool = False
+
+    def function(self) -> Any:
+        """Return f = 0."""
+        if self.bilinear:
+            return start_bilinear(self.expansion, self.kernel, self.n_features, self.dtype)
+        function: Any = start(
+            self.expansion,
+            self.kernel,
+            self.n_features,
+            self.n_outputs,
+            self.dtype,
+            self.averaging,
+        )
+        if isinstance(function, Blend | DictionaryFunction):
+            function.races = self.races
+        set_ridge(function, self.ridge)
+        return function
+
+    def learner(self) -> Learner:
+        """Return what learns the function, which has learned nothing yet."""
+        return make_learner(self.objective, self.function(), *self.tuning, self.automatic)
+
+
+def set_ridge(function: Any, ridge: float | None) -> None:
+    """Give a function that learns by sums its ridge; None for one that it chooses."""
+    if isinstance(function, Blend):
+        function.set_ridge(ridge)
+
+
+def solves(expansion: Expansion) -> bool:
+    """Whether equations are solved, or Newton steps made, on a fixed set of features."""
+    return expansion.mode == "solve"

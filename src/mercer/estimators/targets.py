@@ -1,0 +1,837 @@
+"""What a model knows of the targets that it learns, and what it minimises of them.
+
+A record for each task: classes with their counts, numbers with their unit. Records never change:
+rows that tell more make another one (``meet``), so that a call that fails leaves the old one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+
+from mercer._component import from_config, to_config
+from mercer.estimators.inputs import warn_user
+from mercer.estimators.kept_rows import KeptRows
+from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
+from mercer.expansions import Expansion
+from mercer.kernels import Bias, Kernel, Partitioned, Polynomial, Product
+from mercer.losses import Loss, loss_and_slopes
+from mercer.numerics.philox import row_uniforms
+from mercer.objectives import Objective, make_objective
+from mercer.planning import AutomaticStep, automatic_step, theorem_steps
+from mercer.risks import Risk
+
+__all__ = [
+    "Classes",
+    "LossTargets",
+    "NewOutputs",
+    "Numbers",
+    "Targets",
+    "check_class_weight",
+    "check_labels",
+    "check_no_loss",
+    "check_same_type",
+    "curvature_at",
+    "labels_from_state",
+    "labels_to_state",
+    "loss_from_state",
+    "target_unit",
+    "warn_of_targets",
+]
+
+Array = NDArray[np.float64]
+Rows = tuple[Any, Array, Array]
+
+_RESERVOIR = 1000
+# Factor of the automatic step for classification losses with bounded slopes; averaging takes the
+# noise of such steps away again (docs/benchmarks.md, defaults).
+_BOLDNESS = 4.0
+# Mean of |y| to the standard deviation, for a centred normal target.
+_MEAN_TO_DEVIATION = 1.2533
+# In medians of |y|: what is further counts as no more.
+_OUTLYING = 4.0
+# Fewer rows say too little of a small unit: their targets may be small by chance.
+_ENOUGH_ROWS = 10
+# Targets beyond so many steps are out of reach.
+_FAR = 100.0
+# Without a bound of slopes or curvature the first steps fit targets of about 1.
+_NEAR = 5.0
+# Targets so many deviations from 0 are mostly offset.
+_OFF_CENTRE = 5.0
+_SCALE = (
+    "for example with sklearn.compose.TransformedTargetRegressor(model, "
+    "transformer=StandardScaler({}))"
+)
+
+
+class Targets(ABC):
+    """What a model knows of its targets, and what it minimises of them; the base of the records.
+
+    Attributes
+    ----------
+    loss : Loss or None
+        Loss of a target; None for objectives that have none.
+    n_scores : int
+        Outputs of the function that predictions are made of.
+    rows_per_sample : int
+        Rows that the learner gets for each sample of the user's.
+    visits : int
+        How often a pass visits each row.
+    bilinear : bool
+        Whether the function is one of two points, bilinear in their features.
+    """
+
+    loss: Any
+    n_scores: int = 1
+    rows_per_sample: int = 1
+    visits: int = 1
+    bilinear: bool = False
+
+    @abstractmethod
+    def objective(self, automatic: AutomaticStep | None) -> Objective:
+        """Return what is minimised, as it is before the first row.
+
+        Parameters
+        ----------
+        automatic : AutomaticStep or None
+            Units of the function's values; None while they are being found out.
+        """
+
+    @abstractmethod
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """Return targets, and groups of rows if there are any, as the learner gets them."""
+
+    @abstractmethod
+    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """Largest steps that are safe for the objective, from a sample of inputs."""
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """Return what a step size that is a name stands for."""
+        return automatic
+
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+        """Return rows of a stream as the learner gets them, and what is known after them."""
+        return self, (X, targets, weights)
+
+    def flatness(self, automatic: AutomaticStep) -> float:
+        """How much less curved the objective is as far as the targets are."""
+        return 1.0
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """Step 1 / (L κ²) of relative schedules."""
+        return 1.0 / (automatic.curvature * self.flatness(automatic) * automatic.typical)
+
+    def loss_to_state(self) -> dict[str, Any]:
+        """Return the loss as plain data, and what belongs to it."""
+        return {"loss": to_config(self.loss)}
+
+    @abstractmethod
+    def to_state(self) -> dict[str, Any]:
+        """As plain data, without the loss."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
+        """Inverse of :meth:`to_state`.
+
+        Parameters
+        ----------
+        state : dict
+            Of the whole model; :meth:`to_state` is its entry "targets".
+        n_features : int
+            Number of inputs.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+
+
+class NewOutputs(NamedTuple):
+    """What becomes of a function's outputs when classes are added.
+
+    Attributes
+    ----------
+    places : ndarray of shape (n_old,)
+        Where the old classes are among all.
+    mixing : ndarray of shape (n_outputs, n_outputs_new)
+        Column j tells how the new output j is made of the old ones.
+    objective : Objective
+        For the new outputs.
+    """
+
+    places: NDArray[np.intp]
+    mixing: Array
+    objective: Objective
+
+
+@dataclass(frozen=True)
+class LossTargets(Targets):
+    """Targets of a loss, or of a risk of it.
+
+    Attributes
+    ----------
+    loss : Loss
+        Loss of a row.
+    risk : Risk or None
+        What is minimised of it; None for the mean.
+    reservoir : KeptRows or None
+        Rows with their targets to take partners from, for risks that ask for it.
+    """
+
+    loss: Loss
+    risk: Risk | None
+    reservoir: KeptRows | None = field(default=None, kw_only=True)
+
+    @property
+    def pairs(self) -> str:
+        """Where a risk takes the partner of a row from: "tracked" (none), "stream", "reservoir"."""
+        tracker = None if self.risk is None else self.risk.tracking
+        return "tracked" if tracker is None else tracker.pairs
+
+    @property
+    def rows_per_sample(self) -> int:  # type: ignore[override]
+        """A row from a reservoir has its partner after it."""
+        return 2 if self.pairs == "reservoir" else 1
+
+    @property
+    def visits(self) -> int:  # type: ignore[override]
+        """As a row, and as the partner of another."""
+        return 1 if self.pairs == "tracked" else 2
+
+    def objective(self, automatic: AutomaticStep | None) -> Objective:
+        """See :class:`Targets`."""
+        return make_objective(self.loss, self.risk)
+
+    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+        """See :class:`Targets`."""
+        objective = self.objective(None)
+        bold = self.loss.task == "classification" and objective.lipschitz is not None
+        curvature = 1.0 if objective.curvature is None else objective.curvature
+        return automatic_step(kernel, sample, curvature, _BOLDNESS if bold else 1.0)
+
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+        """See :class:`Targets`: from a reservoir each row has a partner after it."""
+        if self.rows_per_sample == 1 or X.shape[0] == 0:
+            return self, (X, targets, weights)
+        n, d = X.shape
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        rows = np.hstack([dense, targets])
+        kept = self.reservoir
+        if kept is None or kept.rows.shape[1] != rows.shape[1]:
+            # Targets of other classes, if there are any, are no longer of use.
+            kept = KeptRows.none(rows.shape[1])
+        if kept.keys.size:
+            # Numbers that belong to the rows, so that it does not matter how a stream is cut.
+            at = (row_uniforms(kept.n_seen, n) * kept.keys.size).astype(np.int64)
+            partners, theirs = kept.rows[at], kept.weights[at]
+        else:
+            partners, theirs = np.roll(rows, 1, axis=0), np.roll(weights, 1)
+        both = np.stack([rows, partners], axis=1).reshape(2 * n, -1)
+        joined = np.ascontiguousarray(both[:, :d], dtype=dense.dtype)
+        known = replace(self, reservoir=kept.extended(rows, weights, _RESERVOIR))
+        return known, (joined, both[:, d:].copy(), np.column_stack([weights, theirs]).ravel())
+
+    def loss_to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        kept = None if self.reservoir is None else self.reservoir.to_state()
+        return {**super().loss_to_state(), "risk": to_config(self.risk), "reservoir": kept}
+
+    @classmethod
+    def _loss_from_state(cls, state: dict[str, Any], task: str) -> dict[str, Any]:
+        """Return the fields of this class; files of old have a loss only."""
+        risk, kept = from_config(state.get("risk")), state.get("reservoir")
+        if risk is not None and not isinstance(risk, Risk):
+            raise ValueError("the risk is of the wrong kind")
+        if kept is not None:
+            kept = KeptRows.from_state(kept, kept["rows"].shape[1], _RESERVOIR)
+        return {"loss": loss_from_state(state, task), "risk": risk, "reservoir": kept}
+
+
+# -- classes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Classes(LossTargets):
+    """Classes that were met, or named.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_classes,)
+        Their labels, sorted.
+    counts : ndarray of shape (n_classes,)
+        Rows of each so far.
+    named : ndarray or None
+        All classes that may come, if the user named them.
+    """
+
+    labels: NDArray[Any]
+    counts: Array
+    named: NDArray[Any] | None
+
+    @property
+    def n_scores(self) -> int:  # type: ignore[override]
+        """Scores of the loss for so many classes."""
+        return self.loss.n_scores(self.labels.size)
+
+    def meet(self, y: NDArray[Any], named: NDArray[Any] | None) -> Self:
+        """Return what is known after rows with labels ``y`` came, before they are counted.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Their labels.
+        named : ndarray or None
+            Classes that are named with these rows.
+
+        Raises
+        ------
+        ValueError
+            For labels that are none of the classes named.
+        """
+        all_named = self.named
+        if named is not None:
+            all_named = np.union1d(self.labels, named) if self.labels.size else named
+        allowed = all_named if named is None else named
+        if allowed is not None and not np.isin(y, allowed).all():
+            extra = np.setdiff1d(y, allowed)
+            raise ValueError(
+                f"y has labels that are not in `classes`: {extra[:5].tolist()}. "
+                + (
+                    "Leave `classes` out to let new labels add classes."
+                    if named is not None
+                    else f"These were given as {allowed[:10].tolist()}; name new ones in `classes` "
+                    "of the call that brings them, or start without `classes`."
+                )
+            )
+        labels = np.unique(y) if named is None else np.union1d(named, np.unique(y))
+        if self.labels.size and np.isin(labels, self.labels).all():
+            return replace(self, named=all_named)
+        if self.labels.size:
+            labels = np.union1d(self.labels, labels)
+        counts = np.zeros(labels.size)
+        counts[np.searchsorted(labels, self.labels)] = self.counts
+        # Targets of the reservoir are those of the old classes.
+        return replace(self, labels=labels, counts=counts, named=all_named, reservoir=None)
+
+    def outputs_after(self, old: Classes, automatic: AutomaticStep) -> NewOutputs:
+        """Return what becomes of the outputs for the classes of before."""
+        places = np.searchsorted(self.labels, old.labels)
+        mixing = class_mixing(old.loss, self.loss, places, self.labels.size)
+        objective = self.objective(automatic)
+        whole = np.kron(np.eye(objective.copies), mixing)
+        return NewOutputs(places, np.asarray(whole, dtype=np.float64), objective)
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """See :class:`Targets`."""
+        return self.loss.encode(np.searchsorted(self.labels, y), self.labels.size)
+
+    def counted(self, y: NDArray[Any]) -> Self:
+        """Return the classes with these rows counted."""
+        places = np.searchsorted(self.labels, y)
+        totals = np.bincount(places, minlength=self.labels.size).astype(np.float64)
+        return replace(self, counts=self.counts + totals)
+
+    def weights(self, y: NDArray[Any], sample_weight: Array, class_weight: Any) -> Array:
+        """Weights of all rows, those of their classes included.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels of the rows, not counted yet.
+        sample_weight : ndarray of shape (n,)
+            Weights of the rows themselves.
+        class_weight : dict, "balanced" or None
+            Weights of the classes.
+        """
+        if class_weight is None:
+            return sample_weight
+        places, n_classes = np.searchsorted(self.labels, y), self.labels.size
+        if isinstance(class_weight, dict):
+            table = np.array([float(class_weight.get(c, 1.0)) for c in self.labels.tolist()])
+            return np.asarray(sample_weight * table[places])
+        totals = np.bincount(places, minlength=n_classes).astype(np.float64)
+        return np.asarray(sample_weight * places.size / (n_classes * totals[places]))
+
+    def weights_so_far(self, y: NDArray[Any], sample_weight: Array, class_weight: Any) -> Array:
+        """Weights of some rows of a stream; balanced ones go by the rows up to each.
+
+        Parameters
+        ----------
+        y, sample_weight, class_weight
+            As in :meth:`weights`.
+        """
+        if not isinstance(class_weight, str):
+            return self.weights(y, sample_weight, class_weight)
+        # Row by row, so that it does not matter how the stream is cut; each class starts at 1, or
+        # the first row of a rare class would weigh as much as all before it.
+        places, before = np.searchsorted(self.labels, y), self.counts
+        n_classes = max(self.labels.size, 2)  # the other one is only late
+        seen = n_classes + before.sum() + np.arange(1, places.size + 1)
+        own = 1.0 + before[places] + count_so_far(places)
+        return np.asarray(sample_weight * seen / (n_classes * own))
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """See :class:`Targets`."""
+        if name == "auto":
+            return automatic
+        return theorem_steps(self.loss).resolved(self.unit_of_steps(automatic))
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`: in units of the theorem's constant, where it covers the loss."""
+        constant = self.loss.hoelder_constant
+        if constant is None or self.risk is not None:
+            return super().unit_of_steps(automatic)
+        return 1.0 / (constant * automatic.typical)
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        return {
+            "classes": labels_to_state(self.labels),
+            "counts": self.counts,
+            "announced": None if self.named is None else labels_to_state(self.named),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
+        """See :class:`Targets`."""
+        targets = state["targets"]
+        labels = labels_from_state(targets["classes"])
+        counts = np.array(targets["counts"], dtype=np.float64)
+        if counts.shape != labels.shape or (counts < 0).any():
+            raise ValueError("the class counts do not match the classes")
+        named = targets.get("announced")  # files of old have none
+        named = None if named is None else labels_from_state(named)
+        loss = cls._loss_from_state(state, "classification")
+        return cls(labels=labels, counts=counts, named=named, **loss)
+
+
+def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_classes: int) -> Array:
+    """Return the matrix that turns the scores of the old classes into scores of all classes.
+
+    Parameters
+    ----------
+    old_loss, new_loss : Loss
+        Before and after.
+    places : ndarray of shape (n_old,)
+        Where the old classes are among all.
+    n_classes : int
+        Number of all classes.
+
+    Returns
+    -------
+    mixing : ndarray of shape (n_old_scores, n_new_scores)
+
+    Examples
+    --------
+    >>> from mercer.losses import Logistic, Softmax
+    >>> class_mixing(Logistic(), Softmax(), np.array([0, 2]), 3)
+    array([[-0.5,  0. ,  0.5]])
+    """
+    n_old = places.size
+    new = np.setdiff1d(np.arange(n_classes), places)
+    mixing = np.zeros((old_loss.n_scores(n_old), new_loss.n_scores(n_classes)))
+    if old_loss.n_scores(n_old) == n_old and not (n_old == 1 and not old_loss.multiclass):
+        mixing[np.arange(n_old), places] = 1.0
+        if not old_loss.multiclass:
+            # One against the rest, all may be negative: 0 would beat them, their mean does not.
+            mixing[:, new] = 1.0 / n_old
+        return mixing
+    # One score speaks for the second class and against the first; a lone class is a first.
+    if mixing.shape[1] == 1:
+        mixing[0, 0] = 1.0 if places[0] == 0 else -1.0
+        return mixing
+    # softmax of (-f/2, f/2) is the logistic of f.
+    half = 0.5 if new_loss.multiclass else 1.0
+    mixing[0, places[0]] = -half
+    if n_old == 2:
+        mixing[0, places[1]] = half
+    return mixing
+
+
+def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
+    """Return labels as an array, or say that they are quantities.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are not whole, and for what is neither number, text nor boolean.
+    """
+    array = np.asarray(labels)
+    try:
+        check_classification_targets(array)
+    except ValueError as error:
+        what, _, _ = str(error).partition(". Maybe")
+        if not what.startswith("Unknown label type") or not array.size:
+            raise
+        raise ValueError(
+            f"{what}. {name} holds {array.ravel()[:1].tolist()[0]!r}, for example: a classifier "
+            "needs classes, which are whole numbers, text or booleans. For quantities use "
+            "KernelRegressor; else turn them into classes."
+        ) from None
+    return array
+
+
+def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str, *, of: str = "y") -> None:
+    """Raise ``ValueError`` if one is text and the other numbers: NumPy would compare '1' with 1."""
+    kinds = {labels.dtype.kind, known.dtype.kind}
+    if kinds & {"U", "S"} and kinds & {"b", "i", "u", "f"}:
+        raise ValueError(
+            f"{of} has labels such as {labels.tolist()[:1]}, of another type than {name} "
+            f"({known[:3].tolist()}): text and numbers cannot be mixed. Convert the labels."
+        )
+
+
+def check_class_weight(weights: dict[Any, Any], classes: NDArray[Any], *, complete: bool) -> None:
+    """Raise ``ValueError`` if some weights are of labels that there are none of.
+
+    Parameters
+    ----------
+    weights : dict from label to weight
+        As the user gave them.
+    classes : ndarray of shape (n_classes,)
+        Labels known so far.
+    complete : bool
+        Whether these are all. As in scikit-learn, labels without rows are no error then if each
+        class has its weight: the rows may be a part of the data.
+    """
+    for label in weights:
+        check_same_type(np.asarray([label]), classes, "those of the rows", of="`class_weight`")
+    known = set(classes.tolist())
+    unknown = [label for label in weights if label not in known]
+    without = [label for label in classes.tolist() if label not in weights]
+    if complete and unknown and without:
+        raise ValueError(
+            f"`class_weight` has weights for {unknown[:5]!r}, which are no classes of y, and none "
+            f"for {without[:5]!r}, which are. Its keys must be the labels themselves."
+        )
+
+
+def count_so_far(positions: NDArray[np.intp]) -> Array:
+    """How often each row's class has occurred up to and with that row.
+
+    Examples
+    --------
+    >>> count_so_far(np.array([1, 0, 1, 1]))
+    array([1., 1., 2., 3.])
+    """
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[starts, ordered.size])
+    counts = np.empty(positions.size)
+    counts[order] = np.arange(1, positions.size + 1) - np.repeat(starts, lengths)
+    return counts
+
+
+def labels_to_state(labels: NDArray[Any]) -> dict[str, Any]:
+    """Class labels as plain data.
+
+    Raises
+    ------
+    ValueError
+        For labels other than numbers, text and booleans.
+    """
+    values = labels.tolist()
+    if not all(isinstance(value, bool | int | float | str) for value in values):
+        raise ValueError(
+            f"Class labels must be numbers, text or booleans to be stored, got {values[:3]!r}."
+        )
+    return {"dtype": labels.dtype.str, "values": values}
+
+
+def labels_from_state(state: dict[str, Any]) -> NDArray[Any]:
+    """Inverse of :func:`labels_to_state`."""
+    kind = np.dtype(str(state["dtype"]))
+    if kind.kind not in "biufUO" or not isinstance(state["values"], list):
+        raise ValueError("the class labels are of the wrong kind")
+    labels = np.array(state["values"], dtype=kind)
+    if labels.ndim != 1 or labels.size == 0 or not np.array_equal(np.unique(labels), labels):
+        raise ValueError("the class labels are not distinct and sorted")
+    return labels
+
+
+def loss_from_state(state: dict[str, Any], task: str) -> Loss:
+    """Loss of a model that is rebuilt.
+
+    Raises
+    ------
+    ValueError
+        If it is none of the task.
+    """
+    loss = from_config(state["loss"])
+    if not isinstance(loss, Loss) or loss.task != task:
+        raise ValueError("the loss is of the wrong kind")
+    return loss
+
+
+def check_no_loss(state: dict[str, Any]) -> None:
+    """Raise ``ValueError`` if a model that is rebuilt has a loss, though its task has none."""
+    if state["loss"] is not None:
+        raise ValueError("the model has a loss, but there is none in its objective")
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Numbers(LossTargets):
+    """Targets of a regression.
+
+    Attributes
+    ----------
+    n_targets : int
+        How many there are.
+    flat : bool
+        Whether they came as a vector.
+    """
+
+    n_targets: int
+    flat: bool
+
+    @property
+    def n_scores(self) -> int:  # type: ignore[override]
+        """Scores of the loss for so many targets."""
+        return self.loss.n_scores(self.n_targets)
+
+    def meet(self, y: Array) -> Self:
+        """Return the same after more rows.
+
+        Raises
+        ------
+        ValueError
+            If these have another number of targets.
+        """
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if n_targets != self.n_targets:
+            raise ValueError(
+                f"y has {n_targets} targets, but the model was started with {self.n_targets}."
+            )
+        return self
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        """See :class:`Targets`."""
+        return self.loss.encode(y.reshape(-1, self.n_targets), self.n_targets)
+
+    def flatness(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        if self.risk is not None or self.loss.lipschitz is None:
+            return 1.0
+        return (self.loss.curvature or 1.0) / automatic.curvature
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        return {"n_targets": self.n_targets, "flat": self.flat}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
+        """See :class:`Targets`."""
+        n_targets, flat = int(state["targets"]["n_targets"]), bool(state["targets"]["flat"])
+        return cls(n_targets=n_targets, flat=flat, **cls._loss_from_state(state, "regression"))
+
+
+def target_unit(y: Any) -> float:
+    """Usual size of the targets, as a power of two; 1 if there is none.
+
+    A mean in which outliers count little, as they do for losses with bounded slopes. A power of
+    two, so that other units of the target change no digit, and standardised targets nothing.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Targets of the first rows. Of several targets the largest counts.
+
+    Returns
+    -------
+    unit : float
+        Of fewer than 10 rows at least 1.
+
+    Examples
+    --------
+    >>> y = np.random.default_rng(0).normal(size=100)
+    >>> target_unit(y), target_unit(2e5 * y), target_unit(np.zeros(100))
+    (1.0, 262144.0, 1.0)
+    """
+    size = float(_sizes(y).max(initial=0.0))
+    if not 0.0 < size < np.inf:
+        return 1.0
+    unit = float(2.0 ** np.clip(np.round(np.log2(size)), -300, 300))
+    return unit if len(y) >= _ENOUGH_ROWS else max(unit, 1.0)
+
+
+def _sizes(y: Any) -> Array:
+    """Usual size of each target."""
+    sizes = np.abs(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
+    middle = np.median(sizes, axis=0)
+    usual = np.minimum(sizes, np.where(middle > 0.0, _OUTLYING * middle, np.inf))
+    return np.asarray(_MEAN_TO_DEVIATION * usual.mean(axis=0))
+
+
+def curvature_at(loss: Loss, curvature: float, unit: float) -> float:
+    r"""Curvature of a loss with bounded slopes, seen from as far as the targets are.
+
+    With slopes up to L and targets y = s z the loss of f = s g is as one with slopes up to L s and
+    curvature L s in g, so L / s in f. Steps that are the inverse of it, and a ridge in proportion
+    to it, make of s y the function s f.
+
+    Parameters
+    ----------
+    loss : Loss
+        For regression.
+    curvature : float
+        Of the loss, or 1 where it has no bound.
+    unit : float
+        s, :func:`target_unit`.
+
+    Returns
+    -------
+    curvature : float
+        The given one if slopes have no bound, or the loss is curved as far as the targets reach.
+
+    Examples
+    --------
+    >>> from mercer.losses import AbsoluteError, Huber, Squared
+    >>> [curvature_at(loss, 1.0, 4.0) for loss in (AbsoluteError(), Huber(1.0), Squared())]
+    [0.25, 0.25, 1.0]
+    >>> curvature_at(AbsoluteError(), 1.0, 0.125), curvature_at(Huber(1.0), 1.0, 0.125)
+    (8.0, 1.0)
+    """
+    if loss.lipschitz is None:
+        return curvature
+    if loss.curvature is None:
+        return curvature / unit
+    return min(curvature, loss.lipschitz / unit)
+
+
+def warn_of_targets(
+    loss: Loss,
+    kernel: Kernel,
+    y: Any,
+    targets: Array,
+    reach: Callable[[], float] | None,
+    *,
+    solves: bool,
+) -> None:
+    """Warn of targets whose unit or origin does not suit what is to learn them.
+
+    Parameters
+    ----------
+    loss : Loss
+        For regression.
+    kernel : Kernel
+        Of the functions.
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Targets of the first rows; fewer than 10 say too little.
+    targets : ndarray
+        The same, encoded.
+    reach : callable or None
+        Says how long the first step is, if steps are made regardless of the targets.
+    solves : bool
+        Whether learning begins with a regression that is solved for, for which neither unit nor
+        origin matters.
+
+    Warns
+    -----
+    mercer.exceptions.TargetScaleWarning
+        If the targets are out of reach, or have units too different for steps of one length.
+    mercer.exceptions.NothingLearnedWarning
+        If f = 0 is good enough for the loss.
+    """
+    sizes = _sizes(y)
+    if len(y) < _ENOUGH_ROWS or not (sizes.any() and np.isfinite(sizes).all()):
+        return
+    slopes = loss_and_slopes(loss, np.zeros((len(y), loss.n_scores(sizes.size))), targets)[1]
+    if not slopes.any():
+        warn_user(
+            f"No target is as far from 0 as {loss!r} begins to count, the largest being "
+            f"{float(np.abs(y).max()):.3g}: f = 0 is a solution and nothing is learned. Scale the "
+            f"target, {_SCALE.format('')}, or choose another parameter of the loss.",
+            NothingLearnedWarning,
+        )
+        return
+    units = _words_of_units(loss, sizes)
+    if solves:
+        words = units
+    else:
+        words = _words(loss, sizes, reach) or units or _words_of_origin(loss, kernel, y)
+    if words:
+        warn_user(words, TargetScaleWarning)
+
+
+def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
+    """Say what is wrong with the units, if anything is."""
+    largest, smallest = float(sizes.max()), float(sizes[sizes > 0.0].min())
+    slope = loss.lipschitz
+    if slope is None:
+        usual = largest if largest > _NEAR else smallest
+        if loss.curvature is not None or 1.0 / _NEAR <= usual <= _NEAR:
+            return ""
+        return (
+            f"The targets are about {usual:.3g}, but steps on {loss!r}, whose slopes and curvature "
+            "have no bound, suit targets of about 1: the model may be far from what the loss can "
+            f"give. Divide the target by its scale, {_SCALE.format('with_mean=False')}."
+        )
+    if reach is not None and largest > _FAR * slope:
+        first = reach()
+        if largest > _FAR * slope * max(first, 1.0):
+            return Advice(
+                f"The targets are about {largest:.3g}, but the slopes of {loss!r} are at most "
+                f"{slope:.3g} and the first step is {first:.3g}: the model may never get there. "
+                f"Scale the target, {_SCALE.format('')}. (Without a risk ",
+                Setting("step_size", "auto"),
+                " takes steps in units of the target.)",
+            )
+    return ""
+
+
+def _words_of_units(loss: Loss, sizes: Array) -> str:
+    """Say that targets are in very different units, if they are and steps have one length."""
+    largest, smallest = float(sizes.max()), float(sizes[sizes > 0.0].min())
+    if loss.lipschitz is not None and largest > _FAR * smallest:
+        return (
+            f"The targets are of very different sizes, from {smallest:.3g} to {largest:.3g}, but "
+            f"steps on {loss!r} are of one length for all: the smaller ones are learned badly. "
+            f"Scale them, {_SCALE.format('')}, or learn them one by one."
+        )
+    return ""
+
+
+def _words_of_origin(loss: Loss, kernel: Kernel, y: Any) -> str:
+    """Say that the targets are far from 0, if they are and the kernel has no constant term."""
+    if loss.lipschitz is None and loss.curvature is None:
+        return ""  # not of the scores themselves, but of a link
+    if _has_bias(kernel):
+        return ""
+    rows = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    # No median: targets may be all but constant in a large part of the rows.
+    middle, spread = rows.mean(axis=0), rows.std(axis=0)
+    far = (spread > 0.0) & (np.abs(middle) > _OFF_CENTRE * spread)
+    if not far.any():
+        return ""
+    at = int(np.argmax(far))
+    return (
+        f"The targets are about {middle[at]:.4g} with a deviation of {spread[at]:.3g}, but steps "
+        f"begin at f = 0 and a {type(kernel).__name__} kernel learns an offset slowly, if at all: "
+        f"most of what is learned would be the offset. Centre the target, {_SCALE.format('')}, or "
+        "add a Bias() to the kernel."
+    )
+
+
+def _has_bias(kernel: Kernel) -> bool:
+    """Whether a term of a kernel is constant, whatever its factor and the map before it."""
+    match kernel:
+        case Bias():
+            return True
+        case Polynomial(degree=1, offset=constant) | Partitioned(constant=constant):
+            return float(constant) > 0.0
+        case Product():
+            return False
+    parts = kernel.get_params(deep=False).values()
+    return any(_has_bias(part) for part in parts if isinstance(part, Kernel))

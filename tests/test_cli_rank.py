@@ -220,11 +220,11 @@ def test_the_help_states_the_defaults_of_rankings(mercer, monkeypatch):
     _, out, _ = mercer("fit", "--help")
     ranker, usual = KernelRanker(), KernelClassifier()
     stated = {
-        "--max-size": (KOMP(max_size=1000).max_size, ranker._chosen_expansion().limit()),
+        "--max-size": (KOMP(max_size=1000).max_size, ranker.plan().expansion.limit()),
         "--regularization": (usual._ridge(), ranker.regularization),
-        "--batch-size": (usual.batch_size, ranker._batch_size()),
+        "--batch-size": (usual.batch_size, ranker.plan().batch_size),
     }
-    assert KernelClassifier(step_size=0.1)._chosen_expansion().limit() == 1000
+    assert KernelClassifier(step_size=0.1).plan().expansion.limit() == 1000
     for option, (of_others, of_rankings) in stated.items():
         (line,) = [line for line in out.splitlines() if f" {option} " in line]
         found = re.search(r"\(([\d,.e-]+); ranking: ([\d,.e-]+)[;)]", line)

@@ -488,7 +488,7 @@ def test_names_stand_for_methods_and_unknown_ones_are_refused():
             assert np.array_equal(*(m.fit(X, Y).predict(NEW) for m in models))
         else:
             for model in models:
-                model._check_parameters()
+                model.check()
     with pytest.raises(ValueError, match=r"`method` must be .*, got 'exact'"):
         GaussianProcessRegressor(method="exact").fit(X, Y)
     with pytest.raises(ValueError, match=r"`variance` must be one of 'columns', 'operator'"):

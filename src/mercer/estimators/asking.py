@@ -1,7 +1,7 @@
 """What training, commands and pictures ask of an estimator besides scikit-learn's methods.
 
-Before it learns: whether its parameters go together, and what "auto" stands for. Afterwards:
-scores, and losses of rows, as its objective sees them.
+Before it learns: what "auto" stands for. Afterwards: scores, and losses of rows, as its objective
+sees them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from mercer.kernels import PairKernel
 
 __all__ = [
     "PairParts",
-    "check",
-    "check_settings",
     "chosen_batch_size",
     "chosen_expansion",
     "encoded_targets",
@@ -31,21 +29,10 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
-def check(estimator: Any) -> None:
-    """Raise ``ValueError`` for parameters that cannot be used, before any row is read."""
-    estimator._check_parameters()
-
-
-def check_settings(estimator: Any) -> None:
-    """Raise ``ValueError`` for parameters that an estimator which has not learned would ignore."""
-    estimator._check_settings(anew=True)
-
-
 def chosen_expansion(estimator: Any) -> Expansion | None:
     """Return the expansion that an estimator will take; None for a Gaussian process."""
-    choice = getattr(estimator, "_chosen_expansion", None)
-    if choice is not None:
-        expansion: Expansion = choice()
+    if hasattr(estimator, "plan"):
+        expansion: Expansion = estimator.plan().expansion
         return expansion
     chosen = getattr(estimator, "expansion", None)
     return None if chosen is None else as_expansion(chosen)
@@ -53,8 +40,7 @@ def chosen_expansion(estimator: Any) -> Expansion | None:
 
 def chosen_batch_size(estimator: Any) -> int:
     """Return the rows of a step; rankers know what "auto" stands for."""
-    automatic = getattr(estimator, "_batch_size", None)
-    return int(estimator.batch_size if automatic is None else automatic())
+    return int(estimator.plan().batch_size if hasattr(estimator, "plan") else estimator.batch_size)
 
 
 def has_own_losses(estimator: Any) -> bool:

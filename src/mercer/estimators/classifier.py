@@ -240,8 +240,9 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         named = None if classes is None else np.unique(check_labels(classes, "classes"))
         return self._partial_fit(Given(X, y, sample_weight, classes=named, more=True))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
+        super().check()
         if self.loss != "auto":
             as_loss(self.loss, "classification")
         if self._is_theory():

@@ -351,8 +351,9 @@ class DensityRatio(TaskEstimator):
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
         return stacked(*learned), y, (new[0], new[1])
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
+        super().check()
         why = "It is the share of the rows that are not learned."
         fraction = self.validation_fraction
         check_real("validation_fraction", fraction, low=0.0, high=1.0, open_high=True, why=why)
@@ -473,7 +474,7 @@ class DensityRatio(TaskEstimator):
         """
         check_integer("n_permutations", n_permutations, low=1)
         model: DensityRatio = clone(self)
-        model._check_parameters()
+        model.check()
         if model.validation_fraction == 0.0:
             raise ValueError(
                 "`validation_fraction` must be above 0 for a test, got 0: on rows that were "

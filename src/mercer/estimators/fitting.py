@@ -27,7 +27,7 @@ from mercer.estimators.inputs import (
     sample_of,
     warn_if_one_column_decides,
 )
-from mercer.estimators.problem import AVERAGING, Problem, Tuning, set_ridge, solves
+from mercer.estimators.problem import AVERAGING, Plan, Problem, Tuning, set_ridge, solves
 from mercer.estimators.progress import Progress, Reporter
 from mercer.estimators.stored import StoredEstimator
 from mercer.estimators.targets import NewOutputs, Targets
@@ -145,8 +145,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _fit(self, given: Given, callback: Callback = None) -> Self:
         """Learn from all rows, ``n_passes`` times, starting afresh; or leave all as it was."""
         with all_or_nothing(self):
-            self._check_parameters()
-            self._check_settings(anew=True)
+            self.check()
+            self.check_settings(anew=True)
             self._row_names = None
             data = self._checked(given, None)
             self._meet(data)
@@ -167,8 +167,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _partial_fit(self, given: Given) -> Self:
         """Learn from some more rows, in order; or leave all as it was."""
         first = not hasattr(self, "learner_")
-        self._check_parameters()
-        self._check_settings(anew=first)
+        self.check()
+        self.check_settings(anew=first)
         with all_or_nothing(self):
             data = self._checked(given, None if first else self.targets_)
             if first:
@@ -333,6 +333,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
+    def plan(self) -> Plan:
+        """Return what the parameters ask for, before there are rows."""
+        return Plan(self._chosen_expansion(), self._batch_size())
+
     def _chosen_expansion(self) -> Expansion:
         """Return the expansion that the parameters ask for."""
         return as_expansion(self.expansion)
@@ -341,7 +345,14 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         """Whether a race chooses the kernel, and the scale of each column of the inputs."""
         return False
 
-    def _check_parameters(self) -> None:
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together.
+
+        Raises
+        ------
+        ValueError
+            If there are any.
+        """
         self._batch_size()
         self._n_passes(1)
         self._ridge()
@@ -362,7 +373,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 "RandomFeatures(mode='faithful') or a kernel expansion, or `step_size='auto'`."
             )
 
-    def _check_settings(self, *, anew: bool) -> None:
+    def check_settings(self, *, anew: bool) -> None:
         """Refuse parameters that would be ignored.
 
         Parameters
@@ -420,8 +431,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 class TaskEstimator(KernelEstimator):
     """Base of estimators with one function, an objective of their own and no loss."""
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """See :class:`KernelEstimator`."""
+        super().check()
         mode = self._chosen_expansion().mode
         if mode not in ("faithful", "solve"):
             raise ValueError(

@@ -231,7 +231,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
             kernel and noise say, or under a hundredth: error bars would be wrong by as much.
         """
         with all_or_nothing(self):
-            self._check_parameters()
+            self.check()
             self._learn_first(X, y, sample_weight)
         return self
 
@@ -264,7 +264,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         mercer.exceptions.TargetScaleWarning
             As :meth:`fit`, by the rows of the first call.
         """
-        self._check_parameters()
+        self.check()
         with all_or_nothing(self):
             if hasattr(self, "posterior_"):
                 if isinstance(self.posterior_, DescentPosterior):
@@ -327,7 +327,8 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
             step = automatic_step(self.kernel_, sample, curvature=1.0, boldness=1.0)
         return DescentPosterior(method, blocks, noise, normalize, step, row_seed)
 
-    def _check_parameters(self) -> None:
+    def check(self) -> None:
+        """Refuse parameters that are wrong."""
         check_real("noise", self.noise, low=0.0, open_low=True, why=NOISE_WHY)
         check_integer("n_features", self.n_features, low=1)
         check_integer("batch_size", self.batch_size, low=1)

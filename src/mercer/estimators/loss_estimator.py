@@ -74,8 +74,9 @@ class LossEstimator(FittedLoss, KernelEstimator):
         """
         return self._fit(Given(X, y, sample_weight), callback)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
+        super().check()
         risk = as_risk(self.risk)
         if isinstance(self.expansion, Auto) and not (
             isinstance(self.step_size, str) and self.step_size == "auto"
@@ -103,7 +104,8 @@ class LossEstimator(FittedLoss, KernelEstimator):
                     f"pairs, got {size}. Use {size + 1}, or pairs='tracked'."
                 )
 
-    def _check_settings(self, *, anew: bool) -> None:
+    def check_settings(self, *, anew: bool) -> None:
+        """Refuse parameters of learning by steps where learning is by sums."""
         sums = self._sums() if anew else isinstance(self.learner_.function, Blend)
         if not sums:
             return

@@ -329,10 +329,11 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         """Ridge parameter: the ``nu`` that the model was started with."""
         return self.targets_.nu if hasattr(self, "targets_") else self.nu
 
-    def _check_parameters(self) -> None:
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
         why = "It is the share of the rows to be called novel."
         check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)
-        super()._check_parameters()
+        super().check()
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -17,10 +17,25 @@ from mercer.objectives import Objective
 from mercer.parts import Blend
 from mercer.planning import AutomaticStep
 
-__all__ = ["AVERAGING", "Problem", "Tuning", "set_ridge", "solves"]
+__all__ = ["AVERAGING", "Plan", "Problem", "Tuning", "set_ridge", "solves"]
 
 #: Exponents of the weights of the averages.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
+
+
+class Plan(NamedTuple):
+    """What the parameters of an estimator ask for, before there are rows.
+
+    Attributes
+    ----------
+    expansion : Expansion
+        How the function will stay small.
+    batch_size : int
+        Samples of a step.
+    """
+
+    expansion: Expansion
+    batch_size: int
 
 
 class Tuning(NamedTuple):

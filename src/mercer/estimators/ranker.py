@@ -355,8 +355,9 @@ class KernelRanker(OneRow, KernelEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
+        super().check()
         loss = as_loss(self.loss, "classification")
         if not isinstance(loss, MarginLoss):
             raise ValueError(

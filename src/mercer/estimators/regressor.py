@@ -201,8 +201,9 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         """
         return self._partial_fit(Given(X, y, sample_weight, more=True))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
+        super().check()
         as_loss(self.loss, "regression")
 
     # -- rows -----------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Stored:
             If the parts do not fit together.
         """
         model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
-        model._check_parameters()
+        model.check()
         kernel = from_config(state["kernel"])
         if not isinstance(kernel, Kernel) or not kernel.is_resolved:
             raise ValueError("the kernel is of the wrong kind or lacks numbers")

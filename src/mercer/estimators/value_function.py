@@ -438,8 +438,9 @@ class ValueFunction(TaskEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check(self) -> None:
+        """Refuse parameters that are wrong or do not go together."""
+        super().check()
         self._bellman()
 
     def _bellman(self) -> Bellman:

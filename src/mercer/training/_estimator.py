@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimators.asking import check, check_settings, chosen_batch_size, chosen_expansion
+from mercer.estimators.asking import chosen_batch_size, chosen_expansion
 from mercer.estimators.table_tasks import TASKS
 from mercer.exceptions import Advice, InPython, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import Auto, RandomFeatures
@@ -60,7 +60,7 @@ def make_estimator(
         **{name: value for name, value in run.items() if name in accepted}, **chosen
     )
     # What is wrong shall be known before hours of reading, not after.
-    check(estimator)
+    estimator.check()
     if isinstance(chosen_expansion(estimator), Auto):
         _check_sums(estimator, kind.words, options)
         if estimator.expansion == "auto":
@@ -107,7 +107,7 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
                 ".",
             ),
         )
-    check_settings(estimator)
+    estimator.check_settings(anew=True)
 
 
 def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:

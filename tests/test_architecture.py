@@ -26,7 +26,7 @@ LAYERS = [
     {"estimators"},
     {"model_file", "_container"},
     {"learner", "gaussian_process"},
-    {"planning"},
+    {"learning", "planning"},
     {"history"},
     {"data"},
     {"objectives"},

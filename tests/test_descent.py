@@ -13,8 +13,8 @@ from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian, Laplacian
-from mercer.learner import _second_order
-from mercer.learner._descent import SmoothedSlopes
+from mercer.learning import sums
+from mercer.learning.newton_rows import SmoothedSlopes
 from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensitive
 from mercer.objectives import Batch, Pointwise
 from mercer.sums import KernelBasis, NewtonSteps
@@ -155,7 +155,7 @@ def test_more_rows_than_are_descended_on_are_all_learned(monkeypatch):
     )
     whole = model.fit(X, y).predict(X)
     few = model.fit(X[:300], y[:300]).predict(X)
-    monkeypatch.setattr("mercer.learner._newton_rows._FEATURE_BYTES", 8 * 30 * 300)
+    monkeypatch.setattr("mercer.learning.newton_rows._FEATURE_BYTES", 8 * 30 * 300)
     partly = model.fit(X, y).predict(X)
     errors = [np.abs(predicted - deciles).mean() for predicted in (whole, partly, few)]
     assert errors[0] < 0.06
@@ -303,7 +303,7 @@ def test_a_step_size_that_is_given_is_used_and_checked():
 
 
 def test_rows_that_memory_is_not_for_are_learned_by_streams_too(monkeypatch):
-    monkeypatch.setattr("mercer.learner._newton_rows._FEATURE_BYTES", 8 * 30 * 300)
+    monkeypatch.setattr("mercer.learning.newton_rows._FEATURE_BYTES", 8 * 30 * 300)
     X, y, deciles = curve(3000)
     expansion = Dictionary(30, first_rows=3000, ridge=1e-4)
     model = KernelRegressor(Quantile([0.1, 0.5, 0.9]), kernel=Gaussian(0.5), expansion=expansion)
@@ -399,7 +399,7 @@ def test_rows_of_very_many_columns_get_the_passes_that_they_need(monkeypatch):
         return model.history_.n_samples[-1]
 
     assert visits() == 1200  # whole steps on all rows
-    monkeypatch.setattr(_second_order, "_FIRST_BYTES", 8 * 500)
+    monkeypatch.setattr(sums, "_FIRST_BYTES", 8 * 500)
     assert visits() > 10 * 1200
 
 

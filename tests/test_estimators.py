@@ -304,9 +304,9 @@ def test_unshuffled_passes_are_one_long_stream(n_rows, n_passes):
 @pytest.mark.parametrize("excess", [0, 1, 7])
 def test_fit_in_chunks_equals_one_call(monkeypatch, excess):
     """Also for a last batch that is short and would otherwise be a call of its own."""
-    from mercer.learner import _kernel
+    from mercer.learning import kernel_steps
 
-    monkeypatch.setattr(_kernel, "_CHUNK", 64)
+    monkeypatch.setattr(kernel_steps, "_CHUNK", 64)
     rows = slice(0, 128 + excess)
     fitted = KernelRegressor(shuffle=False, **FULL).fit(X[rows], TARGETS[rows])
     assert same(fitted, KernelRegressor(**FULL).partial_fit(X[rows], TARGETS[rows]))
@@ -335,9 +335,9 @@ def test_fit_starts_afresh():
 
 
 def test_a_callback_sees_the_fit_and_may_stop_it(monkeypatch):
-    from mercer.learner import _kernel
+    from mercer.learning import kernel_steps
 
-    monkeypatch.setattr(_kernel, "_CHUNK", 64)
+    monkeypatch.setattr(kernel_steps, "_CHUNK", 64)
     seen = []
     model = KernelRegressor(expansion="komp", n_passes=2, random_state=0)
     model.fit(X, TARGETS, callback=seen.append)

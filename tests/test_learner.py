@@ -9,8 +9,8 @@ from mercer import KernelClassifier, KernelRegressor, kernels, losses
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
 from mercer.expansions import KOMP, Budget, Full
 from mercer.kernels import FunctionKernel, Gaussian
-from mercer.learner import KernelLearner
-from mercer.learner import _kernel as learner
+from mercer.learning import KernelLearner
+from mercer.learning import kernel_steps as learner
 from mercer.losses import Loss
 from mercer.schedules import Constant, InverseTime, PowerDecay
 from oracles import NaivePOLK, functional_sgd, gaussian_gram

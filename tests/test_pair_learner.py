@@ -8,9 +8,9 @@ from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
 from mercer.expansions import KOMP, Budget, Full
 from mercer.kernels import Gaussian, Linear, PairKernel
 from mercer.learner import make_learner
+from mercer.learning import AutomaticStep
 from mercer.losses import LeastSquaresMargin, Logistic, QNormHinge, SquaredHinge
 from mercer.objectives import Pairwise
-from mercer.planning import AutomaticStep
 from mercer.schedules import PowerDecay
 
 

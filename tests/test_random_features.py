@@ -20,9 +20,8 @@ from mercer.expansions import RandomFeatures, as_expansion
 from mercer.features import FeatureOptions
 from mercer.functions import FeatureExpansion
 from mercer.kernels import Gaussian
-from mercer.learner import FeatureLearner
+from mercer.learning import AutomaticStep, FeatureLearner, FeatureSteps
 from mercer.losses import Loss
-from mercer.planning import AutomaticStep, FeatureSteps
 
 RNG = np.random.default_rng(0)
 N, D, M, B = 240, 3, 16, 32

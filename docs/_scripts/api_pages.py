@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mercer
 import mercer.functions
+import mercer.learning
 
 GROUPS: dict[str, list[str]] = {
     "Estimators": ["mercer", "mercer.estimators", "mercer.recipes"],
@@ -37,7 +38,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.objectives",
         "mercer.functions",
         "mercer.learner",
-        "mercer.planning",
+        "mercer.learning",
         "mercer.features",
         "mercer.parts",
         "mercer.sums",
@@ -47,8 +48,8 @@ GROUPS: dict[str, list[str]] = {
 }
 
 # Free functions on arrays, called by the modules above only, whose docstrings are in the source.
-# The other is the earlier address of `mercer.sums`.
-INTERNAL = ["mercer.numerics", "mercer.second_order"]
+# The others are earlier addresses: of `mercer.sums`, and of the step sizes of `mercer.learning`.
+INTERNAL = ["mercer.numerics", "mercer.second_order", "mercer.planning"]
 
 
 def public_modules() -> list[str]:
@@ -68,6 +69,8 @@ def home_of(module: str, name: str) -> str:
         return "mercer"
     if module == "mercer.expansions" and name in mercer.functions.__all__:
         return "mercer.functions"
+    if module == "mercer.learner" and name in mercer.learning.__all__:
+        return "mercer.learning"
     return module
 
 

@@ -10,7 +10,7 @@ from mercer import KernelClassifier, KernelRegressor
 from mercer.exceptions import DivergenceError
 from mercer.expansions import Budget, Full
 from mercer.kernels import Gaussian
-from mercer.learner import KernelLearner
+from mercer.learning import KernelLearner
 from mercer.losses import Hinge, Logistic, Squared, SquaredHinge
 from mercer.risks import CentralMoments, CVaR, Tracker, UpperSemideviation, Variance
 from mercer.schedules import PowerDecay

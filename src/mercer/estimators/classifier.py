@@ -22,9 +22,9 @@ from mercer.estimators.one_row import OneRow
 from mercer.estimators.targets import Classes, check_class_weight, check_labels, check_same_type
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
+from mercer.learning import theorem_steps
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
-from mercer.planning import theorem_steps
 from mercer.risks import Risk, as_risk
 
 __all__ = ["KernelClassifier"]
@@ -93,7 +93,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and
-        the batch size (:class:`mercer.planning.AutomaticStep`). ``"theory"`` takes the decreasing
+        the batch size (:class:`mercer.learning.AutomaticStep`). ``"theory"`` takes the decreasing
         steps of the theorem on learning without regularization, which are safe but slow
         (:func:`mercer.recipes.unregularized`); ``regularization`` is 0 then.
     regularization : float or "auto", default="auto"

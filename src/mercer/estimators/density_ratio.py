@@ -19,11 +19,11 @@ from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.targets import Targets, check_no_loss
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
+from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import KullbackLeibler
 from mercer.objectives.density_ratio import kl_lower_bound, ratio_of
-from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["DensityRatio", "TwoSampleTest", "alternate"]
 
@@ -172,7 +172,7 @@ class DensityRatio(TaskEstimator):
         features must have ``mode="faithful"``.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
-        takes a large safe step (:class:`mercer.planning.AutomaticStep`).
+        takes a large safe step (:class:`mercer.learning.AutomaticStep`).
     regularization : float, default=1e-2
         Ridge parameter lambda. Much below the default, f follows single rows in the thin tails
         of q, and the divergence is underestimated or worse.

@@ -13,7 +13,7 @@ from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
 from mercer.history import History
 from mercer.kernels import Kernel
-from mercer.learner import Learner
+from mercer.learning import Learner
 from mercer.losses import Loss
 from mercer.objectives import Compositional
 from mercer.parts import Blend, FittedPart

@@ -34,8 +34,7 @@ from mercer.estimators.targets import NewOutputs, Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.expansions import Expansion, RandomFeatures, as_expansion
 from mercer.kernels import Kernel, as_kernel
-from mercer.learner import Learner
-from mercer.planning import AutomaticStep, warn_if_off_centre
+from mercer.learning import AutomaticStep, Learner, warn_if_off_centre
 from mercer.schedules import Relative, as_schedule
 
 __all__ = ["Callback", "Data", "Given", "KernelEstimator", "TaskEstimator"]

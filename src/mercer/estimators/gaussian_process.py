@@ -30,8 +30,8 @@ from mercer.gaussian_process import (
     as_method,
 )
 from mercer.kernels import Kernel, as_kernel
+from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
-from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["GaussianProcessRegressor"]
 

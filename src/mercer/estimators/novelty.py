@@ -21,11 +21,11 @@ from mercer.estimators.targets import Targets, check_no_loss
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
+from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Novelty
 from mercer.objectives.novelty import lower_quantile
-from mercer.planning import AutomaticStep, automatic_step
 from mercer.schedules import InverseTime
 
 __all__ = ["NoveltyDetector"]

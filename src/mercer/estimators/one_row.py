@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import Targets
-from mercer.learner import Learner
+from mercer.learning import Learner
 from mercer.numerics.row_loop import score_row
 
 __all__ = ["OneRow"]

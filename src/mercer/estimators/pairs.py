@@ -23,9 +23,9 @@ from mercer.estimators.targets import (
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Expansion, RandomFeatures
 from mercer.kernels import Kernel, PairKernel
+from mercer.learning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.losses import MarginLoss
 from mercer.objectives import Pairwise
-from mercer.planning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.schedules import PowerDecay, Relative
 
 __all__ = ["FIFO_OF_50", "PairLabels", "Pairs", "group_numbers", "label_scale", "plain_labels"]

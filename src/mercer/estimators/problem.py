@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from mercer.expansions import Expansion
 from mercer.functions import DictionaryFunction, start, start_bilinear
 from mercer.kernels import Kernel
-from mercer.learner import Learner, make_learner
+from mercer.learner import make_learner
+from mercer.learning import AutomaticStep, Learner
 from mercer.objectives import Objective
 from mercer.parts import Blend
-from mercer.planning import AutomaticStep
 
 __all__ = ["AVERAGING", "Plan", "Problem", "Tuning", "set_ridge", "solves"]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mercer.learner import Learner
+from mercer.learning import Learner
 
 __all__ = ["Progress", "Reporter"]
 

@@ -34,6 +34,7 @@ from mercer.estimators.problem import Problem
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
 from mercer.kernels import Kernel, as_pair_kernel
+from mercer.learning import AutomaticStep
 from mercer.losses import Loss, MarginLoss, as_loss
 from mercer.metrics import concordance
 from mercer.model_file import storable
@@ -43,7 +44,6 @@ from mercer.objectives.pairwise import (
     check_pair_parts,
     pair_label_of,
 )
-from mercer.planning import AutomaticStep
 
 __all__ = ["KernelRanker"]
 

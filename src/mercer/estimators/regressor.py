@@ -21,9 +21,9 @@ from mercer.estimators.problem import solves
 from mercer.estimators.targets import Numbers, curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
+from mercer.learning import AutomaticStep
 from mercer.losses import Loss, Quantile, as_loss
 from mercer.model_file import storable
-from mercer.planning import AutomaticStep
 from mercer.risks import Risk, as_risk
 
 __all__ = ["KernelRegressor"]
@@ -68,7 +68,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size
-        (:class:`mercer.planning.AutomaticStep`); for losses with bounded slopes (absolute error,
+        (:class:`mercer.learning.AutomaticStep`); for losses with bounded slopes (absolute error,
         Huber, quantiles, ...), without a risk, in the unit of the targets of the first rows.
     regularization : float or "auto", default="auto"
         Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made (in

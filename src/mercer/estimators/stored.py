@@ -12,8 +12,8 @@ from mercer.estimators.problem import AVERAGING
 from mercer.estimators.targets import Targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
+from mercer.learning import AutomaticStep
 from mercer.model_file import save_model
-from mercer.planning import AutomaticStep
 
 __all__ = ["Stored", "StoredEstimator"]
 

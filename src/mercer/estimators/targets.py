@@ -21,10 +21,10 @@ from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
 from mercer.expansions import Expansion
 from mercer.kernels import Bias, Kernel, Partitioned, Polynomial, Product
+from mercer.learning import AutomaticStep, automatic_step, theorem_steps
 from mercer.losses import Loss, loss_and_slopes
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Objective, make_objective
-from mercer.planning import AutomaticStep, automatic_step, theorem_steps
 from mercer.risks import Risk
 
 __all__ = [

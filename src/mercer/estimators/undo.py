@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.learner import Learner
+from mercer.learning import Learner
 
 __all__ = ["all_or_nothing", "as_before", "own_arrays"]
 

@@ -27,9 +27,9 @@ from mercer.estimators.transitions import (
 )
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
+from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.objectives.bellman import AUXILIARY, Bellman
-from mercer.planning import AutomaticStep, automatic_step
 
 __all__ = ["ValueFunction"]
 
@@ -135,7 +135,7 @@ class ValueFunction(TaskEstimator):
         the error of both together.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
-        takes a large safe step (:class:`mercer.planning.AutomaticStep`).
+        takes a large safe step (:class:`mercer.learning.AutomaticStep`).
     auxiliary_step : float or "auto", default="auto"
         "gtd2" and "tdc": step size of h in units of that of V; ``"auto"`` is 0.2 and 1. "tdc" with
         less is quicker, but may diverge on transitions of another policy. "pkgtd": rate of the

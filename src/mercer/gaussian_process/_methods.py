@@ -18,7 +18,7 @@ from mercer.gaussian_process._descent import (
     faithful_descent,
 )
 from mercer.gaussian_process._inducing import InducingPoints
-from mercer.planning import AutomaticStep
+from mercer.learning import AutomaticStep
 from mercer.schedules import as_schedule
 
 __all__ = ["Cyclic", "Faithful", "Method", "Operator", "as_method", "schedule_of"]
@@ -226,7 +226,7 @@ class Faithful(Method):
         Rows of a step.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number 1, 2, ... to it. "auto" is half
-        the limit of stability (:class:`mercer.planning.AutomaticStep`).
+        the limit of stability (:class:`mercer.learning.AutomaticStep`).
     variance : {"columns", "operator"} or Operator, default="columns"
         As for :class:`Cyclic`.
 

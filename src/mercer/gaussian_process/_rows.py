@@ -11,7 +11,7 @@ from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._descent import Solver, column_variances, expand
 from mercer.gaussian_process._methods import Method, Operator, schedule_of
 from mercer.gaussian_process._operator import operator_descent, operator_variances
-from mercer.planning import AutomaticStep
+from mercer.learning import AutomaticStep
 from mercer.sums import target_scale
 
 __all__ = ["DescentPosterior"]

@@ -1,25 +1,21 @@
-"""The one loop: predict, take slopes, shrink, add, keep small.
-
-POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and truncation; BSGD with
-``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and ``PowerDecay``; DSG
-any objective with ``RandomFeatures``. Two learners run it: on kernel expansions, whose points come
-from the stream, and on random features, where what a step adds is known at all rows at once. A
-third one solves: on a fixed dictionary, or a fixed number of random features.
-"""
+"""Which learner learns a function: by steps or by sums (:mod:`mercer.learning`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion
-from mercer.learner._base import Learner, StepSize
 from mercer.learner._blend import BlendLearner
-from mercer.learner._features import FeatureLearner
-from mercer.learner._kernel import KernelLearner
-from mercer.learner._second_order import SecondOrderLearner
+from mercer.learning import (
+    AutomaticStep,
+    FeatureLearner,
+    KernelLearner,
+    Learner,
+    SecondOrderLearner,
+)
+from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
 from mercer.parts import Blend
-from mercer.planning import AutomaticStep
 
 __all__ = [
     "BlendLearner",

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
-from mercer.learner._base import Array, Learner, Record, StepSize, Take, one_at_a_time
+from mercer.learning import AutomaticStep, Learner, Record
+from mercer.learning.learner import Array, StepSize, Take, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
 from mercer.parts import FEWEST_ROWS, Blend, block_order
-from mercer.planning import AutomaticStep
 from mercer.sums import Rows, check_sizes, codes_of_targets
 
 __all__ = ["BlendLearner"]

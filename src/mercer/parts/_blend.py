@@ -306,7 +306,7 @@ class Blend(SumOfParts):
         Parameters
         ----------
         mixing : ndarray of shape (n_outputs, n_outputs_new)
-            As of :meth:`mercer.learner.Learner.map_outputs`; columns with one entry of at least a
+            As of :meth:`mercer.learning.Learner.map_outputs`; columns with one entry of at least a
             half are the old classes.
         """
         large = np.abs(mixing) >= 0.5

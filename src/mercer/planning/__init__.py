@@ -1,22 +1,4 @@
-"""Choices that data make: automatic step sizes and the unit of automatic tolerances."""
+"""The earlier address of the step sizes of :mod:`mercer.learning`."""
 
-from mercer.planning._automatic import (
-    AutomaticStep,
-    CarefulSteps,
-    automatic_step,
-    theorem_steps,
-)
-from mercer.planning._batches import FirstRows, stable_steps, steps_of_batch
-from mercer.planning._feature_steps import FeatureSteps, warn_if_off_centre
-
-__all__ = [
-    "AutomaticStep",
-    "CarefulSteps",
-    "FeatureSteps",
-    "FirstRows",
-    "automatic_step",
-    "stable_steps",
-    "steps_of_batch",
-    "theorem_steps",
-    "warn_if_off_centre",
-]
+from mercer.learning.step_sizes import *  # noqa: F403
+from mercer.learning.step_sizes import __all__ as __all__

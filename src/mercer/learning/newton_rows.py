@@ -12,23 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.learner._base import Array, Record
-from mercer.learner._codes import newton_curvature
-from mercer.learner._descent import SmoothedSlopes, descends
-from mercer.learner._first_fit import FirstFit
-from mercer.learner._passes import cut_pass
-from mercer.objectives import Batch, Objective
-from mercer.planning import AutomaticStep
+from mercer.learning.learner import Array, Record
+from mercer.learning.loop import cut_pass
+from mercer.learning.regression_targets import (
+    begins_with_regression,
+    drawn_in,
+    newton_curvature,
+    regression_scale,
+    regression_targets,
+    usual_size,
+)
+from mercer.learning.step_sizes import AutomaticStep
+from mercer.objectives import Batch, Objective, Pointwise
 from mercer.sums import (
     Basis,
     FeatureTable,
     NewtonSteps,
+    RidgeStream,
     Rows,
+    Statistics,
     blocks_from_state,
     blocks_to_state,
 )
 
-__all__ = ["NewtonRows", "Settings", "cut_steps"]
+__all__ = ["FirstFit", "NewtonRows", "Settings", "SmoothedSlopes", "cut_steps", "descends"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -41,6 +48,147 @@ _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 _DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
 _VALUES = 4  # that steps have in memory for a row and an output
 _BLOCK = 8192
+# Rows that residuals and losses are measured on.
+_JUDGES = 2000
+# Where slopes are looked up, in widths from a value: midpoints of equal parts.
+_PLACES = (-0.8, -0.4, 0.0, 0.4, 0.8)
+
+
+class FirstFit(NamedTuple):
+    """A regression on the targets of a loss, in place of the loss.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (n_features, n_outputs)
+        Where steps begin.
+    ridge : float
+        The one chosen.
+    residual : float
+        Weighted mean absolute residual.
+    sums : Statistics
+        Over the rows of positive weight.
+    """
+
+    coefficients: Array
+    ridge: float
+    residual: float
+    sums: Statistics
+
+    @classmethod
+    def of(
+        cls,
+        objective: Objective,
+        basis: Basis,
+        rows: Rows,
+        n_outputs: int,
+        ridges: Sequence[float],
+        *,
+        forgetting: float,
+        robust: bool,
+    ) -> Self | None:
+        """Fit rows; None where the objective has no targets that a regression can be on.
+
+        Parameters
+        ----------
+        objective : Objective
+            What is minimised.
+        basis : Basis
+            The features.
+        rows : Rows
+            With the targets of the objective.
+        n_outputs : int
+            Of the function.
+        ridges : sequence of float
+            In units of the objective; several are raced in units of the squared error.
+        forgetting : float
+            Factor by which a row's weight falls with each row after it.
+        robust : bool
+            Whether targets far out may be drawn in, if the loss is lower then.
+        """
+        rows = rows[rows.weights > 0.0]  # others leave no trace
+        targets = regression_targets(objective, rows.targets, n_outputs)
+        if targets is None or not len(rows):
+            return None
+        if len(ridges) == 1:  # in units of the squared error, whose curvature is 1
+            ridges = [ridges[0] / newton_curvature(objective, 1.0, None)]
+
+        def solved(targets: Array) -> tuple[Array, RidgeStream]:
+            stream = RidgeStream(basis, n_outputs, ridges, forgetting)
+            stream.add(replace(rows, targets=targets))
+            return stream.solve(), stream
+
+        def loss(fit: tuple[Array, RidgeStream]) -> float:
+            last = rows[-_JUDGES:]
+            values = basis.features(last.X).astype(np.float64) @ fit[0]
+            return float(objective.losses_of(values, Batch(*last.arrays)).sum())
+
+        fit = solved(targets)
+        drawn = drawn_in(targets, rows.weights) if robust else targets
+        if (drawn != targets).any():
+            # Rows far out are wrong, or right and rare: the loss tells which.
+            fit = min(fit, solved(drawn), key=loss)
+        start, stream = fit
+        few = rows[:_JUDGES]
+        residuals = np.abs(basis.features(few.X) @ start - targets[: len(few)])
+        if robust:
+            residual = usual_size(residuals, few.weights)
+        else:
+            residual = float(np.average(residuals, axis=0, weights=few.weights).mean())
+        return cls(regression_scale(objective) * start, stream.ridge, residual, stream.sums())
+
+
+def descends(objective: Objective, n_outputs: int, step_size: Any, forgetting: float) -> bool:
+    """Whether rows that are at hand are learned by whole steps on all of them.
+
+    That is so of means of losses of targets whose curvature or slopes are bounded, so that a step
+    has a length, where all rows count the same and the size of steps is left open.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    n_outputs : int
+        Components of the function.
+    step_size : callable or AutomaticStep
+        As of the learner.
+    forgetting : float
+        Factor by which a row's weight falls with each row after it.
+    """
+    if type(objective) is not Pointwise or objective.loss.task != "regression":
+        return False
+    bounded = objective.curvature is not None or objective.lipschitz is not None
+    automatic = isinstance(step_size, AutomaticStep) and forgetting == 1.0
+    return bounded and automatic and begins_with_regression(objective, n_outputs)
+
+
+class SmoothedSlopes:
+    """Derivatives of an objective at fixed rows, as a mean over values near by.
+
+    The loss with these slopes is the mean of the loss moved by up to a width to both sides, whose
+    curvature is at most the bound of the slopes divided by the width.
+
+    Parameters
+    ----------
+    objective : Objective
+        Mean of a loss.
+    batch : Batch
+        The rows.
+    width : float
+        How far values are moved; of losses with unbounded slopes they are not.
+    """
+
+    def __init__(self, objective: Objective, batch: Batch, width: float) -> None:
+        self._objective, self._batch = objective, batch
+        self._moves = [0.0]
+        if objective.lipschitz is not None:
+            self._moves = [place * width for place in _PLACES]
+
+    def __call__(self, values: Array) -> Array:
+        """Slopes at values, both of shape (n_rows, n_outputs)."""
+        total = np.zeros_like(values)
+        for move in self._moves:
+            total += self._objective.slopes(values + move, self._batch)[0]
+        return total / len(self._moves)
 
 
 class Settings(NamedTuple):

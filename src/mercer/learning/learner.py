@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
 from mercer.history import History
+from mercer.learning.step_sizes import AutomaticStep, FirstRows
 from mercer.objectives import Objective
-from mercer.planning import AutomaticStep, FirstRows
 
 _REMEDY = (
     "; standardise the columns (and the target of a regression), or use a loss with bounded slopes "

@@ -8,26 +8,179 @@ give the same coefficients up to rounding.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
-from mercer.learner._base import Array, Learner, Record, one_at_a_time
-from mercer.learner._candidates import Candidates
-from mercer.learner._passes import cut_pass, held_out, n_held_out
-from mercer.learner._waiting import Waiting
+from mercer.learning.learner import Array, Learner, Record, one_at_a_time
+from mercer.learning.loop import cut_pass
+from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
-from mercer.planning import AutomaticStep, FeatureSteps, steps_of_batch
+from mercer.sums import Rows
 
 __all__ = ["FeatureLearner"]
 
 _REPORT = 8192  # rows between two reports of progress
+# Predictions this many times larger than any target or 1 mean that the run has diverged.
+_EXPLODED = 1e3
+# Steps over which the losses of the candidates are averaged.
+_MEMORY = 50.0
+# Rows held out to choose the ridge on, if a twentieth of all is not between these.
+_HELD_OUT = 500, 5000
+_FEW_ROWS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting(Rows):
+    """Rows too few for a step, with the function's values there, (n, n_columns)."""
+
+    values: Array
+
+    def batch(self) -> Batch:
+        """Rows as objectives see them."""
+        return Batch(self.X, self.targets, self.weights)
+
+    def check(self, n_features: int, n_columns: int, dtype: np.dtype[Any]) -> None:
+        """Raise ValueError if they do not fit a function."""
+        values, n = self.values, len(self)
+        fits = self.X.shape == (n, n_features) and self.X.dtype == dtype and n > 0
+        if not fits or values.shape != (n, n_columns) or values.dtype != np.float64:
+            raise ValueError("The rows that wait for a step do not fit together.")
+
+
+class Slopes(NamedTuple):
+    """What the objectives of all candidates say of some rows.
+
+    Attributes
+    ----------
+    slopes : ndarray of shape (n_points, n_candidates * n_outputs)
+        Derivatives in the values; 0 for candidates that are ruined.
+    losses : ndarray of shape (n_candidates,)
+        Sums over the rows; infinite for candidates that are ruined.
+    sound : bool
+        Whether a candidate is not ruined.
+    size : float
+        Least root mean square of the values.
+    unit : float
+        Largest target so far, if that is above 1.
+    """
+
+    slopes: Array
+    losses: Array
+    sound: bool
+    size: float
+    unit: float
+
+
+class Candidates:
+    """An objective for each candidate, because objectives may have scalars of their own.
+
+    Parameters
+    ----------
+    objective : Objective
+        Copied for each.
+    n : int
+        How many there are.
+
+    Attributes
+    ----------
+    objectives : list of Objective
+        One of each.
+    race : ndarray of shape (n,)
+        Mean losses so far.
+    unit : float
+        Largest target so far, if that is above 1.
+    """
+
+    def __init__(self, objective: Objective, n: int) -> None:
+        self.objectives = [copy.deepcopy(objective) for _ in range(n)]
+        self.race = np.zeros(n)
+        self.unit = 1.0
+
+    def __len__(self) -> int:
+        return len(self.objectives)
+
+    def split(self, values: Array) -> list[Array]:
+        """Columns of each candidate."""
+        return np.split(values, len(self), axis=1)
+
+    def slopes(self, values: Array, batches: list[Batch]) -> Slopes:
+        """Ask the objective of each candidate about some rows, as it sees them."""
+        parts = self.split(values)
+        results = [
+            o.slopes(v, batch) for o, v, batch in zip(self.objectives, parts, batches, strict=True)
+        ]
+        unit = max(self.unit, float(np.abs(batches[0].targets).max(initial=0.0)))
+        sizes = np.array([np.sqrt(np.mean(np.square(v))) for v in parts])
+        # A ridge that is too small for the step may ruin its candidate, and no other.
+        sound = np.array([bool(np.isfinite(slopes).all()) for slopes, _ in results])
+        sound &= sizes <= _EXPLODED * unit
+        slopes = [np.where(ok, s, 0.0) for (s, _), ok in zip(results, sound, strict=True)]
+        losses = np.array([float(losses.sum()) for _, losses in results])
+        losses[~sound] = np.inf
+        return Slopes(np.hstack(slopes), losses, bool(sound.any()), float(sizes.min()), unit)
+
+    def update(self, values: Array, batches: list[Batch], step_size: float) -> None:
+        """Let the scalars of the objectives follow a step."""
+        for o, v, batch in zip(self.objectives, self.split(values), batches, strict=True):
+            o.update(v, batch, step_size)
+
+    def note(self, means: Array) -> None:
+        """Count the mean losses of a step's rows, new to all candidates, in the race."""
+        share = 1.0 / _MEMORY if self.race.any() else 1.0
+        self.race = (1.0 - share) * self.race + share * means
+
+    def judge(self, held: Waiting) -> None:
+        """Let rows that were held out decide the race."""
+        batch = held.batch()
+        losses = [
+            float(objective.losses_of(part, batch) @ held.weights)
+            for objective, part in zip(self.objectives, self.split(held.values), strict=True)
+        ]
+        self.race = np.array(losses)
+
+    def keep(self, one: int) -> None:
+        """Drop all but one; there is nothing to race any more."""
+        self.objectives, self.race = self.objectives[one : one + 1], np.zeros(1)
+
+    def replace(self, objective: Objective) -> None:
+        """Go on with copies of another objective, which take over the scalars."""
+        states = self.states()
+        self.objectives = [copy.deepcopy(objective) for _ in states]
+        self.set_states(states)
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def states(self) -> list[dict[str, Any]]:
+        """Scalars of the objectives."""
+        return [objective.state() for objective in self.objectives]
+
+    def set_states(self, states: list[dict[str, Any]]) -> None:
+        """Go back to :meth:`states`."""
+        for objective, state in zip(self.objectives, states, strict=True):
+            objective.set_state(state)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        objectives = {str(i): state for i, state in enumerate(self.states())}
+        return {"race": self.race.copy(), "unit": self.unit, "objectives": objectives}
+
+    def restore(self, state: dict[str, Any], n: int) -> None:
+        """Inverse of :meth:`snapshot` for so many candidates; ValueError if it does not fit."""
+        race, objectives = state["race"], state["objectives"]
+        if race.shape != (n,) or race.dtype != np.float64 or len(objectives) != n:
+            raise ValueError("The candidates of the learner do not fit together.")
+        self.race, self.unit = race.copy(), check_real("unit", state["unit"], low=1.0)
+        self.objectives = [copy.deepcopy(self.objectives[0]) for _ in range(n)]
+        self.set_states([objectives[str(i)] for i in range(n)])
 
 
 class FeatureLearner(Learner):
@@ -378,3 +531,17 @@ class FeatureLearner(Learner):
 
 def _rows(prepared: Prepared, first: int, last: int) -> Prepared:
     return tuple(array[first:last] for array in prepared)
+
+
+def n_held_out(n: int, n_passes: int, n_candidates: int) -> int:
+    """Rows to choose among candidates on: in one pass every batch is new, so none is needed."""
+    if n_candidates == 1 or n_passes == 1 or n < _FEW_ROWS:
+        return 0
+    return min(max(_HELD_OUT[0], n // 20), _HELD_OUT[1], n // 5)
+
+
+def held_out(n: int, how_many: int) -> NDArray[np.bool_]:
+    """Mark rows to hold out."""
+    held = np.zeros(n, dtype=np.bool_)
+    held[np.random.default_rng(n).permutation(n)[:how_many]] = True
+    return held

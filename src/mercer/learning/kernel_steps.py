@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import NothingLearnedWarning
 from mercer.functions import KernelExpansion
-from mercer.learner._base import DIVERGED, Array, Learner, StepSize
+from mercer.learning.learner import DIVERGED, Array, Learner, StepSize
+from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, stable_steps
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.pair_loop import (
@@ -34,7 +35,6 @@ from mercer.numerics.pair_loop import (
 )
 from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
-from mercer.planning import AutomaticStep, CarefulSteps, stable_steps
 from mercer.schedules import Constant
 
 __all__ = ["KernelLearner"]

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import DivergenceError
-from mercer.learner._base import Array, Learner, Record, StepSize, one_at_a_time
-from mercer.learner._codes import is_quadratic, race_rows
-from mercer.learner._descent import descends
-from mercer.learner._linear_rows import LinearRows, is_linear
-from mercer.learner._newton_rows import NewtonRows, Settings, cut_steps, descent_rows
-from mercer.learner._refusals import begins_with_regression, check_parts
-from mercer.objectives import Batch, Bellman, Objective, Pointwise
-from mercer.planning import AutomaticStep
+from mercer.exceptions import Advice, DivergenceError, ParameterError, Setting
+from mercer.learning.learner import Array, Learner, Record, StepSize, one_at_a_time
+from mercer.learning.newton_rows import NewtonRows, Settings, cut_steps, descends, descent_rows
+from mercer.learning.regression_targets import begins_with_regression, is_quadratic, race_rows
+from mercer.learning.step_sizes import AutomaticStep
+from mercer.learning.temporal_differences import LinearRows, is_linear
+from mercer.objectives import Batch, Bellman, Novelty, Objective, Pointwise
 from mercer.sums import (
     Basis,
     RidgeStream,
@@ -440,3 +438,53 @@ class SecondOrderLearner(Learner):
                 raise ValueError("There is a solution without a dictionary.")
             self._engine = self._new_engine(self.function.basis)
             self._engine.restore(state["engine"])
+
+
+def check_parts(objective: Objective, function: Any, step_size: Any) -> None:
+    """Refuse parts that do not go together.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    function : DictionaryFunction or FeatureExpansion
+        What is learned.
+    step_size : callable or AutomaticStep
+        Of the learner.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing that the step size or the ridges could mean, or no equations.
+    """
+    expansion = function.expansion
+    solves = is_quadratic(objective) or is_linear(objective)
+    if solves and not isinstance(step_size, AutomaticStep):
+        raise ParameterError(
+            f"`step_size` has no meaning for {expansion!r} with this objective, got "
+            f"{step_size!r}: equations are solved, in no steps.",
+            parameter="step_size",
+            value=step_size,
+            mend=Advice(
+                "Use ", Setting("step_size", "auto"), ", or KOMP or Budget for gradient steps."
+            ),
+        )
+    if isinstance(objective, Bellman) and not is_linear(objective):
+        raise ValueError(
+            f"{expansion!r} has no equations for method={objective.method!r}, whose steps "
+            "follow an average along the trajectory. Use 'td' or 'gtd2', or a KOMP expansion."
+        )
+    regresses = begins_with_regression(objective, function.n_outputs)
+    if regresses or isinstance(expansion.ridge, str | None):
+        return
+    if isinstance(objective, Novelty):
+        raise ValueError(
+            f"`ridge` is `nu` for novelty detection, got ridge={expansion.ridge!r}: the share "
+            "of rows below the threshold depends on it. Use ridge=None or 'auto'."
+        )
+    if np.size(expansion.ridge) > 1:
+        raise ValueError(
+            f"`ridge` must be one number for the objective {type(objective).__name__}, got "
+            f"{expansion.ridge!r}: ridges are compared by squared errors of targets, and it has "
+            "none. Use a number, or None for the `regularization` of the estimator."
+        )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mercer.learner._base import Array
+from mercer.learning.learner import Array
 from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squared
 from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Pointwise
 from mercer.sums import Rows
 
 __all__ = [
+    "begins_with_regression",
     "drawn_in",
     "is_quadratic",
     "newton_curvature",
@@ -67,6 +69,15 @@ def regression_targets(objective: Objective, targets: Array, n_outputs: int) -> 
         return None
     # Copies of the outputs are directions, 0 at first.
     return np.hstack([codes, np.zeros((len(codes), n_outputs - n_scores))])
+
+
+def begins_with_regression(objective: Objective, n_outputs: int) -> bool:
+    """Whether the objective has targets that a regression can be on."""
+    loss: Any = getattr(objective, "loss", None)
+    if loss is None:
+        return False
+    width = 1 if loss.multiclass else loss.target_width(n_outputs // objective.copies)
+    return regression_targets(objective, np.ones((1, width)), n_outputs) is not None
 
 
 def regression_scale(objective: Objective) -> float:

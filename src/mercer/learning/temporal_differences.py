@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.learner._base import Array
+from mercer.learning.learner import Array
 from mercer.numerics.factor import solve_square
 from mercer.objectives import Batch, Bellman, Objective
 from mercer.sums import (

@@ -1,0 +1,43 @@
+"""How a function is learned: by steps, or by sums over rows that are solved when somebody asks.
+
+By steps, every objective is learned by one loop (:mod:`mercer.learning.loop`): on kernel
+expansions, whose points come from the stream, and on random features, where what a step adds is
+known at all rows at once. POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and
+truncation; BSGD with ``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and
+``PowerDecay``; DSG any objective with ``RandomFeatures``. By sums, on a fixed dictionary or a fixed
+number of random features: equations are solved where the objective is quadratic, Newton steps are
+made where it is not.
+"""
+
+from mercer.learning.feature_steps import FeatureLearner
+from mercer.learning.kernel_steps import KernelLearner
+from mercer.learning.learner import Learner, Record
+from mercer.learning.step_sizes import (
+    AutomaticStep,
+    CarefulSteps,
+    FeatureSteps,
+    FirstRows,
+    automatic_step,
+    stable_steps,
+    steps_of_batch,
+    theorem_steps,
+    warn_if_off_centre,
+)
+from mercer.learning.sums import SecondOrderLearner
+
+__all__ = [
+    "AutomaticStep",
+    "CarefulSteps",
+    "FeatureLearner",
+    "FeatureSteps",
+    "FirstRows",
+    "KernelLearner",
+    "Learner",
+    "Record",
+    "SecondOrderLearner",
+    "automatic_step",
+    "stable_steps",
+    "steps_of_batch",
+    "theorem_steps",
+    "warn_if_off_centre",
+]

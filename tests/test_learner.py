@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 from numba import njit
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor, kernels, losses
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
 from mercer.expansions import KOMP, Budget, Full
 from mercer.kernels import FunctionKernel, Gaussian
-from mercer.learning import KernelLearner
+from mercer.learner import make_learner
+from mercer.learning import KernelLearner, automatic_step
 from mercer.learning import kernel_steps as learner
+from mercer.learning.loop import UnsoundStepError, make_step
 from mercer.losses import Loss
+from mercer.objectives import Batch, Pointwise
 from mercer.schedules import Constant, InverseTime, PowerDecay
 from oracles import NaivePOLK, functional_sgd, gaussian_gram
 
@@ -302,6 +305,46 @@ def test_float32_gives_way_to_float64_in_the_middle_of_a_call():
     assert model.learner_.function.promoted == "float64"
     full = KernelRegressor(expansion=Full(), **parameters).partial_fit(X.astype(float), y)
     assert_allclose(model.predict(X), full.predict(X), atol=5e-3)
+
+
+def test_the_written_out_loop_is_what_the_learner_does():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(50, 2))
+    y, weights = np.where(X[:, :1] > 0.3, 1.0, -1.0), rng.uniform(0.5, 1.0, size=50)
+    automatic = automatic_step(KERNEL, X, 0.25, 1.0)
+    objective, schedule = Pointwise(losses.Logistic()), PowerDecay(0.9, 0.2)
+    expansion = KOMP(tolerance=0.05)
+
+    def start():
+        return expansion.start(KERNEL, n_features=2, n_outputs=1, averaging=None)
+
+    learner_ = make_learner(objective, start(), schedule, 0.01, 10, automatic)
+    assert learner_.compiled(np.dtype(float)) is not None
+    learner_.learn(X, y, weights)
+    f, steps = start(), []
+    for t in range(5):
+        rows = slice(10 * t, 10 * t + 10)
+        batch = Batch(X[rows], y[rows], weights[rows])
+        steps.append(make_step(f, objective, batch, schedule(t + 1), 0.01, 0.05, np.inf))
+    assert 3 < f.size == learner_.function.size < 50
+    assert_allclose(f.evaluate(GRID), learner_.evaluate(GRID), atol=1e-10)
+    assert_allclose([step.losses.mean() for step in steps], learner_.history.loss, rtol=1e-10)
+    errors = [step.error for step in steps]
+    assert_allclose(errors, learner_.history.compression_error, atol=1e-7)
+
+
+def test_a_step_that_diverges_moves_nothing():
+    f = Full().start(KERNEL, n_features=2, n_outputs=1, averaging=None)
+    objective = Pointwise(losses.Squared())
+    batch = Batch(GRID[:5], GRID[:5, :1], np.ones(5))
+    make_step(f, objective, batch, 0.5, 0.0, 0.0, np.inf)
+    before = f.evaluate(GRID)
+    far_out = batch._replace(targets=np.full((5, 1), 1e3))
+    endless = batch._replace(weights=np.full(5, np.inf))
+    for wild, largest in ((far_out, 10.0), (endless, np.inf)):
+        with pytest.raises(UnsoundStepError):
+            make_step(f, objective, wild, 0.5, 0.1, 0.0, largest)
+    assert_array_equal(f.evaluate(GRID), before)
 
 
 # -- reductions ---------------------------------------------------------------------------------

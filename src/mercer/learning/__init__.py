@@ -1,6 +1,6 @@
 """How a function is learned: by steps, or by sums over rows that are solved when somebody asks.
 
-By steps, every objective is learned by one loop (:mod:`mercer.learning.loop`): on kernel
+By steps, every objective is learned by one loop (``mercer.learning.loop``): on kernel
 expansions, whose points come from the stream, and on random features, where what a step adds is
 known at all rows at once. POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and
 truncation; BSGD with ``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import NothingLearnedWarning
 from mercer.functions import KernelExpansion
 from mercer.learning.learner import DIVERGED, Array, Learner, StepSize
+from mercer.learning.loop import UnsoundStepError, make_step
 from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, stable_steps
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
@@ -203,56 +204,92 @@ class KernelLearner(Learner):
     def _run(self, X: Any, targets: Array, weights: Array, steps: Steps, watched: Array) -> None:
         f = self.function
         n, b = X.shape[0], self.batch_size
-        sparse = not isinstance(X, np.ndarray)
-        row, dense = 0, None
+        rows: Rows | None = None
         largest_loss = self.largest_loss(targets, weights)
         max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
+        row = 0
         while row < n:
-            functions = None if sparse else self.compiled(f.dtype)
-            if functions is not None and self._pairs:
-                if dense is None or dense.dtype != f.dtype:
-                    dense = np.require(X, f.dtype, _PLAIN)
-                rows = Rows(dense, targets, weights)
-                row = self._run_pairs(functions, rows, steps, row, largest_loss)
-                continue
-            if functions is not None and f.size * f.n_features <= max_work:
-                if dense is None or dense.dtype != f.dtype:
-                    dense = np.require(X, f.dtype, _PLAIN)
-                rows = Rows(dense, targets, weights)
-                f.reserve(min(n - row, b))
-                progress, reason = run_rows(
-                    functions,
-                    f.compressor,
-                    f.arrays,
-                    rows,
-                    steps,
-                    f.limits(),
-                    f.progress(row),
-                    self.regularization,
-                    b,
-                    -1.0 if f.averaging is None else f.averaging,
-                    max_work,
-                    largest_loss,
-                )
-                f.resume(progress)
-                row = progress.rows_done
-                if reason == row_loop.DIVERGED:
-                    raise self.diverged(steps.step_sizes[row // b], row)
-                if reason == row_loop.HALF_DONE:
-                    done = (row - 1) // b
-                    steps.errors[done] = f.finish(steps.errors[done], steps.tolerances[done])
-                    steps.model_orders[done] = f.size
-                elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
-                    f.use_safer_path()
+            functions = self.compiled(f.dtype) if isinstance(X, np.ndarray) else None
+            small = f.size * f.n_features <= max_work
+            if functions is not None and (self._pairs or small):
+                if rows is None or rows.inputs.dtype != f.dtype:
+                    rows = Rows(np.require(X, f.dtype, _PLAIN), targets, weights)
+                if self._pairs:
+                    row = self._run_pairs(functions, rows, steps, row, largest_loss)
+                else:
+                    row = self._run_rows(functions, rows, steps, row, max_work, largest_loss)
                 continue
             stop = min(row + b, n)
-            block = X[row:stop].toarray() if sparse else X[row:stop]
+            block = X[row:stop] if isinstance(X, np.ndarray) else X[row:stop].toarray()
             batch = Batch(
                 np.ascontiguousarray(block, dtype=f.dtype), targets[row:stop], weights[row:stop]
             )
             self._step(batch, row, steps, largest_loss)
             watched[row // b] = self.objective.measured()
             row = stop
+
+    def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
+        """Make one step in plain view; compiled code does the same."""
+        t = row // self.batch_size
+        eta, tolerance = steps.step_sizes[t], steps.tolerances[t]
+        try:
+            losses, steps.errors[t] = make_step(
+                self.function,
+                self.objective,
+                batch,
+                eta,
+                self.regularization,
+                tolerance,
+                largest_loss,
+            )
+        except UnsoundStepError:
+            raise self.diverged(eta, row) from None
+        steps.losses[row : row + losses.size] = losses
+        steps.model_orders[t] = self.function.size
+
+    def _run_rows(
+        self,
+        functions: Functions,
+        rows: Rows,
+        steps: Steps,
+        row: int,
+        max_work: int,
+        largest_loss: float,
+    ) -> int:
+        """Learn rows from ``row`` on, until all are learned or the function is too large.
+
+        Returns
+        -------
+        row : int
+            The next row to learn.
+        """
+        f, b = self.function, self.batch_size
+        f.reserve(min(len(rows.inputs) - row, b))
+        progress, reason = run_rows(
+            functions,
+            f.compressor,
+            f.arrays,
+            rows,
+            steps,
+            f.limits(),
+            f.progress(row),
+            self.regularization,
+            b,
+            -1.0 if f.averaging is None else f.averaging,
+            max_work,
+            largest_loss,
+        )
+        f.resume(progress)
+        row = progress.rows_done
+        if reason == row_loop.DIVERGED:
+            raise self.diverged(steps.step_sizes[row // b], row)
+        if reason == row_loop.HALF_DONE:
+            done = (row - 1) // b
+            steps.errors[done] = f.finish(steps.errors[done], steps.tolerances[done])
+            steps.model_orders[done] = f.size
+        elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+            f.use_safer_path()
+        return int(row)
 
     def _run_pairs(
         self, functions: Functions, rows: Rows, steps: Steps, row: int, largest_loss: float
@@ -317,28 +354,6 @@ class KernelLearner(Learner):
         finally:
             objective.take_buffer(*buffered[:3], targets[first:row], weights[first:row])
         return row
-
-    def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
-        """One step in plain view; compiled code does the same."""
-        f, step = self.function, row // self.batch_size
-        eta = steps.step_sizes[step]
-        points = self.objective.points(batch)
-        values = f.current(points)
-        if self.objective.needs_previous:
-            batch = batch._replace(previous=f.previous(points))
-        slopes, losses = self.objective.slopes(values, batch)
-        if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
-            raise self.diverged(eta, row)
-        anchors = self.objective.anchors(batch)
-        self.objective.update(values, batch, eta)
-        mixing = self.objective.mixing(eta, self.regularization, f.n_outputs)
-        if mixing is None:
-            f.shrink(1.0 - eta * self.regularization)
-        else:
-            f.mix(mixing)
-        steps.errors[step] = f.add(points, -eta * slopes, steps.tolerances[step], *(anchors or ()))
-        steps.losses[row : row + losses.size] = losses
-        steps.model_orders[step] = f.size
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         """Learn one row: :meth:`learn` without its fixed costs. ``x`` must be float64 or float32.

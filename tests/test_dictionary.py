@@ -23,9 +23,13 @@ from mercer import (
 from mercer.exceptions import DivergenceError
 from mercer.expansions import Dictionary, RandomFeatures, as_expansion
 from mercer.kernels import Gaussian, Laplacian, Linear, Mapped
-from mercer.losses import MulticlassHinge, Quantile, Softmax
+from mercer.learner import make_learner
+from mercer.learning import FeatureLearner, KernelLearner, SecondOrderLearner, automatic_step
+from mercer.losses import MulticlassHinge, Quantile, Softmax, Squared
 from mercer.maps import Affine
+from mercer.objectives import Bellman, KullbackLeibler, Novelty, Pointwise
 from mercer.risks import CVaR, Entropic, Variance
+from mercer.schedules import Constant
 from oracles_second_order import (
     least_objective,
     logistic_newton,
@@ -517,3 +521,31 @@ def test_a_greedy_choice_is_among_the_rows():
     points = regressor(Dictionary(**SMALL, centers="komp")).fit(X, Y).dictionary_
     assert {tuple(p) for p in points} <= {tuple(x) for x in X[:50]}
     assert len(points) == 20
+
+
+def test_learners_declare_which_objectives_have_no_steps():
+    equations = [Pointwise(Squared()), Bellman(0.9, "td"), Bellman(0.9, "gtd2")]
+    steps = [Pointwise(Softmax()), Pointwise(Quantile([0.5])), Novelty(0.1)]
+    assert not any(SecondOrderLearner.makes_steps(o) for o in equations)
+    assert all(SecondOrderLearner.makes_steps(o) for o in steps)
+    for cls in (KernelLearner, FeatureLearner):
+        assert all(cls.makes_steps(o) for o in equations + steps)
+
+
+@pytest.mark.parametrize(
+    ("objective", "ridge", "step_size", "message"),
+    [
+        (Pointwise(Squared()), "auto", Constant(0.5), "`step_size` has no meaning for Dict"),
+        (Bellman(0.9, "td"), "auto", Constant(0.5), "`step_size` has no meaning for Dict"),
+        (Bellman(0.9, "pkgtd"), "auto", None, "no equations for method='pkgtd'"),
+        (Novelty(0.1), 0.1, None, "`ridge` is `nu` for novelty detection, got ridge=0.1"),
+        (KullbackLeibler(), (0.1, 1.0), None, "`ridge` must be one number for the objective Kull"),
+    ],
+)
+def test_what_sums_cannot_learn_is_refused_before_the_first_row(
+    objective, ridge, step_size, message
+):
+    automatic = automatic_step(KERNEL, X, 1.0, 1.0)
+    function = Dictionary(10, ridge=ridge).start(KERNEL, 2, 1, averaging=None)
+    with pytest.raises(ValueError, match=message):
+        make_learner(objective, function, step_size or automatic, 1e-6, 32, automatic)

@@ -11,7 +11,7 @@ made where it is not.
 
 from mercer.learning.feature_steps import FeatureLearner
 from mercer.learning.kernel_steps import KernelLearner
-from mercer.learning.learner import Learner, Record
+from mercer.learning.learner import Learner, Record, StepLearner
 from mercer.learning.step_sizes import (
     AutomaticStep,
     CarefulSteps,
@@ -35,6 +35,7 @@ __all__ = [
     "Learner",
     "Record",
     "SecondOrderLearner",
+    "StepLearner",
     "automatic_step",
     "stable_steps",
     "steps_of_batch",

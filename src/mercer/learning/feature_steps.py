@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
-from mercer.learning.learner import Array, Learner, Record, one_at_a_time
+from mercer.learning.learner import Array, Record, StepLearner, one_at_a_time
 from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
@@ -183,7 +183,7 @@ class Candidates:
         self.set_states([objectives[str(i)] for i in range(n)])
 
 
-class FeatureLearner(Learner):
+class FeatureLearner(StepLearner):
     """The loop on random features; see :class:`Learner` for its parameters.
 
     Rows wait until there are enough for a step. Until then they count through a provisional
@@ -223,15 +223,6 @@ class FeatureLearner(Learner):
             self.objective.lipschitz is None,
         )
 
-    def safe_step(self) -> float:
-        """See :class:`Learner`."""
-        return self._steps().largest()
-
-    @property
-    def shrinkage(self) -> float:
-        """See :class:`Learner`: in cyclic mode the ridge is in the equations of the step."""
-        return 0.0 if self.function.expansion.mode == "cyclic" else self.regularization
-
     def _step_size(self, batch: Waiting, whole: bool) -> float:
         """Size of the next step; ``whole``: on all rows."""
         t, weights = self.function.n_steps + 1, batch.weights
@@ -242,7 +233,9 @@ class FeatureLearner(Learner):
                 size = min(size, steps_of_batch(self.objective, self.function.kernel, *rows))
         else:
             size = float(self.step_size(t))
-        self.check_steps(np.array([size]), t)
+        # In cyclic mode the ridge is in the equations of the step.
+        cyclic = self.function.expansion.mode == "cyclic"
+        self.check_steps(np.array([size]), t, 0.0 if cyclic else self.regularization)
         if t == 1:
             self._steps().check(size, weights)
         return size
@@ -269,7 +262,7 @@ class FeatureLearner(Learner):
             return
         rows = self.function.rows(X)
         self._undo_provisional()
-        with self._all_or_nothing():
+        with self.all_or_nothing(self._mark, self._back):
             self._learn(rows, targets, weights)
         self.n_samples += X.shape[0]
 
@@ -307,7 +300,8 @@ class FeatureLearner(Learner):
         with np.errstate(over="ignore", invalid="ignore"):
             slopes, _ = self.objective.slopes(values, rows.batch())
         if not np.abs(slopes).max() < np.sqrt(np.finfo(self.function.dtype).max) / len(values):
-            raise self.diverged(self.safe_step(), 0, " The slopes of the last rows overflow.")
+            stable = self._steps().largest()
+            raise self.diverged(stable, 0, " The slopes of the last rows overflow.", stable)
 
     def _share(self, n_rows: int) -> float:
         """Part of a step for the last batch of a call: its missing rows count as zeros."""
@@ -352,7 +346,7 @@ class FeatureLearner(Learner):
             )
         if not (sound and np.isfinite(update.coefficients).all()):
             why = f" The root mean square of f is {size:.3g}. {self._steps().limit()}"
-            raise self.diverged(step_size, 0, why)
+            raise self.diverged(step_size, 0, why, self._steps().largest())
         if provisional:
             return update
         self._candidates.unit = unit
@@ -501,12 +495,11 @@ class FeatureLearner(Learner):
 
     # -- state ------------------------------------------------------------------------------------
 
-    def _state(self) -> Any:
-        """See :class:`Learner`."""
+    def _mark(self) -> Any:
         c = self._candidates
         return self.function.mark(), self.function.best, self._waiting, c.race, c.unit, c.states()
 
-    def _go_back(self, state: Any) -> None:
+    def _back(self, state: Any) -> None:
         c = self._candidates
         mark, self.function.best, self._waiting, c.race, c.unit, states = state
         self._put_back(mark, states)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import NothingLearnedWarning
 from mercer.functions import KernelExpansion
-from mercer.learning.learner import DIVERGED, Array, Learner, StepSize
+from mercer.learning.learner import DIVERGED, Array, StepLearner, StepSize
 from mercer.learning.loop import UnsoundStepError, make_step
 from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, stable_steps
 from mercer.numerics import row_loop
@@ -52,7 +52,7 @@ _LABELS = {"difference": DIFFERENCE, "sign": SIGN, "same": SAME}
 _NORMALIZATIONS = {"opposite": OPPOSITE, "all": ALL, "balanced": BALANCED}
 
 
-class KernelLearner(Learner):
+class KernelLearner(StepLearner):
     """The loop on a kernel expansion; see :class:`Learner` for its parameters."""
 
     function: KernelExpansion
@@ -69,15 +69,6 @@ class KernelLearner(Learner):
         super().__init__(objective, function, step_size, regularization, batch_size, automatic)
         self._functions: dict[Any, Functions | None] = {}
         self._row: Any = None
-
-    def tune(
-        self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
-    ) -> None:
-        """Go on with other settings, for example after ``set_params`` on a running stream."""
-        new = step_size, regularization, batch_size
-        if new != (self.step_size, self.regularization, self.batch_size):
-            super().tune(*new)
-            self._row = None
 
     # -- plan of the steps ----------------------------------------------------------------------
 
@@ -101,7 +92,7 @@ class KernelLearner(Learner):
             if isinstance(self.step_size, CarefulSteps):
                 limits = self.step_size.limits(self.function.kernel, X, weights, rows_per_step)
                 step_sizes = np.minimum(step_sizes, limits)
-        self.check_steps(step_sizes, first)
+        self.check_steps(step_sizes, first, self.regularization)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
             # The last batch may be short; the mean then counts its missing rows as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
@@ -372,14 +363,15 @@ class KernelLearner(Learner):
         if not self.first.seen or weight > 1.0 or f.size == 0:
             self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
             return
-        if self._row is None or self._row[0] != f.dtype:
+        settings = f.dtype, self.step_size, self.regularization, self.batch_size
+        if self._row is None or self._row[0] != settings:
             functions = None if self._pairs else self.compiled(f.dtype)
             if functions is None:
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
             rows = Rows(np.empty((1, x.size), f.dtype), target[np.newaxis].copy(), np.ones(1))
             steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
-            self._row = (f.dtype, functions, rows, steps, f.limits(), self._is_constant())
+            self._row = (settings, functions, rows, steps, f.limits(), self._is_constant())
             if self._is_constant():
                 self._plan_row(steps, rows)
         _, functions, rows, steps, limits, constant = self._row
@@ -439,6 +431,10 @@ class KernelLearner(Learner):
             and objective.pair_kernel.bias == 0.0
             and isinstance(self.function, KernelExpansion)
         )
+
+    def current_function(self) -> KernelExpansion:
+        """See :class:`Learner`."""
+        return self.function
 
     # -- compiled parts -------------------------------------------------------------------------
 

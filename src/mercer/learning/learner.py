@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
-from mercer.exceptions import DivergenceError
+from mercer.exceptions import Advice, DivergenceError, ParameterError, Setting
 from mercer.history import History
 from mercer.learning.step_sizes import AutomaticStep, FirstRows
 from mercer.objectives import Objective
@@ -24,7 +24,16 @@ _REMEDY = (
     "such as 'huber'."
 )
 
-__all__ = ["Array", "Learner", "Record", "StepSize", "Take", "one_at_a_time"]
+__all__ = [
+    "Array",
+    "Learner",
+    "Record",
+    "StepLearner",
+    "StepSize",
+    "Take",
+    "check_parts",
+    "one_at_a_time",
+]
 
 Array = NDArray[np.float64]
 StepSize = Callable[[int], float]
@@ -73,6 +82,10 @@ class Learner(ABC):
 
     function: Any
     objective: Objective
+    #: Which objectives have their minimum solved for, so that there are no steps to size.
+    solves: ClassVar[tuple[Callable[[Objective], bool], ...]] = ()
+    #: Why an objective cannot be learned on a function: reasons, or None where it can.
+    refuses: ClassVar[tuple[Callable[[Objective, Any], str | None], ...]] = ()
 
     def __init__(
         self,
@@ -83,6 +96,7 @@ class Learner(ABC):
         batch_size: int,
         automatic: AutomaticStep,
     ) -> None:
+        check_parts(type(self), objective, function, step_size)
         self.function = function
         self.objective = objective
         self.step_size = step_size
@@ -95,6 +109,11 @@ class Learner(ABC):
         self.n_samples = 0
         self.first = FirstRows()
         self._warned = False
+
+    @classmethod
+    def makes_steps(cls, objective: Objective) -> bool:
+        """Whether an objective is learned by steps, for which a step size is needed."""
+        return not any(solves(objective) for solves in cls.solves)
 
     def tune(
         self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
@@ -173,14 +192,9 @@ class Learner(ABC):
         values: Array = self.current_function().evaluate(X)
         return values
 
+    @abstractmethod
     def current_function(self) -> Any:
         """Return the function, with all rows learned so far in it."""
-        return self.function
-
-    @property
-    def shrinkage(self) -> float:
-        """Part of itself that the function loses in a step of size 1."""
-        return self.regularization
 
     def n_passes(self, n_passes: int, n_rows: int) -> int:
         """Return how often to visit the ``n_rows`` rows of ``fit``, at least ``n_passes`` times."""
@@ -240,86 +254,7 @@ class Learner(ABC):
             np.array([record.monitors]),
         )
 
-    # -- things that must not pass in silence ---------------------------------------------------
-
-    def check_steps(self, step_sizes: Array, first: int) -> None:
-        """Check step sizes before the first of them is made.
-
-        Raises
-        ------
-        ValueError
-            If one is not positive and finite, or would flip the sign of the function.
-        """
-        wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise ValueError(
-                f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
-                f"{first + at}. Check the schedule."
-            )
-        product = float(step_sizes.max()) * self.shrinkage
-        if product >= 1.0:
-            raise ValueError(
-                f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "
-                f"{self.regularization:g} = {product:g}. The factor 1 - step_size * "
-                "regularization would flip the sign of every coefficient. Use a step size below "
-                f"{1.0 / self.regularization:.3g}."
-            )
-
-    def curvature(self) -> float:
-        """Curvature of the objective, or what the first slopes say where it has no bound."""
-        if self.objective.curvature is not None or self.objective.lipschitz is not None:
-            return self.automatic.curvature
-        # At the optimum of a Poisson loss the curvature is the target, and so is -slope at f = 0.
-        return max(self.automatic.curvature, 2.0 * self.first.slope)
-
-    def safe_step(self) -> float:
-        """Step size to recommend to somebody whose run diverged."""
-        return float(self.automatic.of_batch(self.batch_size))
-
-    def diverged(self, step_size: float, row: int = 0, why: str = "") -> DivergenceError:
-        """Error of a run that diverged in the batch that begins at ``row`` of this call."""
-        safe = min(self.safe_step(), step_size / 4.0)
-        samples = (self.n_samples + row) // self.objective.rows_per_sample
-        return DivergenceError(
-            f"Learning diverged after {samples} {self.objective.sample_name} with step size "
-            f"{step_size:.3g}: predictions are no longer finite or the loss exploded.{why} Try a "
-            f"step size of about {safe:.3g}, lower still if the {self.objective.sample_name} of a "
-            "batch resemble each other or weigh much"
-            f"{self.objective.remedy() or _REMEDY}"
-        )
-
-    def largest_loss(self, targets: Array, weights: Array) -> float:
-        """Loss beyond which the run has diverged."""
-        # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
-        _, losses = self.objective.at_zero(targets, weights, self.function.n_outputs)
-        losses = np.abs(losses)
-        largest = max(abs(self.first.loss), float(losses.max()))
-        if self.objective.rows_per_slope is not None:
-            self.first.loss = max(self.first.loss, float(losses.mean()))
-        most = float(np.finfo(np.float64).max)
-        return min(DIVERGED * largest, most) if largest > 0.0 else most
-
     # -- state ----------------------------------------------------------------------------------
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Undo everything if what is done here fails."""
-        first, history, state = copy.copy(self.first), self.history.snapshot(), self._state()
-        try:
-            yield
-        except BaseException:
-            self.first = first
-            self.history.restore(history)
-            self._go_back(state)
-            raise
-
-    def _state(self) -> Any:
-        """Return what :meth:`learn` changes, without the history; may share arrays."""
-        return None
-
-    def _go_back(self, state: Any) -> None:  # noqa: B027
-        """Go back to a state."""
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that learning changes, copied; for :meth:`restore`."""
@@ -361,3 +296,148 @@ class Learner(ABC):
         self.function.restore(state["function"])
         self.history.restore(state["history"])
         self.forget_compiled()
+
+
+class StepLearner(Learner):
+    """A learner that makes steps: nothing about them may pass in silence, and a call can be undone.
+
+    See :class:`Learner` for its parameters.
+    """
+
+    def check_steps(self, step_sizes: Array, first: int, shrinkage: float) -> None:
+        """Check step sizes before the first of them is made.
+
+        Parameters
+        ----------
+        step_sizes : ndarray
+            Of steps that follow each other.
+        first : int
+            Number of the first of them.
+        shrinkage : float
+            Part of itself that the function loses in a step of size 1.
+
+        Raises
+        ------
+        ValueError
+            If one is not positive and finite, or would flip the sign of the function.
+        """
+        wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise ValueError(
+                f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
+                f"{first + at}. Check the schedule."
+            )
+        product = float(step_sizes.max()) * shrinkage
+        if product >= 1.0:
+            raise ValueError(
+                f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "
+                f"{self.regularization:g} = {product:g}. The factor 1 - step_size * "
+                "regularization would flip the sign of every coefficient. Use a step size below "
+                f"{1.0 / self.regularization:.3g}."
+            )
+
+    def curvature(self) -> float:
+        """Curvature of the objective, or what the first slopes say where it has no bound."""
+        if self.objective.curvature is not None or self.objective.lipschitz is not None:
+            return self.automatic.curvature
+        # At the optimum of a Poisson loss the curvature is the target, and so is -slope at f = 0.
+        return max(self.automatic.curvature, 2.0 * self.first.slope)
+
+    def diverged(
+        self, step_size: float, row: int = 0, why: str = "", stable: float | None = None
+    ) -> DivergenceError:
+        """Error of a run that diverged.
+
+        Parameters
+        ----------
+        step_size : float
+            Of the step.
+        row : int, default=0
+            Where its batch begins in this call.
+        why : str, default=""
+            What else there is to say.
+        stable : float, default=None
+            Largest step that is stable; None for the automatic one.
+        """
+        if stable is None:
+            stable = float(self.automatic.of_batch(self.batch_size))
+        safe = min(stable, step_size / 4.0)
+        samples = (self.n_samples + row) // self.objective.rows_per_sample
+        return DivergenceError(
+            f"Learning diverged after {samples} {self.objective.sample_name} with step size "
+            f"{step_size:.3g}: predictions are no longer finite or the loss exploded.{why} Try a "
+            f"step size of about {safe:.3g}, lower still if the {self.objective.sample_name} of a "
+            "batch resemble each other or weigh much"
+            f"{self.objective.remedy() or _REMEDY}"
+        )
+
+    def largest_loss(self, targets: Array, weights: Array) -> float:
+        """Loss beyond which the run has diverged."""
+        # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
+        _, losses = self.objective.at_zero(targets, weights, self.function.n_outputs)
+        losses = np.abs(losses)
+        largest = max(abs(self.first.loss), float(losses.max()))
+        if self.objective.rows_per_slope is not None:
+            self.first.loss = max(self.first.loss, float(losses.mean()))
+        most = float(np.finfo(np.float64).max)
+        return min(DIVERGED * largest, most) if largest > 0.0 else most
+
+    @contextmanager
+    def all_or_nothing(
+        self, mark: Callable[[], Any], back: Callable[[Any], None]
+    ) -> Iterator[None]:
+        """Undo everything if what is done here fails.
+
+        Parameters
+        ----------
+        mark : callable
+            Gives what learning changes, without the history; may share arrays.
+        back : callable
+            Goes back to that.
+        """
+        first, history, state = copy.copy(self.first), self.history.snapshot(), mark()
+        try:
+            yield
+        except BaseException:
+            self.first = first
+            self.history.restore(history)
+            back(state)
+            raise
+
+
+def check_parts(
+    learner: type[Learner], objective: Objective, function: Any, step_size: StepSize | AutomaticStep
+) -> None:
+    """Refuse parts that do not go together, by what a learner declares.
+
+    Parameters
+    ----------
+    learner : type of Learner
+        How it would be learned.
+    objective : Objective
+        What would be minimised.
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
+        What would be learned.
+    step_size : callable or AutomaticStep
+        Of the steps, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If the learner cannot learn that, or the step size could mean nothing.
+    """
+    if not learner.makes_steps(objective) and not isinstance(step_size, AutomaticStep):
+        raise ParameterError(
+            f"`step_size` has no meaning for {function.expansion!r} with this objective, got "
+            f"{step_size!r}: equations are solved, in no steps.",
+            parameter="step_size",
+            value=step_size,
+            mend=Advice(
+                "Use ", Setting("step_size", "auto"), ", or KOMP or Budget for gradient steps."
+            ),
+        )
+    for reason in learner.refuses:
+        why = reason(objective, function)
+        if why is not None:
+            raise ValueError(why)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import Advice, DivergenceError, ParameterError, Setting
-from mercer.learning.learner import Array, Learner, Record, StepSize, one_at_a_time
+from mercer.exceptions import DivergenceError
+from mercer.learning.learner import Array, Record, StepLearner, StepSize, one_at_a_time
 from mercer.learning.newton_rows import NewtonRows, Settings, cut_steps, descends, descent_rows
 from mercer.learning.regression_targets import begins_with_regression, is_quadratic, race_rows
 from mercer.learning.step_sizes import AutomaticStep
@@ -41,7 +41,34 @@ _FIRST_BYTES = 2**30  # of the rows that learning begins with
 _CHUNK = 8192  # rows that are learned, or reported, together
 
 
-class SecondOrderLearner(Learner):
+def _lacks_equations(objective: Objective, function: Any) -> str | None:
+    if not isinstance(objective, Bellman) or is_linear(objective):
+        return None
+    return (
+        f"{function.expansion!r} has no equations for method={objective.method!r}, whose steps "
+        "follow an average along the trajectory. Use 'td' or 'gtd2', or a KOMP expansion."
+    )
+
+
+def _lacks_a_use_for_ridges(objective: Objective, function: Any) -> str | None:
+    ridge = function.expansion.ridge
+    if isinstance(ridge, str | None) or begins_with_regression(objective, function.n_outputs):
+        return None
+    if isinstance(objective, Novelty):
+        return (
+            f"`ridge` is `nu` for novelty detection, got ridge={ridge!r}: the share "
+            "of rows below the threshold depends on it. Use ridge=None or 'auto'."
+        )
+    if np.size(ridge) > 1:
+        return (
+            f"`ridge` must be one number for the objective {type(objective).__name__}, got "
+            f"{ridge!r}: ridges are compared by squared errors of targets, and it has "
+            "none. Use a number, or None for the `regularization` of the estimator."
+        )
+    return None
+
+
+class SecondOrderLearner(StepLearner):
     """The loop on a fixed set of features; see :class:`Learner` for its parameters.
 
     The first rows are kept until there are enough to choose the features from, and to begin with;
@@ -49,6 +76,9 @@ class SecondOrderLearner(Learner):
     equations of a squared loss are added up, and solved when a prediction asks for it, or Newton
     steps are made.
     """
+
+    solves = (is_quadratic, is_linear)
+    refuses = (_lacks_equations, _lacks_a_use_for_ridges)
 
     def __init__(
         self,
@@ -65,7 +95,6 @@ class SecondOrderLearner(Learner):
         self._first_rows: list[Rows] = []
         self._n_rows = 0
         self._n_solved = 0
-        check_parts(objective, function, self.step_size)
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -97,11 +126,6 @@ class SecondOrderLearner(Learner):
         """Ridge parameter of the last solution, of several that were raced the best."""
         return self._ridges()[0] if self._engine is None else float(self._engine.ridge)
 
-    @property
-    def shrinkage(self) -> float:
-        """See :class:`Learner`: the ridge is in the equations."""
-        return 0.0
-
     def tune(
         self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
     ) -> None:
@@ -119,11 +143,6 @@ class SecondOrderLearner(Learner):
         """Ridges in units of the squared error, without its factor."""
         curvature = float(self.objective.curvature or 1.0)
         return tuple(ridge / curvature for ridge in self._ridges())
-
-    @property
-    def _solves(self) -> bool:
-        """Whether there are equations to solve, and no steps to make."""
-        return is_quadratic(self.objective) or is_linear(self.objective)
 
     def _new_engine(self, basis: Basis) -> Engine:
         settings, f = self._settings(), self.function
@@ -154,7 +173,7 @@ class SecondOrderLearner(Learner):
         if X.shape[0] == 0:
             return
         rows = Rows(self._checked(X), targets, weights)
-        with self._all_or_nothing():
+        with self.all_or_nothing(self._mark, self._back):
             self._look(targets, weights)
             self._learn(rows)
         self.n_samples += X.shape[0]
@@ -271,7 +290,7 @@ class SecondOrderLearner(Learner):
 
     def n_passes(self, n_passes: int, n_rows: int) -> int:
         """See :class:`Learner`: a squared loss needs one, steps as many as make enough of them."""
-        if self._solves:
+        if not self.makes_steps(self.objective):
             return 1
         size = min(int(self.function.largest_size), n_rows)
         most = descent_rows(self.batch_size, size, self.function.n_outputs)
@@ -395,8 +414,7 @@ class SecondOrderLearner(Learner):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def _state(self) -> Any:
-        """See :class:`Learner`."""
+    def _mark(self) -> Any:
         return (
             None if self._engine is None else self._engine.twin(),
             list(self._first_rows),
@@ -406,7 +424,7 @@ class SecondOrderLearner(Learner):
             self.objective.state(),
         )
 
-    def _go_back(self, state: Any) -> None:
+    def _back(self, state: Any) -> None:
         self._engine, self._first_rows, self._n_rows, self._n_solved, mark, scalars = state
         self.function.back(mark)
         self.objective.set_state(scalars)
@@ -438,53 +456,3 @@ class SecondOrderLearner(Learner):
                 raise ValueError("There is a solution without a dictionary.")
             self._engine = self._new_engine(self.function.basis)
             self._engine.restore(state["engine"])
-
-
-def check_parts(objective: Objective, function: Any, step_size: Any) -> None:
-    """Refuse parts that do not go together.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is minimised.
-    function : DictionaryFunction or FeatureExpansion
-        What is learned.
-    step_size : callable or AutomaticStep
-        Of the learner.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing that the step size or the ridges could mean, or no equations.
-    """
-    expansion = function.expansion
-    solves = is_quadratic(objective) or is_linear(objective)
-    if solves and not isinstance(step_size, AutomaticStep):
-        raise ParameterError(
-            f"`step_size` has no meaning for {expansion!r} with this objective, got "
-            f"{step_size!r}: equations are solved, in no steps.",
-            parameter="step_size",
-            value=step_size,
-            mend=Advice(
-                "Use ", Setting("step_size", "auto"), ", or KOMP or Budget for gradient steps."
-            ),
-        )
-    if isinstance(objective, Bellman) and not is_linear(objective):
-        raise ValueError(
-            f"{expansion!r} has no equations for method={objective.method!r}, whose steps "
-            "follow an average along the trajectory. Use 'td' or 'gtd2', or a KOMP expansion."
-        )
-    regresses = begins_with_regression(objective, function.n_outputs)
-    if regresses or isinstance(expansion.ridge, str | None):
-        return
-    if isinstance(objective, Novelty):
-        raise ValueError(
-            f"`ridge` is `nu` for novelty detection, got ridge={expansion.ridge!r}: the share "
-            "of rows below the threshold depends on it. Use ridge=None or 'auto'."
-        )
-    if np.size(expansion.ridge) > 1:
-        raise ValueError(
-            f"`ridge` must be one number for the objective {type(objective).__name__}, got "
-            f"{expansion.ridge!r}: ridges are compared by squared errors of targets, and it has "
-            "none. Use a number, or None for the `regularization` of the estimator."
-        )

@@ -32,6 +32,7 @@ LAYERS = [
     {"objectives"},
     {"functions", "gpu"},
     {"parts", "second_order"},
+    {"selection"},
     {"expansions"},
     {"sums"},
     {"buffers", "kernels", "losses", "risks", "schedules"},

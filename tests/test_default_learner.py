@@ -22,26 +22,24 @@ from mercer.expansions import KOMP, Auto, Dictionary
 from mercer.kernels import Gaussian, Laplacian, Mapped, Partitioned
 from mercer.losses import Hinge
 from mercer.maps import Affine
-from mercer.parts import CellsPart, GlobalPart, _blend, _line_up, _race
+from mercer.parts import Blend, _blend, _line_up
+from mercer.selection import DEFAULT, Candidate, RaceSettings
+from mercer.sums import CellsPart, GlobalPart, RowsByNumber
 from oracles_second_order import ridge_on_dictionary
 
 #: Rows of each stage with small constants.
 STAGES = {"judged one by one": 90, "kept": 350, "decided": 800}
+SMALL = RaceSettings(
+    small=150, cell_size=24, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+)
 
 
 @pytest.fixture
 def small(monkeypatch):
-    for module in (_blend, _race, _line_up):
-        monkeypatch.setattr(module, "SMALL", 150)
-    for module in (_race, _line_up):
-        monkeypatch.setattr(module, "CELL_SIZE", 24)
-        monkeypatch.setattr(module, "CELL_ROWS", 80)
+    monkeypatch.setattr(Blend, "settings", SMALL)
     monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
     monkeypatch.setattr(_blend, "_MOST_HELD", 120)
     monkeypatch.setattr(_blend, "_WAITING", 60)
-    monkeypatch.setattr(_race, "_PILOT_ROWS", 300)
-    monkeypatch.setattr(_race, "_PILOT_POINTS", 40)
-    monkeypatch.setattr(_race, "_FEW_ROWS", 100)
     monkeypatch.setattr(_line_up, "_POINTS", 60)
     monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
     # As `max(1000, ...)` points would be all rows, memory keeps the dictionary small.
@@ -539,10 +537,12 @@ def test_newton_steps_leave_the_other_parts_without_weight(small):
     assert len(function.parts) > 1
     function.v = np.array([0.0] * (len(function.parts) - 1) + [2.0])
     function.solve = lambda **_: False
-    function.finish(lambda numbers: function.waiting[numbers % len(function.waiting)])
+    kept = function.waiting
+    rows = RowsByNumber(function.n_rows, lambda numbers: kept[numbers % len(kept)])
+    function.finish(rows)
     assert np.isfinite(partial.decision_function(X)).all()
     function.v = np.array([2.0] + [0.0] * (len(function.parts) - 1))
-    function.finish(lambda numbers: function.waiting[numbers % len(function.waiting)])
+    function.finish(rows)
     assert partial.score(X, y) > 0.9
     assert model.fit(X, y).score(X, y) > 0.95
 
@@ -712,11 +712,13 @@ def test_forgetting_in_the_first_rows_is_ridge_regression_with_falling_weights()
 @pytest.mark.parametrize("with_cells", [True, False])
 def test_smaller_budgets_plan_for_less(n, with_cells):
     map = Affine(np.zeros(10), np.ones(10))
-    candidate = _race.Candidate("cells", "standardized", map, 0.5, 1.0, 0.1)
+    candidate = Candidate("cells", "standardized", map, 0.5, 1.0, 0.1)
     near = [candidate] if with_cells else []
     budgets = [None, 1000.0, 100.0, 30.0, 10.0, 5.0, 3.0, 1.0, 0.1]
-    plans = [_line_up._sizes(10, near, n, Auto(budget_seconds=b), steps=False) for b in budgets]
-    seconds = [_line_up._seconds(plan, 10, n) for plan in plans]
+    plans = [
+        _line_up._sizes(10, near, n, Auto(budget_seconds=b), DEFAULT, steps=False) for b in budgets
+    ]
+    seconds = [_line_up._seconds(plan, 10, n, DEFAULT) for plan in plans]
     assert seconds == sorted(seconds, reverse=True)
     for before, after in pairwise(plans):
         assert after.n_points <= before.n_points

@@ -11,27 +11,24 @@ import pytest
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import Auto
 from mercer.kernels import Partitioned
-from mercer.parts import CellsPart, _blend, _line_up, _race
-from mercer.sums import cells
+from mercer.parts import Blend, _blend, _line_up
+from mercer.selection import RaceSettings
+from mercer.sums import CellsPart, cells
 
 CELL, HELD, WAITING = 24, 120, 60
 LIMIT = 2**20
 CHUNK = 100
+SMALL = RaceSettings(
+    small=150, cell_size=CELL, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    for module in (_blend, _race, _line_up):
-        monkeypatch.setattr(module, "SMALL", 150)
-    for module in (_race, _line_up):
-        monkeypatch.setattr(module, "CELL_SIZE", CELL)
-        monkeypatch.setattr(module, "CELL_ROWS", 80)
+    monkeypatch.setattr(Blend, "settings", SMALL)
     monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
     monkeypatch.setattr(_blend, "_MOST_HELD", HELD)
     monkeypatch.setattr(_blend, "_WAITING", WAITING)
-    monkeypatch.setattr(_race, "_PILOT_ROWS", 300)
-    monkeypatch.setattr(_race, "_PILOT_POINTS", 40)
-    monkeypatch.setattr(_race, "_FEW_ROWS", 100)
     monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
     monkeypatch.setattr(cells, "_CROWDED", 3)
 

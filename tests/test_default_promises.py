@@ -7,8 +7,10 @@ from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import Auto
 from mercer.kernels import ChiSquared
 from mercer.learner import _blend as learner_blend
-from mercer.parts import CellsPart, GlobalPart, _blend, _line_up, _race
+from mercer.parts import Blend, _blend, _line_up
 from mercer.parts._state import part_from_state, part_to_state
+from mercer.selection import RaceSettings
+from mercer.sums import CellsPart, GlobalPart
 
 
 def rows(n, d=3, seed=0):
@@ -68,11 +70,7 @@ def test_rows_that_a_kernel_cannot_take_are_refused_and_forgotten():
 
 
 def test_cells_are_split_when_more_rows_come_than_a_fit_had(monkeypatch):
-    for module in (_blend, _race, _line_up):
-        monkeypatch.setattr(module, "SMALL", 150)
-    for module in (_race, _line_up):
-        monkeypatch.setattr(module, "CELL_SIZE", 16)
-        monkeypatch.setattr(module, "CELL_ROWS", 80)
+    monkeypatch.setattr(Blend, "settings", RaceSettings(small=150, cell_size=16, cell_rows=80))
     monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)
     monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
     monkeypatch.setattr(_blend, "_MOST_HELD", 100)

@@ -14,7 +14,8 @@ from scipy.signal import lfilter
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.expansions import Auto
 from mercer.learner import _blend as learner_blend
-from mercer.parts import _blend, block_length, block_order
+from mercer.parts import _blend
+from mercer.selection import block_length, block_order, race
 from mercer.sums import Rows
 
 
@@ -35,11 +36,7 @@ def series(n, seed=0, noise=0.2):
 def found(X, y, seed=0):
     """Block length of rows in their order."""
     targets = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-
-    def take(numbers):
-        return Rows(X[numbers], targets[numbers], np.ones(len(numbers)))
-
-    return block_length(take, len(X), seed)
+    return block_length(Rows(X, targets, np.ones(len(X))), seed)
 
 
 @pytest.mark.parametrize(("n", "expected"), [(400, 20), (1000, 50), (5000, 50), (30_000, 50)])
@@ -151,14 +148,13 @@ def test_judges_are_whole_blocks(shuffle, monkeypatch):
         raced.append((rows.X[:, 3].copy(), more))
         return race(rows, *args, **more)
 
-    race = _blend.race
     monkeypatch.setattr(_blend, "race", watched)
     model = KernelRegressor(random_state=0, shuffle=shuffle).fit(X, y)
     function = model.learner_.function
     held = np.sort(function.waiting.X[-function._n_held() :, 3])
     assert model.block_length_ == 50
     (times, more) = raced[-1]
-    assert more == {"block": 50}
+    assert more["block"] == 50
     fitted = times[: len(times) * 3 // 4]
     for some, others in ((held, times), (times[len(fitted) :], fitted)):
         alone = ~(np.isin(some - 1, some) & np.isin(some + 1, some))

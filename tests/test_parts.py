@@ -13,14 +13,14 @@ from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
 from mercer.numerics import factor
-from mercer.parts import CellsPart, FittedPart, GlobalPart
+from mercer.parts import FittedPart
 from mercer.parts import _line_up as line_up_module
 from mercer.parts import _newton as newton_module
 from mercer.parts._boundary import boundary_rows
-from mercer.parts._newton import mean_loss, refine
-from mercer.parts._stack import stack
+from mercer.parts._newton import refine
 from mercer.parts._state import part_from_state, part_to_state
-from mercer.sums import Rows, choose_centers, labels_of_codes
+from mercer.selection import mean_loss, stack
+from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, labels_of_codes
 from mercer.sums import ridge as ridge_module
 from mercer.sums.cells import RIDGES as CELL_RIDGES
 from mercer.sums.ridge import RIDGES, descend, general_ridge
@@ -350,7 +350,7 @@ def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     part, rows, held = solved_for_classes(3000, 0.0)
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
-    if refine(part, weight, Logistic(), lambda i: rows[i], len(rows), held):
+    if refine(part, weight, Logistic(), rows, held):
         assert mean_loss(Logistic(), part.evaluate(held.X), held) < ridge
     else:
         assert_array_equal(part.coefficients, weight * before)
@@ -366,7 +366,7 @@ def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
     test = solved_for_classes(3000, 0.0, seed=1)[1]
     scales = (2.0, 4.0, 8.0, 16.0)
     ridge = [Logistic().value(test.targets, s * part.evaluate(test.X)).mean() for s in scales]
-    assert refine(part, 4.0, Logistic(), lambda i: rows[i], len(rows), held)
+    assert refine(part, 4.0, Logistic(), rows, held)
     assert mean_loss(Logistic(), part.evaluate(test.X), test) < 0.9 * min(ridge)
 
 
@@ -374,7 +374,7 @@ def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     part, rows, held = solved_for_classes(1500, 0.3)
     before = part.coefficients.copy()
     monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
-    assert not refine(part, 2.0, Logistic(), lambda i: rows[i], len(rows), held)
+    assert not refine(part, 2.0, Logistic(), rows, held)
     assert_array_equal(part.coefficients, 2.0 * before)
 
 

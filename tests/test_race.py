@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import Auto
-from mercer.kernels import Bias, Gaussian, Mapped
-from mercer.parts import CellsPart, GlobalPart, _blend, _line_up, _race, race
-from mercer.parts._race import LENGTHS, MULTIPLES, Contest, global_kernel
-from mercer.sums import Rows
+from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
+from mercer.parts import Blend, _blend, _line_up
+from mercer.selection import DEFAULT, RaceResult, RaceSettings, global_kernel, race
+from mercer.sums import CellsPart, GlobalPart, Rows
 from oracles_second_order import ridge_on_dictionary
 
 
@@ -20,21 +20,15 @@ def made_rows(n, n_features=3, seed=0, offset=0.0):
     return Rows(X, y + offset, rng.uniform(0.5, 2.0, n))
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """Let cells race on some hundred rows."""
-    monkeypatch.setattr(_race, "SMALL", 300)
-    monkeypatch.setattr(_race, "CELL_SIZE", 24)
-    monkeypatch.setattr(_race, "CELL_ROWS", 100)
-    monkeypatch.setattr(_race, "_PILOT_ROWS", 600)
-    monkeypatch.setattr(_race, "_PILOT_POINTS", 50)
+#: Cells race on some hundred rows.
+FEW = RaceSettings(small=300, cell_size=24, cell_rows=100, pilot_rows=600, pilot_points=50)
 
 
 # -- the table ------------------------------------------------------------------------------------
 
 
-def test_the_table_says_what_was_tried(few):
-    contest = race(made_rows(900), 900, 0)
+def test_the_table_says_what_was_tried():
+    contest = race(made_rows(900), 900, 0, settings=FEW)
     fields = {"form", "metric", "n_inputs", "length", "error", "standard_error"}
     assert all(set(entry) == fields for entry in contest.table)
     assert {entry["form"] for entry in contest.table} == {"global", "cells"}
@@ -48,7 +42,7 @@ def test_the_table_says_what_was_tried(few):
         e["error"] for e in contest.table if e["form"] == "global"
     )
     assert [c.error for c in contest.cells] == sorted(c.error for c in contest.cells)
-    assert all(e["length"] in MULTIPLES for e in contest.table if e["form"] == "cells")
+    assert all(e["length"] in FEW.multiples for e in contest.table if e["form"] == "cells")
 
 
 def test_errors_of_few_rows_leave_each_row_out():
@@ -75,9 +69,9 @@ def test_errors_of_few_rows_leave_each_row_out():
     assert_allclose(best.deviation, np.sqrt(np.sum(share**2 * (squares - mean) ** 2)), rtol=1e-10)
 
 
-def test_errors_of_many_rows_are_of_rows_that_the_pilot_has_not_seen(few):
+def test_errors_of_many_rows_are_of_rows_that_the_pilot_has_not_seen():
     rows = made_rows(800)
-    contest = race(rows, 800, 0)
+    contest = race(rows, 800, 0, settings=FEW)
     best = contest.best_global
     fitted, judged = rows[:450], rows[450:600]  # of the first 600 a quarter judges
     kernel = global_kernel(best.map, best.length, contest.constant)
@@ -94,13 +88,13 @@ def test_errors_of_many_rows_are_of_rows_that_the_pilot_has_not_seen(few):
     assert_allclose(best.error, min(errors), rtol=1e-4)
 
 
-def test_errors_of_cells_are_of_rows_that_they_have_not_seen(few):
+def test_errors_of_cells_are_of_rows_that_they_have_not_seen():
     rows = made_rows(800)
-    contest = race(rows, 800, 0)
+    contest = race(rows, 800, 0, settings=FEW)
     best = contest.cells[0]
     seen, judged = rows[:640], rows[640:]
     part = CellsPart(
-        _race.Partitioned.fitted(
+        Partitioned.fitted(
             np.asarray(best.map(seen.X)), 6, multiple=best.length, constant=contest.constant
         ),
         best.map,
@@ -123,9 +117,9 @@ def test_the_race_is_told_to_the_user():
     assert model.race_[0]["error"] > 0.0
 
 
-def test_a_contest_survives_its_state(few):
-    contest = race(made_rows(900), 900, 0)
-    again = Contest.from_state(contest.to_state())
+def test_a_contest_survives_its_state():
+    contest = race(made_rows(900), 900, 0, settings=FEW)
+    again = RaceResult.from_state(contest.to_state())
     assert again.table == contest.table
     assert again.constant == contest.constant
     X = made_rows(20, seed=1).X
@@ -141,8 +135,8 @@ def test_a_contest_survives_its_state(few):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_features", [2, 5])
-def test_the_plain_inputs_are_always_among_the_finalists(seed, n_features, few):
-    contest = race(made_rows(700, n_features, seed), 700, seed)
+def test_the_plain_inputs_are_always_among_the_finalists(seed, n_features):
+    contest = race(made_rows(700, n_features, seed), 700, seed, settings=FEW)
     plain = {"standardized", "common scale"}
     assert plain & {entry["metric"] for entry in contest.table if entry["form"] == "global"}
     assert plain & {candidate.metric for candidate in contest.cells}
@@ -150,24 +144,26 @@ def test_the_plain_inputs_are_always_among_the_finalists(seed, n_features, few):
     assert {"relevance", "full metric"} <= metrics
 
 
-def test_one_feature_has_no_metric_and_few_rows_no_cells(few):
+def test_one_feature_has_no_metric_and_few_rows_no_cells():
     rows = made_rows(200)
-    contest = race(Rows(rows.X[:, :1], rows.targets, rows.weights), 200, 0)
+    contest = race(Rows(rows.X[:, :1], rows.targets, rows.weights), 200, 0, settings=FEW)
     assert contest.cells == ()
     assert {entry["metric"] for entry in contest.table} == {"standardized"}
-    assert race(made_rows(700), 150, 0).cells == ()  # no more rows to come
+    assert race(made_rows(700), 150, 0, settings=FEW).cells == ()  # no more rows to come
 
 
-def test_wide_inputs_are_projected(few):
+def test_wide_inputs_are_projected():
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(400, 3))
     X = hidden @ rng.normal(size=(3, 90)) + 0.1 * rng.normal(size=(400, 90))
     rows = Rows(X, np.sin(hidden[:, :1]), np.ones(400))
-    names = {entry["metric"]: entry["n_inputs"] for entry in race(rows, 400, 0).table}
+    names = {entry["metric"]: entry["n_inputs"] for entry in race(rows, 400, 0, settings=FEW).table}
     assert names["standardized, 40 principal components"] == 40
     assert names["standardized"] == 90
     wider = Rows(np.tile(X, (1, 4)), rows.targets, rows.weights)
-    assert "standardized" not in {entry["metric"] for entry in race(wider, 400, 0).table}
+    assert "standardized" not in {
+        entry["metric"] for entry in race(wider, 400, 0, settings=FEW).table
+    }
 
 
 def test_the_best_length_is_the_best_of_its_neighbours():
@@ -175,13 +171,13 @@ def test_the_best_length_is_the_best_of_its_neighbours():
     contest = race(rows, 300, 0)
     plain = [e for e in contest.table if e["metric"] == "standardized"]
     lengths = np.array(sorted(e["length"] for e in plain))
-    ratios = np.array(LENGTHS)[1:] / np.array(LENGTHS)[:-1]
+    ratios = np.array(DEFAULT.lengths)[1:] / np.array(DEFAULT.lengths)[:-1]
     assert all(np.isclose(ratios, r).any() for r in lengths[1:] / lengths[:-1])
     best = min(plain, key=lambda e: e["error"])
     at = np.flatnonzero(lengths == best["length"])[0]
     # Both neighbours were tried, or there is none.
     tried = at not in (0, len(lengths) - 1)
-    assert tried or len(lengths) == len(LENGTHS)
+    assert tried or len(lengths) == len(DEFAULT.lengths)
 
 
 # -- what it finds --------------------------------------------------------------------------------
@@ -213,10 +209,8 @@ def test_columns_that_do_not_matter_are_weighed_down():
 @pytest.mark.parametrize("n", [120, 700])
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_units_do_not_matter(task, n, monkeypatch):
-    for module in (_blend, _race, _line_up):
-        monkeypatch.setattr(module, "SMALL", 300)
-    monkeypatch.setattr(_race, "_PILOT_ROWS", 400)
-    monkeypatch.setattr(_race, "_PILOT_POINTS", 60)
+    settings = RaceSettings(small=300, pilot_rows=400, pilot_points=60)
+    monkeypatch.setattr(Blend, "settings", settings)
     rows, test = made_rows(n), made_rows(50, seed=1).X
     y = rows.targets[:, 0] if task == "regression" else rows.targets[:, 0] > 0.3
     cls = KernelRegressor if task == "regression" else KernelClassifier
@@ -254,8 +248,7 @@ def test_the_bias_grows_with_the_distance_of_the_targets_from_zero():
 def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
     monkeypatch.setattr(_blend, "FIRST_ROWS", 400)
     monkeypatch.setattr(_blend, "_MOST_HELD", 100)
-    for module in (_blend, _race, _line_up):
-        monkeypatch.setattr(module, "SMALL", 200)
+    monkeypatch.setattr(Blend, "settings", RaceSettings(small=200))
     rows = made_rows(900)
     seen = []
 
@@ -284,7 +277,8 @@ def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
         assert model.race_ == models[0].race_
 
 
-def test_the_race_has_no_order(few):
+def test_the_race_has_no_order(monkeypatch):
+    monkeypatch.setattr(Blend, "settings", FEW)
     # Rows of a stream are shuffled before, so that those that judge are like the others.
     rows = made_rows(500)
     order = np.argsort(rows.X[:, 0])
@@ -330,4 +324,4 @@ def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
 
 @pytest.mark.parametrize(("n_rows", "n_cells"), [(1000, 2), (90_000, 100), (700_000, 1000)])
 def test_cells_are_smaller_where_there_are_many_rows(n_rows, n_cells):
-    assert _line_up._n_cells(n_rows) == n_cells
+    assert _line_up._n_cells(n_rows, DEFAULT.cell_rows) == n_cells

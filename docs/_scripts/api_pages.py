@@ -41,6 +41,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.learning",
         "mercer.features",
         "mercer.parts",
+        "mercer.selection",
         "mercer.sums",
         "mercer.gaussian_process",
         "mercer.gpu",

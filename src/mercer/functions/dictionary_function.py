@@ -13,7 +13,7 @@ from mercer.expansions import KOMP, Dictionary
 from mercer.functions._function import Function, dense_rows
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
-from mercer.parts import Contest, race, race_point
+from mercer.selection import RaceResult, race, race_point
 from mercer.sums import KernelBasis, Rows, choose_centers
 
 __all__ = ["DictionaryFunction"]
@@ -41,7 +41,7 @@ class DictionaryFunction(Function):
         f(X) = kernel(X, dictionary) @ coefficients.
     races : bool
         Whether a race on the first rows chooses the kernel.
-    contest : Contest or None
+    contest : RaceResult or None
         What it found.
     """
 
@@ -59,7 +59,7 @@ class DictionaryFunction(Function):
         self.basis: KernelBasis | None = None
         self.coefficients = np.zeros((0, n_outputs))
         self.races = False
-        self.contest: Contest | None = None
+        self.contest: RaceResult | None = None
         self._raced_at = 0
 
     @property
@@ -214,7 +214,7 @@ class DictionaryFunction(Function):
             kernel = from_config(raced["kernel"])
             if not isinstance(kernel, Kernel) or not kernel.is_resolved:
                 raise ValueError("the kernel of the race is none")
-            self.kernel, self.contest = kernel, Contest.from_state(raced["contest"])
+            self.kernel, self.contest = kernel, RaceResult.from_state(raced["contest"])
             self._raced_at = check_integer("raced_at", raced["raced_at"], low=1)
         if len(points):
             self._begin(points)

@@ -22,7 +22,8 @@ from mercer.losses import (
     SquaredEpsilonInsensitive,
 )
 from mercer.maps import Affine
-from mercer.parts import Blend, Candidate
+from mercer.parts import Blend
+from mercer.selection import Candidate
 
 __all__ = [
     "LossUnits",

@@ -13,8 +13,9 @@ from mercer.learning import AutomaticStep, Learner, Record
 from mercer.learning.learner import Array, StepSize, Take, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
-from mercer.parts import FEWEST_ROWS, Blend, block_order
-from mercer.sums import Rows, check_sizes, codes_of_targets
+from mercer.parts import Blend
+from mercer.selection import FEWEST_ROWS, block_order
+from mercer.sums import RevisitableRows, Rows, RowsByNumber, check_sizes, codes_of_targets
 
 __all__ = ["BlendLearner"]
 
@@ -77,6 +78,17 @@ class BlendLearner(Learner):
         codes = codes_of_targets(self._loss, targets, self.function.n_outputs)
         return Rows(dense.astype(self.function.dtype, copy=False), codes, weights)
 
+    def _revisitable(
+        self, X: Any, targets: Array, weights: Array, numbers: NDArray[np.int64]
+    ) -> RevisitableRows:
+        """Rows of the given numbers, to be visited again."""
+
+        def take(some: NDArray[np.int64]) -> Rows:
+            some = numbers[some]
+            return self._rows(X[some], targets[some], weights[some])
+
+        return RowsByNumber(numbers.size, take)
+
     def _replace_objective(self, objective: Objective) -> None:
         super()._replace_objective(objective)
         self.function.loss = self._loss
@@ -113,15 +125,11 @@ class BlendLearner(Learner):
         self._solve(now=True)
         learned = order[weights[order] > 0.0]
 
-        def take(numbers: NDArray[np.int64]) -> Rows:
-            some = learned[numbers]
-            return self._rows(X[some], targets[some], weights[some])
-
         with one_blas_thread():
             if stopped:
                 self.function.is_finished = True
                 return
-            self.function.finish(take)
+            self.function.finish(self._revisitable(X, targets, weights, learned))
         report(order.size - start)
 
     def _in_blocks(
@@ -130,12 +138,7 @@ class BlendLearner(Learner):
         """Order in which rows that are held out together stay so; those of weight 0 come last."""
         function, counts = self.function, weights > 0.0
         used = np.flatnonzero(counts)
-
-        def take(numbers: NDArray[np.int64]) -> Rows:
-            some = used[numbers]
-            return self._rows(X[some], targets[some], weights[some])
-
-        function.find_block(take, used.size)
+        function.find_block(self._revisitable(X, targets, weights, used))
         # What comes is in another order, and would tell nothing.
         function.knows_block |= used.size >= FEWEST_ROWS
         if function.block == 1:
@@ -156,11 +159,9 @@ class BlendLearner(Learner):
         if take is None and function.is_decided:
             function.is_finished = True
             return
-        kept = function.waiting
-
-        def rows(numbers: NDArray[np.int64]) -> Rows:
-            return kept[numbers] if take is None else self._rows(*take(numbers))
-
+        rows: RevisitableRows = function.waiting
+        if take is not None:
+            rows = RowsByNumber(function.n_rows, lambda numbers: self._rows(*take(numbers)))
         with one_blas_thread():
             function.finish(rows)
 

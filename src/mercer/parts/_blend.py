@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,26 @@ from numpy.typing import NDArray
 from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
 from mercer.losses import Loss
-from mercer.parts._dependence import block_length, block_order
 from mercer.parts._line_up import Means, line_up, only_part
-from mercer.parts._newton import mean_loss, refine
-from mercer.parts._race import SMALL, Contest, race, race_point
-from mercer.parts._stack import stack
+from mercer.parts._newton import refine
 from mercer.parts._state import part_from_state, part_to_state, rows_from_state
 from mercer.parts._sum import SumOfParts
-from mercer.sums import CellsPart, GlobalPart, Rows, check_sizes
+from mercer.selection import (
+    DEFAULT,
+    RaceResult,
+    RaceSettings,
+    block_length,
+    block_order,
+    mean_loss,
+    race,
+    race_point,
+    stack,
+)
+from mercer.sums import CellsPart, GlobalPart, RevisitableRows, Rows, check_sizes
 
 __all__ = ["FIRST_ROWS", "Blend"]
 
 Array = NDArray[np.float64]
-Take = Callable[[NDArray[np.int64]], Rows]
 
 #: Rows that are kept and raced on before parts learn by sums.
 FIRST_ROWS = 20_000
@@ -44,9 +50,9 @@ _FLAGS = ("is_decided", "is_finished", "is_compact", "is_stale", "races", "knows
 class Blend(SumOfParts):
     r"""Weighted sum of parts, :math:`f = \sum_p v_p f_p`, learned from a stream by sums.
 
-    The first rows are kept and raced on (:func:`mercer.parts.race`), twice each time they double.
-    Then parts learn, and rows are not kept any longer but for the last ones: they are predicted
-    before they are learned, which chooses ridges and the weights of the parts.
+    The first rows are kept and raced on (:func:`mercer.selection.race`), twice each time they
+    double. Then parts learn, and rows are not kept any longer but for the last ones: they are
+    predicted before they are learned, which chooses ridges and the weights of the parts.
 
     Parameters
     ----------
@@ -71,6 +77,8 @@ class Blend(SumOfParts):
 
     loss: Loss
     averaging = None
+    #: Settings of the race.
+    settings: RaceSettings = DEFAULT
 
     def __init__(
         self, kernel: Kernel, expansion: Means, n_features: int, n_outputs: int, dtype: Any
@@ -79,7 +87,7 @@ class Blend(SumOfParts):
         self.expansion = expansion
         self.races = True
         self.ridge: float | None = None
-        self.contest: Contest | None = None
+        self.contest: RaceResult | None = None
         self.n_rows = 0
         self.solved_at = 0
         self.raced_at = 0
@@ -167,19 +175,17 @@ class Blend(SumOfParts):
             deviations = rows.targets.std(axis=0)
             self.unit = np.where(deviations > 0.0, deviations, 1.0)
 
-    def find_block(self, take: Take, n_rows: int) -> None:
+    def find_block(self, rows: RevisitableRows) -> None:
         """Find out how many rows are to be held out together, unless that is settled.
 
         Parameters
         ----------
-        take : callable
-            Numbers of rows to rows, in their own order: that of a stream, or of the arrays of
-            ``fit`` before it shuffles them.
-        n_rows : int
-            How many there are.
+        rows : RevisitableRows
+            In their own order: that of a stream, or of the arrays of ``fit`` before it shuffles
+            them.
         """
         if not self.knows_block:
-            self.block = block_length(take, n_rows, self.expansion.seed)
+            self.block = block_length(rows, self.expansion.seed)
 
     def _shuffled(self, rows: Rows) -> Rows:
         # Of some rows in no order, whatever the stream's: they are judged by others of the same.
@@ -188,24 +194,36 @@ class Blend(SumOfParts):
 
     def _race(self, rows: Rows, expected: int | None) -> None:
         self._measure(rows)
-        self.find_block(rows.__getitem__, len(rows))
+        self.find_block(rows)
         if self.races:
             budget = self.expansion.budget_seconds
             few = budget is not None and budget < _HASTE
             raced = self._shuffled(rows)[: _HASTY_ROWS if few else None]
             measured = raced.map_targets(np.diag(1.0 / self.unit), np.zeros(self.n_outputs))
-            self.contest = race(measured, expected, self.expansion.seed, block=self.block)
+            self.contest = race(
+                measured, expected, self.expansion.seed, block=self.block, settings=self.settings
+            )
         self.raced_at = len(rows)
 
     def _line_up(self, rows: Rows, expected: int | None) -> None:
         rows, means = self._shuffled(rows), self.expansion
         classes = self.loss.task == "classification"
         if self.contest is None:
-            made = only_part(self.given_kernel, rows, expected, means, classes=classes)
+            made = only_part(
+                self.given_kernel, rows, expected, means, classes=classes, settings=self.settings
+            )
             self.parts = [made]
         else:
             steps = classes and self.revisits and self.loss.curvature is not None
-            self.parts = line_up(self.contest, rows, expected, means, classes=classes, steps=steps)
+            self.parts = line_up(
+                self.contest,
+                rows,
+                expected,
+                means,
+                classes=classes,
+                steps=steps,
+                settings=self.settings,
+            )
         self._prepare_parts()
 
     def set_ridge(self, ridge: float | None) -> None:
@@ -278,7 +296,7 @@ class Blend(SumOfParts):
         if self.raced_at < raced:
             self._race(rows[:raced], len(rows))
         self._line_up(rows, len(rows))
-        if len(rows) <= SMALL:
+        if len(rows) <= self.settings.small:
             alone = [part for part in self.parts if isinstance(part, GlobalPart)]
             return rows, [part.solve_without(rows, self.block) for part in alone]
         for part in self.parts:
@@ -287,7 +305,7 @@ class Blend(SumOfParts):
 
     def _n_learned(self) -> int:
         """Rows, of those that are kept, that are learned and raced on before the last judge."""
-        return self.n_rows if self.n_rows <= SMALL else self.n_rows - self._n_held()
+        return self.n_rows if self.n_rows <= self.settings.small else self.n_rows - self._n_held()
 
     def _n_held(self) -> int:
         """Rows to keep back: a part of those that count, where old ones are forgotten."""
@@ -323,27 +341,27 @@ class Blend(SumOfParts):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def finish(self, take: Take) -> None:
+    def finish(self, rows: RevisitableRows) -> None:
         """Learn that all rows came: predictions go by all of them, and files need no sums.
 
         Where there is nothing but one dictionary for classes, Newton steps on the loss follow.
 
         Parameters
         ----------
-        take : callable
-            Numbers of rows, in the order in which they were learned, to rows.
+        rows : RevisitableRows
+            All of them, in the order in which they were learned.
         """
         self.solve(now=True)
         self.is_finished = True
         used = self.used
-        if len(used) > 1 or self.n_rows <= SMALL or self.expansion.forgetting < 1.0:
+        if len(used) > 1 or self.n_rows <= self.settings.small or self.expansion.forgetting < 1.0:
             return
         weight, part = used[0]
         if self.loss.task == "regression" or self.loss.curvature is None:
             return
         if isinstance(part, GlobalPart):
             held = self.waiting[len(self.waiting) - self._n_held() :]
-            refine(part, weight, self.loss, take, self.n_rows, held)
+            refine(part, weight, self.loss, rows, held)
             self.v = np.where(self.v > 0.0, 1.0, 0.0)
 
     def snapshot(self, *, compact: bool = False) -> dict[str, Any]:
@@ -409,4 +427,4 @@ class Blend(SumOfParts):
         if rows is not None:
             self.dtype = self._rows[0].X.dtype
         contest = state["contest"]
-        self.contest = None if contest is None else Contest.from_state(contest)
+        self.contest = None if contest is None else RaceResult.from_state(contest)

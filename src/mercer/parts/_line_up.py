@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
 from mercer.parts._boundary import boundary_rows
-from mercer.parts._race import (
-    CELL_ROWS,
-    CELL_SIZE,
-    SMALL,
-    Candidate,
-    Contest,
-)
+from mercer.selection import DEFAULT, Candidate, RaceResult, RaceSettings
 from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
 
 __all__ = ["Means", "Part", "line_up", "only_part"]
@@ -64,19 +58,20 @@ class Means(Protocol):
 
 
 def line_up(
-    contest: Contest,
+    contest: RaceResult,
     rows: Rows,
     n_rows: int | None,
     means: Means,
     *,
     classes: bool,
     steps: bool = False,
+    settings: RaceSettings = DEFAULT,
 ) -> list[Part]:
     """Parts that have learned nothing.
 
     Parameters
     ----------
-    contest : Contest
+    contest : RaceResult
         What the race found.
     rows : Rows
         The first rows, from which come dictionaries and anchors.
@@ -88,20 +83,25 @@ def line_up(
         Whether the targets are class codes.
     steps : bool, default=False
         Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
+    settings : RaceSettings
+        Those of the race.
     """
     n = len(rows) if n_rows is None else n_rows
     worth = [c for c in contest.cells if c.error < _HOPELESS * contest.best_global.error]
     near = [c for c in worth if c.error <= _NEAR * worth[0].error][:2]
-    sizes = _sizes(contest.best_global.map.n_outputs, near, n, means, steps=steps)
+    sizes = _sizes(contest.best_global.map.n_outputs, near, n, means, settings, steps=steps)
     steps = steps and sizes.n_partitions == 0
-    parts: list[Part] = [_global(contest, rows, n, sizes, means, classes=classes, steps=steps)]
-    cell, memory = _sum_bytes(CELL_SIZE, rows.targets.shape[1]), means.max_memory
+    one = _global(contest, rows, n, sizes, means, settings.small, classes=classes, steps=steps)
+    parts: list[Part] = [one]
+    cell, memory = _sum_bytes(settings.cell_size, rows.targets.shape[1]), means.max_memory
     n_partitions = min(sizes.n_partitions, memory // (4 * cell))
     # Half of the memory: the other half is the global part's.
     most = min(_MOST_CELLS, memory // (2 * cell) // max(1, n_partitions))
     for number in range(n_partitions):
         candidate = near[number % len(near)]
-        parts.append(_cells(candidate, contest.constant, rows, n_rows, means, number, most))
+        parts.append(
+            _cells(candidate, contest.constant, rows, n_rows, means, number, most, settings)
+        )
     return parts
 
 
@@ -113,7 +113,15 @@ class _Sizes(NamedTuple):
     n_partitions: int
 
 
-def _sizes(n_inputs: int, near: list[Candidate], n: int, means: Means, *, steps: bool) -> _Sizes:
+def _sizes(
+    n_inputs: int,
+    near: list[Candidate],
+    n: int,
+    means: Means,
+    settings: RaceSettings,
+    *,
+    steps: bool,
+) -> _Sizes:
     if not near:
         size = _MANY_POINTS if n >= _MANY_ROWS else _POINTS
         # Newton's steps mend what the sums of fewer rows lose, for a third of the time.
@@ -130,27 +138,28 @@ def _sizes(n_inputs: int, near: list[Candidate], n: int, means: Means, *, steps:
     if means.budget_seconds is None:
         return choices[0]
     for sizes in choices:
-        if _RACE_SECONDS + _seconds(sizes, n_inputs, n) <= means.budget_seconds:
+        if _RACE_SECONDS + _seconds(sizes, n_inputs, n, settings) <= means.budget_seconds:
             break
     return sizes
 
 
-def _seconds(sizes: _Sizes, n_inputs: int, n_rows: int) -> float:
+def _seconds(sizes: _Sizes, n_inputs: int, n_rows: int, settings: RaceSettings) -> float:
     """CPU time to learn so many rows on an ordinary core, by counts of operations."""
     M, rows = sizes.n_points, min(n_rows, sizes.max_rows or n_rows)
     in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
-    n_cells, m = min(_n_cells(n_rows), _MOST_CELLS), CELL_SIZE
+    n_cells, m = min(_n_cells(n_rows, settings.cell_rows), _MOST_CELLS), settings.cell_size
     a_row = 2 * n_cells * n_inputs + m * (m + 2 * n_inputs + 100)
     a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
     return in_all + sizes.n_partitions * a_partition
 
 
 def _global(
-    contest: Contest,
+    contest: RaceResult,
     rows: Rows,
     n: int,
     sizes: _Sizes,
     means: Means,
+    small: int,
     *,
     classes: bool,
     steps: bool,
@@ -158,7 +167,7 @@ def _global(
     kernel = contest.kernel
     n_outputs = rows.targets.shape[1]
     most = _most_points(means.max_memory // 2, n_outputs, keeps_kernel=True)
-    if n <= min(SMALL, most):
+    if n <= min(small, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
     size = min(sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
     n_near = int(_NEAR_BOUNDARY * size) if steps and size > _POINTS else 0
@@ -205,7 +214,13 @@ def _points(
 
 
 def only_part(
-    kernel: Kernel, rows: Rows, n_rows: int | None, means: Means, *, classes: bool
+    kernel: Kernel,
+    rows: Rows,
+    n_rows: int | None,
+    means: Means,
+    *,
+    classes: bool,
+    settings: RaceSettings = DEFAULT,
 ) -> Part:
     """Return the part of a kernel of the user's own: cells if it is partitioned.
 
@@ -213,26 +228,29 @@ def only_part(
     ----------
     kernel : Kernel
         With its numbers resolved.
-    rows, n_rows, means, classes
+    rows, n_rows, means, classes, settings
         As of :func:`line_up`.
     """
     n, n_outputs = len(rows) if n_rows is None else n_rows, rows.targets.shape[1]
+    small = settings.small
     map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
-    if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > SMALL:
-        in_cell = min(CELL_SIZE, _most_points(means.max_memory // inner.n_cells, n_outputs))
+    if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > small:
+        in_cell = min(
+            settings.cell_size, _most_points(means.max_memory // inner.n_cells, n_outputs)
+        )
         return CellsPart(inner, map, in_cell, n_outputs, 0, means.forgetting)
     most = _most_points(means.max_memory // 2, n_outputs, keeps_kernel=True)
-    if n <= min(SMALL, most):
+    if n <= min(small, most):
         return GlobalPart(kernel, rows.X.astype(np.float64), n_outputs, means.forgetting)
-    sizes = _sizes(rows.X.shape[1], [], n, means, steps=False)
+    sizes = _sizes(rows.X.shape[1], [], n, means, settings, steps=False)
     size = min(_POINTS, sizes.n_points, max(1000, n // _ROWS_PER_POINT), most)
     points = _points(kernel, rows, size, means, classes=classes).astype(np.float64)
     rows_at_most = None if means.budget_seconds is None else sizes.max_rows
     return GlobalPart(kernel, points, n_outputs, means.forgetting, rows_at_most)
 
 
-def _n_cells(n_rows: int) -> int:
-    return max(2, n_rows // (CELL_ROWS if n_rows < _FINE_FROM else _FINE_ROWS))
+def _n_cells(n_rows: int, cell_rows: int) -> int:
+    return max(2, n_rows // (cell_rows if n_rows < _FINE_FROM else _FINE_ROWS))
 
 
 def _cells(
@@ -243,12 +261,13 @@ def _cells(
     means: Means,
     number: int,
     most: int,
+    settings: RaceSettings,
 ) -> CellsPart:
     n = len(rows) if n_rows is None else n_rows
     images = np.asarray(candidate.map(rows.X), dtype=np.float32)
     partition = Partitioned.fitted(
         images,
-        min(_n_cells(n), most),
+        min(_n_cells(n, settings.cell_rows), most),
         multiple=candidate.length,
         constant=constant,
         seed=means.seed + number,
@@ -256,7 +275,7 @@ def _cells(
     return CellsPart(
         partition,
         candidate.map,
-        CELL_SIZE,
+        settings.cell_size,
         rows.targets.shape[1],
         most,
         means.forgetting,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
-from mercer.parts._stack import stack
-from mercer.sums import GlobalPart, Rows, labels_of_codes, targets_of_codes
+from mercer.selection import mean_loss, stack
+from mercer.sums import GlobalPart, RevisitableRows, Rows, labels_of_codes, targets_of_codes
 
-__all__ = ["mean_loss", "refine"]
+__all__ = ["refine"]
 
 Array = NDArray[np.float64]
 
@@ -31,8 +31,7 @@ def refine(
     part: GlobalPart,
     weight: float,
     loss: Loss,
-    take: Callable[[NDArray[np.int64]], Rows],
-    n_rows: int,
+    rows: RevisitableRows,
     held: Rows,
 ) -> bool:
     r"""Take Newton steps on a loss with bounded curvature; keep them if they help.
@@ -50,10 +49,8 @@ def refine(
         What its coefficients are multiplied by to be in units of the loss.
     loss : Loss
         Of classes.
-    take : callable
-        Numbers of rows to rows.
-    n_rows : int
-        Rows that can be visited again.
+    rows : RevisitableRows
+        All of them.
     held : Rows
         The last of them.
 
@@ -76,12 +73,12 @@ def refine(
         orders = [generator.permutation(n) for _ in range(n_passes)]
         batches = [order[at : at + batch] for order in orders for at in range(0, n, batch)]
         for step, numbers in enumerate(batches):
-            rows, left = take(numbers), 1.0 - step / len(batches)
+            some, left = rows[numbers], 1.0 - step / len(batches)
             curvature = float(loss.curvature or 1.0)
-            part.step(rows, _slopes(part, loss, rows), factor, rate * left / curvature, curvature)
+            part.step(some, _slopes(part, loss, some), factor, rate * left / curvature, curvature)
 
     # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
-    passes(n_rows - len(held), 1, first_rate)
+    passes(len(rows) - len(held), 1, first_rate)
     # One pass finds the directions, not yet how sure to be, which one factor tells on both sides.
     values = part.evaluate(held.X)
     sure = stack([values], held.targets, held.weights, loss)[0]
@@ -89,16 +86,10 @@ def refine(
         part.coefficients = weight * before
         return False
     part.coefficients = max(sure, 1.0) * part.coefficients
-    passes(n_rows, _MORE_PASSES, _AGAIN * first_rate)
+    passes(len(rows), _MORE_PASSES, _AGAIN * first_rate)
     return True
 
 
 def _slopes(part: GlobalPart, loss: Loss, rows: Rows) -> Callable[[Array], Array]:
     targets, share = targets_of_codes(loss, rows.targets), rows.weights / rows.weights.sum()
     return lambda values: loss_and_slopes(loss, values, targets)[1] * share[:, np.newaxis]
-
-
-def mean_loss(loss: Loss, values: Array, rows: Rows) -> float:
-    """Weighted mean of the loss of values at rows, whose targets are codes or numbers."""
-    losses = loss_and_slopes(loss, values, targets_of_codes(loss, rows.targets))[0]
-    return float(rows.weights @ losses / rows.weights.sum())

@@ -18,7 +18,14 @@ from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
 from mercer.sums.ridge import GlobalPart, RidgeStream, descend
-from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state, check_sizes
+from mercer.sums.rows import (
+    RevisitableRows,
+    Rows,
+    RowsByNumber,
+    blocks_from_state,
+    blocks_to_state,
+    check_sizes,
+)
 from mercer.sums.statistics import Statistics, check_alike, target_scale
 
 __all__ = [
@@ -31,9 +38,11 @@ __all__ = [
     "KernelBasis",
     "LocalFunction",
     "NewtonSteps",
+    "RevisitableRows",
     "RidgeFactor",
     "RidgeStream",
     "Rows",
+    "RowsByNumber",
     "Statistics",
     "WeightPosterior",
     "average_gradient_outer_product",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rows", "blocks_from_state", "blocks_to_state", "check_sizes"]
+__all__ = [
+    "RevisitableRows",
+    "Rows",
+    "RowsByNumber",
+    "blocks_from_state",
+    "blocks_to_state",
+    "check_sizes",
+]
 
 Array = NDArray[np.float64]
 
@@ -114,6 +121,36 @@ class Rows:
         if not fits:
             raise ValueError("The rows that are kept do not fit together.")
         return rows.own()
+
+
+class RevisitableRows(Protocol):
+    """Rows that can be looked at again, wherever they lie; :class:`Rows` are some."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, numbers: NDArray[np.int64], /) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class RowsByNumber:
+    """Rows that are made when they are asked for: a :class:`RevisitableRows`.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many there are.
+    take : callable
+        Numbers of rows to :class:`Rows`.
+    """
+
+    n_rows: int
+    take: Callable[[NDArray[np.int64]], Rows]
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __getitem__(self, numbers: NDArray[np.int64], /) -> Rows:
+        return self.take(numbers)
 
 
 def blocks_to_state(blocks: Sequence[Rows]) -> dict[str, Any] | None:

@@ -22,8 +22,8 @@ from mercer.data.tables import in_place
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.expansions import Auto
-from mercer.parts import block_length
-from mercer.sums import Rows
+from mercer.selection import block_length
+from mercer.sums import Rows, RowsByNumber
 
 __all__ = ["RowStream", "shuffled_groups"]
 
@@ -175,7 +175,7 @@ class RowStream:
                 targets = np.where(targets == labels, 1.0, -1.0)
             return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
 
-        length = block_length(take, len(y), expansion.seed)
+        length = block_length(RowsByNumber(len(y), take), expansion.seed)
         if length > 1:
             params = {**expansion.get_params(deep=False), "block_length": length}
             estimator.set_params(expansion=Auto(**params))

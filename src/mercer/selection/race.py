@@ -17,35 +17,77 @@ from mercer.kernels import Bias, Gaussian, Kernel, Mapped, Partitioned
 from mercer.maps import Affine, PrincipalComponents, Standardize, ard_metric, full_metric
 from mercer.sums import CellsPart, GlobalPart, Rows, average_gradient_outer_product, descend
 
-__all__ = ["CELL_ROWS", "CELL_SIZE", "Candidate", "Contest", "race", "race_point"]
+__all__ = [
+    "DEFAULT",
+    "Candidate",
+    "RaceResult",
+    "RaceSettings",
+    "global_kernel",
+    "race",
+    "race_point",
+]
 
 Array = NDArray[np.float64]
 
-# Length scales that are tried, in median distances of the mapped rows.
-LENGTHS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0)
-_FIRST_LENGTH = 5
-MULTIPLES = (0.25, 0.5, 1.0, 2.0)
-_FIRST_MULTIPLE = 1
-#: Points of a cell, and rows that it should get.
-CELL_SIZE, CELL_ROWS = 256, 900
-# Rows and points of a pilot, and rows that judge it.
-_PILOT_ROWS, _PILOT_POINTS = 8000, 600
-_FEW_ROWS = 1000
-_JUDGED = 0.25
-# Fewer rows than this make no metric.
-_FEWEST_ROWS = 20
-# Below so many rows every row is judged by a fit to all others.
-SMALL = 2000
-# Inputs beyond which distances are taken among principal components, how many, and the inputs up
-# to which the plain ones race, too.
-_WIDE, _COMPONENTS, _VERY_WIDE = 64, 40, 300
-_ROWS_FOR_GRADIENTS = 4000
-_ROWS_FOR_CELLS = 12000
 # Bias of a single dictionary: that of the targets' mean if it is so many deviations from 0, else a
 # little.
 _FAR, _LITTLE, _LARGEST_BIAS = 2.0, 0.1, 300.0
 # Columns are of one unit if most of their ranges are alike.
 _ALIKE = 0.5
+
+
+class RaceSettings(NamedTuple):
+    """How much a race tries, and on how many rows.
+
+    Attributes
+    ----------
+    small : int, default=2000
+        Rows up to which each is predicted by a fit to all others, and there are no cells.
+    pilot_rows, few_rows : int, default=8000 and 1000
+        Rows of a pilot: of more rows than ``small``, and of fewer.
+    pilot_points : int, default=600
+        Points of a pilot.
+    judging_share : float, default=0.25
+        Of the rows of a pilot, those that judge it, if they are more than ``small``.
+    fewest_for_metrics : int, default=20
+        Fewer rows than this make no metric.
+    gradient_rows : int, default=4000
+        Rows at which gradients are averaged for a metric.
+    lengths, first_length : tuple of float, int
+        Length scales that are tried, in median distances of the mapped rows, and the number of the
+        one that the descent begins with.
+    multiples, first_multiple : tuple of float, int
+        The same of cells, in median distances of their rows.
+    cell_size, cell_rows : int, default=256 and 900
+        Points of a cell, and rows that it should get.
+    cells_rows : int, default=12000
+        Rows that cells race on, the last fifth of which judges them.
+    wide, very_wide, n_components : int, default=64, 300 and 40
+        Inputs beyond which distances are taken among principal components, inputs beyond which
+        there is no race of the plain ones besides, and how many components there are.
+    """
+
+    small: int = 2000
+    pilot_rows: int = 8000
+    few_rows: int = 1000
+    pilot_points: int = 600
+    judging_share: float = 0.25
+    fewest_for_metrics: int = 20
+    gradient_rows: int = 4000
+    lengths: tuple[float, ...] = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0)
+    first_length: int = 5
+    multiples: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    first_multiple: int = 1
+    cell_size: int = 256
+    cell_rows: int = 900
+    cells_rows: int = 12_000
+    wide: int = 64
+    very_wide: int = 300
+    n_components: int = 40
+
+
+#: What the estimators use.
+DEFAULT = RaceSettings()
 
 
 class Candidate(NamedTuple):
@@ -88,7 +130,7 @@ class Candidate(NamedTuple):
         return cls(**{**state, "map": map})
 
 
-class Contest(NamedTuple):
+class RaceResult(NamedTuple):
     """What the race found.
 
     Attributes
@@ -134,9 +176,15 @@ class Contest(NamedTuple):
 
 
 def race(
-    rows: Rows, n_rows: int | None, seed: int, *, cells: bool = True, block: int = 1
-) -> Contest:
-    """Find out what suits the first rows.
+    rows: Rows,
+    n_rows: int | None,
+    seed: int,
+    *,
+    cells: bool = True,
+    block: int = 1,
+    settings: RaceSettings = DEFAULT,
+) -> RaceResult:
+    """Find the kernel, the metric and the length scale that predict the first rows best.
 
     Parameters
     ----------
@@ -150,26 +198,28 @@ def race(
         Whether cells race, too.
     block : int, default=1
         Rows that are judged together by a fit to others, where each would be by itself.
+    settings : RaceSettings
+        How much is tried.
     """
-    contest = _Race(rows, seed, block)
-    plain = [contest.best_length(name, map) for name, map in _input_maps(rows.X)]
+    pilots = _Pilots(rows, seed, block, settings)
+    plain = [pilots.best_length(name, map) for name, map in _input_maps(rows.X, settings)]
     found = [candidate for candidate, _ in plain]
     straight = [pair for pair in plain if "components" not in pair[0].metric]
     best, pilot = min(straight or plain, key=lambda pair: pair[0].error)
-    for name, metric in contest.metrics(best, pilot) if straight else []:
-        found.append(contest.best_length(name, best.map.then(metric))[0])
+    for name, metric in pilots.metrics(best, pilot) if straight else []:
+        found.append(pilots.best_length(name, best.map.then(metric))[0])
     found.sort(key=lambda candidate: candidate.error)
-    if contest.is_small and found[0].metric not in {one.metric for one, _ in plain}:
-        found[0] = contest.of_all_rows(found[0], best)
+    if pilots.is_small and found[0].metric not in {one.metric for one, _ in plain}:
+        found[0] = pilots.of_all_rows(found[0], best)
     local: list[Candidate] = []
     expected = len(rows) if n_rows is None else n_rows
-    if cells and expected >= 2 * CELL_ROWS and len(rows) > SMALL:
+    if cells and expected >= 2 * settings.cell_rows and len(rows) > settings.small:
         # All metrics run, and so do the plain inputs: what helps a pilot may mislead cells.
         others = [c for c in found if c.metric not in {one.metric for one, _ in plain}]
         finalists = [best, *others] if straight else []
-        narrow = [c for c in finalists if c.map.n_outputs <= _WIDE]
-        local = sorted((contest.best_multiple(c) for c in narrow), key=lambda c: c.error)
-    return Contest(found[0], tuple(local), contest.constant, contest.table)
+        narrow = [c for c in finalists if c.map.n_outputs <= settings.wide]
+        local = sorted((pilots.best_multiple(c) for c in narrow), key=lambda c: c.error)
+    return RaceResult(found[0], tuple(local), pilots.constant, pilots.table)
 
 
 def race_point(n_rows: int) -> int:
@@ -185,21 +235,21 @@ def race_point(n_rows: int) -> int:
     return more if n_rows >= more else whole
 
 
-class _Race:
+class _Pilots:
     """Pilots on the same rows, and the table of their errors."""
 
-    def __init__(self, rows: Rows, seed: int, block: int) -> None:
-        self.seed, self.block = seed, block
+    def __init__(self, rows: Rows, seed: int, block: int, settings: RaceSettings) -> None:
+        self.seed, self.block, self.settings = seed, block, settings
         self.table: list[dict[str, Any]] = []
-        self.rows = rows[: _PILOT_ROWS if len(rows) > SMALL else _FEW_ROWS]
-        n_judged = 0 if len(self.rows) <= SMALL else int(_JUDGED * len(self.rows))
-        self.fitted = self.rows[: len(self.rows) - n_judged]
-        self.judged = self.rows[len(self.rows) - n_judged :]
+        some = rows[: settings.pilot_rows if len(rows) > settings.small else settings.few_rows]
+        n_judged = 0 if len(some) <= settings.small else int(settings.judging_share * len(some))
+        self.fitted = some[: len(some) - n_judged]
+        self.judged = some[len(some) - n_judged :]
         # Few rows: each is judged by the fit to all others. Metrics are made of the first half
         # then, and all are judged by the second, which metrics have not seen the targets of.
         self.is_small = n_judged == 0
-        self.half = len(self.rows) // 2 if len(self.rows) >= _FEWEST_ROWS else 0
-        n_local = min(len(rows), _ROWS_FOR_CELLS)
+        self.half = len(some) // 2 if len(some) >= settings.fewest_for_metrics else 0
+        n_local = min(len(rows), settings.cells_rows)
         self.local = rows[: int(0.8 * n_local)], rows[int(0.8 * n_local) : n_local]
         self.constant = offset_variance(rows)
         self.n_outputs = rows.targets.shape[1]
@@ -209,8 +259,10 @@ class _Race:
         images = np.asarray(map(self.fitted.X), dtype=np.float64)
         median = median_distance(images, self.seed)
 
+        lengths = self.settings.lengths
+
         def attempt(number: int) -> tuple[float, tuple[Candidate, GlobalPart]]:
-            length = LENGTHS[number] * median
+            length = lengths[number] * median
             pilot, predictions = self._pilot(global_kernel(map, length, self.constant))
             judged = self.judged
             if self.is_small:
@@ -218,23 +270,37 @@ class _Race:
             found = self._note("global", name, map, length, predictions, judged)
             return found.error, (found, pilot)
 
-        return descend(attempt, _FIRST_LENGTH, len(LENGTHS))[1]
+        return descend(attempt, self.settings.first_length, len(lengths))[1]
 
     def metrics(self, best: Candidate, pilot: GlobalPart) -> list[tuple[str, Affine]]:
         """Metrics of the space behind the best plain map, from rows that do not judge them."""
         if not self.is_small:
-            return _metrics(pilot, pilot.without_held, best, self.fitted)
+            return self._metrics(pilot, pilot.without_held, best, self.fitted)
         if not self.half:
             return []
         rows = self.fitted[: self.half]
         pilot = GlobalPart(pilot.kernel, self._points(rows), self.n_outputs)
         pilot.solve_without(rows, self.block)
-        return _metrics(pilot, pilot.coefficients, best, rows)
+        return self._metrics(pilot, pilot.coefficients, best, rows)
+
+    def _metrics(
+        self, pilot: GlobalPart, coefficients: Array, best: Candidate, rows: Rows
+    ) -> list[tuple[str, Affine]]:
+        """Metrics of the mapped space from the gradients of a pilot."""
+        if best.map.n_outputs < 2:
+            return []
+        images = np.asarray(best.map(rows.X[: self.settings.gradient_rows]), dtype=np.float64)
+        points = np.asarray(best.map(pilot.dictionary), dtype=np.float64)
+        outer = average_gradient_outer_product(Gaussian(best.length), points, coefficients, images)
+        if not outer.any():
+            return []
+        named = [("relevance", ard_metric(outer)), ("full metric", full_metric(outer))]
+        return [(f"{best.metric}, {name}", metric) for name, metric in named]
 
     def of_all_rows(self, winner: Candidate, best: Candidate) -> Candidate:
         """Winner with its metric made of all rows, and a length as long for their distances."""
         pilot, _ = self._pilot(global_kernel(best.map, best.length, self.constant))
-        for name, metric in _metrics(pilot, pilot.coefficients, best, self.fitted):
+        for name, metric in self._metrics(pilot, pilot.coefficients, best, self.fitted):
             if name == winner.metric:
                 map = best.map.then(metric)
                 medians = [
@@ -254,7 +320,7 @@ class _Race:
 
     def _points(self, rows: Rows) -> Array:
         """First rows, which are some of all unless rows are in blocks."""
-        some: Any = slice(_PILOT_POINTS)
+        some: Any = slice(self.settings.pilot_points)
         if self.block > 1:
             some = np.random.default_rng(self.seed).permutation(len(rows))[some]
         points: Array = rows.X[some].astype(np.float64)
@@ -264,19 +330,20 @@ class _Race:
         """Best length scale of cells behind a candidate's map."""
         fitted, judged = self.local
         images = np.asarray(like.map(fitted.X))
-        n_cells = max(2, len(fitted) // CELL_ROWS)
+        settings = self.settings
+        n_cells = max(2, len(fitted) // settings.cell_rows)
         unit = Partitioned.fitted(images, n_cells, multiple=1.0, seed=self.seed)
 
         def attempt(number: int) -> tuple[float, Candidate]:
-            multiple = MULTIPLES[number]
+            multiple = settings.multiples[number]
             lengths = multiple * unit.length_scales
             partition = Partitioned(unit.kernel, unit.anchors, multiple, self.constant, lengths)
-            part = CellsPart(partition, like.map, CELL_SIZE, self.n_outputs)
+            part = CellsPart(partition, like.map, settings.cell_size, self.n_outputs)
             part.learn(fitted)
             found = self._note("cells", like.metric, like.map, multiple, part.solve(judged), judged)
             return found.error, found
 
-        return descend(attempt, _FIRST_MULTIPLE, len(MULTIPLES))[1]
+        return descend(attempt, settings.first_multiple, len(settings.multiples))[1]
 
     def _note(
         self, form: str, name: str, map: Affine, length: float, predictions: Array, rows: Rows
@@ -329,14 +396,14 @@ def median_distance(images: Array, seed: int) -> float:
     return float(Gaussian("median").resolve(sample).length_scale)
 
 
-def _input_maps(X: Any) -> list[tuple[str, Affine]]:
+def _input_maps(X: Any, settings: RaceSettings) -> list[tuple[str, Affine]]:
     """Return maps that do not look at the targets, by name."""
     # Means and covariances of some thousand rows are good enough.
-    plain = np.asarray(X[:_PILOT_ROWS])
+    plain = np.asarray(X[: settings.pilot_rows])
     maps = [("standardized", Standardize().fit(plain))]
     spread = np.ptp(plain, axis=0)
     spread = spread[spread > 0.0]
-    wide = plain.shape[1] > _WIDE
+    wide = plain.shape[1] > settings.wide
     if spread.size > 1 and (wide or np.quantile(spread, 0.25) >= _ALIKE * spread.max()):
         # Columns of one unit, such as pixels or indicators: their spreads mean something.
         varies = np.ptp(plain, axis=0) > 0.0
@@ -344,26 +411,12 @@ def _input_maps(X: Any) -> list[tuple[str, Affine]]:
         mean = plain.mean(axis=0, dtype=np.float64)
         common = Affine(mean, np.where(varies, 1.0 / scale, 0.0))
         maps.append(("common scale", common))
-    if plain.shape[1] <= _WIDE:
+    if not wide:
         return maps
-    made = maps if plain.shape[1] <= _VERY_WIDE else []
+    made = maps if plain.shape[1] <= settings.very_wide else []
     for name, map in maps:
-        if min(map.n_outputs, len(plain)) > _COMPONENTS:
-            axes = PrincipalComponents(_COMPONENTS).fit(map(plain))
-            made = [*made, (f"{name}, {_COMPONENTS} principal components", map.then(axes))]
+        n = settings.n_components
+        if min(map.n_outputs, len(plain)) > n:
+            axes = PrincipalComponents(n).fit(map(plain))
+            made = [*made, (f"{name}, {n} principal components", map.then(axes))]
     return made or maps
-
-
-def _metrics(
-    pilot: GlobalPart, coefficients: Array, best: Candidate, rows: Rows
-) -> list[tuple[str, Affine]]:
-    """Metrics of the mapped space from the gradients of a pilot."""
-    if best.map.n_outputs < 2:
-        return []
-    images = np.asarray(best.map(rows.X[:_ROWS_FOR_GRADIENTS]), dtype=np.float64)
-    points = np.asarray(best.map(pilot.dictionary), dtype=np.float64)
-    outer = average_gradient_outer_product(Gaussian(best.length), points, coefficients, images)
-    if not outer.any():
-        return []
-    named = [("relevance", ard_metric(outer)), ("full metric", full_metric(outer))]
-    return [(f"{best.metric}, {name}", metric) for name, metric in named]

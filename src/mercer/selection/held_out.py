@@ -1,0 +1,205 @@
+"""Rows that are held out: which ones together, and what their predictions tell of components.
+
+Rows may depend on their neighbours, as those of a series do. A row held out alone beside its
+neighbours in time is predicted by them, which the rows of tomorrow will not be. What is chosen
+by such errors is too local; so blocks of rows are held out together where that makes a difference
+(block cross-validation; Racine, Journal of Econometrics 99, 2000).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, nnls
+
+from mercer.kernels import Bias, Gaussian, Mapped
+from mercer.losses import Loss, Squared, loss_and_slopes
+from mercer.maps import Standardize
+from mercer.sums import GlobalPart, RevisitableRows, Rows, targets_of_codes
+
+__all__ = ["FEWEST_ROWS", "block_length", "block_order", "mean_loss", "stack"]
+
+Array = NDArray[np.float64]
+
+# Rows of a block; fewer where there are few.
+_BLOCK = 50
+#: Rows that tell anything.
+FEWEST_ROWS = 200
+# Stretches of rows that are looked at, and blocks in each.
+_STRETCHES, _BLOCKS = 20, 2
+# The pilot: points, and its length in median distances, short enough to follow neighbours.
+_POINTS, _LENGTH, _OFFSET = 250, 0.5, 0.1
+# Errors of blocks are larger than those of as many rows drawn at random by so many standard
+# errors, and by such a factor.
+_SURE, _GROWTH = 3.0, 1.25
+# Where so much of a target's variance lies between stretches, rows are sorted by it.
+_SORTED = 0.7
+_ROUNDING = 1e-14
+# Stacking: weights below this share of all make a component not worth its time.
+_DUST = 0.01
+# Rows' worth of equal weights that add up to 1, for numbers and for classes: a handful of rows
+# would make them grow at will.
+_PRIOR, _CLASS_PRIOR = 1.0, 0.1
+_HEAVY = 1e4  # of the equation that weights add up to 1, beside all others
+
+
+def block_length(rows: RevisitableRows, seed: int) -> int:
+    """Rows that are to be held out together: 1, or 50 if neighbours tell of each other.
+
+    In each of twenty stretches over all rows a pilot predicts rows whose block was left out, and
+    the same rows when as many others, drawn at random, were left out with them. Rows in no order
+    make no difference. Rows that are sorted by a target, or may be by the only input, are taken as
+    a sample: to leave out a block would be to leave out a class, or a part of the line.
+
+    Parameters
+    ----------
+    rows : RevisitableRows
+        In the order in which they came.
+    seed : int
+        Of the pilot's points and the draws.
+
+    Returns
+    -------
+    length : int
+        1 if rows may be judged one by one.
+    """
+    n_rows = len(rows)
+    if n_rows < FEWEST_ROWS:
+        return 1
+    block = min(_BLOCK, n_rows // _STRETCHES)
+    stretch = min(_BLOCKS * block, n_rows // _STRETCHES)
+    starts = np.arange(_STRETCHES, dtype=np.int64) * n_rows // _STRETCHES
+    some = _standard(rows[(starts[:, np.newaxis] + np.arange(stretch)).ravel()])
+    if some.X.shape[1] < 2 or _is_sorted(some.targets):
+        return 1
+    rng = np.random.default_rng(seed)
+    drawn = rng.permutation(len(some))
+    in_blocks = _errors(some, drawn, block)
+    alone = np.empty_like(in_blocks)
+    alone[drawn] = _errors(some[drawn], np.arange(len(some)), block)
+    growth = (in_blocks - alone).reshape(_STRETCHES, stretch).mean(axis=1)
+    sure = growth.mean() > _SURE * growth.std(ddof=1) / np.sqrt(_STRETCHES)
+    return block if sure and in_blocks.mean() > _GROWTH * alone.mean() else 1
+
+
+def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:
+    """Rows in blocks that stay together, the blocks in the order of the first numbers of all.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,) of int
+        Permutation of the numbers from 0 to n - 1; rows in order stay so.
+    block : int
+        Rows of a block; a shorter last one stays last. No more than a fifth of all.
+
+    Examples
+    --------
+    >>> block_order(np.array([6, 1, 3, 0, 5, 2, 4, 8, 7, 10, 9]), 2).tolist()
+    [2, 3, 6, 7, 0, 1, 4, 5, 8, 9, 10]
+    """
+    block = min(block, max(1, order.size // 5))
+    whole = order.size // block
+    firsts = order[order < whole] * block
+    moved = (firsts[:, np.newaxis] + np.arange(block)).ravel()
+    return np.concatenate([moved, np.arange(whole * block, order.size)])
+
+
+def _standard(rows: Rows) -> Rows:
+    """Rows with targets of mean 0 and variance 1, but for those that are constant: these are 0."""
+    mean, deviation = rows.targets.mean(axis=0), rows.targets.std(axis=0)
+    varies = deviation > _ROUNDING * np.abs(mean)
+    scale = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 0.0)
+    return replace(rows, targets=(rows.targets - mean) * scale)
+
+
+def _is_sorted(targets: NDArray[np.float64]) -> bool:
+    """Whether nearly all that there is of a standard target lies between stretches.
+
+    Of one of several is enough: a class that is in one stretch only could not be predicted.
+    """
+    stretches = targets.reshape(_STRETCHES, -1, targets.shape[1])
+    within, whole = stretches.var(axis=1).mean(axis=0), targets.var(axis=0)
+    return bool((within < (1.0 - _SORTED) * whole).any())
+
+
+def _errors(rows: Rows, some: NDArray[np.int64], block: int) -> NDArray[np.float64]:
+    """Squared error of each row when its block was left out, with a pilot on some of the rows."""
+    map = Standardize().fit(rows.X)
+    length = Gaussian("median").resolve(np.asarray(map(rows.X[some[:1000]]))).length_scale
+    kernel = Mapped(Gaussian(_LENGTH * float(length)) + Bias(_OFFSET), map)
+    points = rows.X[some[:_POINTS]].astype(np.float64)
+    pilot = GlobalPart(kernel, points, rows.targets.shape[1])
+    left_out = pilot.solve_without(rows, block) - rows.targets
+    return np.asarray(np.sum(left_out**2, axis=1))
+
+
+def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) -> Array:
+    r"""Non-negative weights :math:`v_p` that minimise the loss of :math:`\sum_p v_p f_p`.
+
+    For a squared loss of numbers they add up to 1 at most; for classes they also turn
+    values between the codes -1 and +1 into scores in units of the loss. Minimised is the mean loss
+    plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with the mean
+    square s² of the codes and the number of rows n (as many as count, if their weights differ),
+    without which the first rows would be believed too much.
+
+    Parameters
+    ----------
+    predictions : list of ndarray of shape (n, n_outputs)
+        Values of each part at the rows.
+    codes : ndarray of shape (n, n_outputs)
+        Numbers, or class codes -1 and +1.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    loss : Loss
+        The loss.
+
+    Returns
+    -------
+    v : ndarray of shape (n_parts,)
+
+    References
+    ----------
+    L. Breiman, Stacked regressions, Machine Learning 24, 1996.
+    """
+    n_parts, share = len(predictions), weights / weights.sum()
+    start = np.full(n_parts, 1.0 / n_parts)
+    worth = _PRIOR if isinstance(loss, Squared) else _CLASS_PRIOR
+    prior = worth * float(share @ np.sum(codes**2, axis=1)) * float(share @ share)
+    if isinstance(loss, Squared):
+        root = np.sqrt(share)[:, np.newaxis]
+        columns = np.column_stack([(root * values).ravel() for values in predictions])
+        stacked = np.vstack([columns, np.sqrt(prior) * np.eye(n_parts)])
+        right = np.append((root * codes).ravel(), np.sqrt(prior) * start)
+        v: Array = nnls(stacked, right)[0]
+        if v.sum() > 1.0:
+            # Not more than all: few rows would be exaggerated.
+            heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
+            v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
+        return _without_dust(v)
+    targets = targets_of_codes(loss, codes)
+    parts = np.stack(predictions)
+
+    def value(v: Array) -> tuple[float, Array]:
+        losses, slopes = loss_and_slopes(loss, np.tensordot(v, parts, 1), targets)
+        slope = np.einsum("pij,ij->p", parts, slopes * share[:, np.newaxis])
+        distance = v - start
+        total = float(share @ losses) + prior * float(distance @ distance)
+        return total, slope + 2.0 * prior * distance
+
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 50.0)] * n_parts)
+    return _without_dust(np.asarray(found.x, dtype=np.float64))
+
+
+def _without_dust(v: Array) -> Array:
+    """Weights with those that change nothing set to 0; equal ones if all are 0."""
+    if not v.any():
+        return np.full(v.size, 1.0 / v.size)
+    return np.asarray(np.where(v < _DUST * v.sum(), 0.0, v), dtype=np.float64)
+
+
+def mean_loss(loss: Loss, values: Array, rows: Rows) -> float:
+    """Weighted mean of the loss of values at rows, whose targets are codes or numbers."""
+    losses = loss_and_slopes(loss, values, targets_of_codes(loss, rows.targets))[0]
+    return float(rows.weights @ losses / rows.weights.sum())

@@ -67,7 +67,7 @@ class KernelLearner(StepLearner):
         automatic: AutomaticStep,
     ) -> None:
         super().__init__(objective, function, step_size, regularization, batch_size, automatic)
-        self._functions: dict[Any, Functions | None] = {}
+        self._functions: dict[Any, tuple[Objective, Functions | None]] = {}
         self._row: Any = None
 
     # -- plan of the steps ----------------------------------------------------------------------
@@ -363,15 +363,16 @@ class KernelLearner(StepLearner):
         if not self.first.seen or weight > 1.0 or f.size == 0:
             self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
             return
-        settings = f.dtype, self.step_size, self.regularization, self.batch_size
-        if self._row is None or self._row[0] != settings:
+        settings = self.step_size, self.regularization, self.batch_size
+        known = f.dtype, self.objective, self.first, *settings
+        if self._row is None or self._row[0] != known:
             functions = None if self._pairs else self.compiled(f.dtype)
             if functions is None:
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
             rows = Rows(np.empty((1, x.size), f.dtype), target[np.newaxis].copy(), np.ones(1))
             steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
-            self._row = (settings, functions, rows, steps, f.limits(), self._is_constant())
+            self._row = (known, functions, rows, steps, f.limits(), self._is_constant())
             if self._is_constant():
                 self._plan_row(steps, rows)
         _, functions, rows, steps, limits, constant = self._row
@@ -440,9 +441,11 @@ class KernelLearner(StepLearner):
 
     def compiled(self, dtype: np.dtype[Any]) -> Functions | None:
         """Compiled kernel and loss, or None if a part has no compiled form."""
-        if dtype not in self._functions:
-            self._functions[dtype] = self._compile(dtype)
-        return self._functions[dtype]
+        objective, functions = self._functions.get(dtype, (None, None))
+        if objective is not self.objective:  # of another loss, or for other outputs
+            functions = self._compile(dtype)
+            self._functions[dtype] = self.objective, functions
+        return functions
 
     def _compile(self, dtype: np.dtype[Any]) -> Functions | None:
         objective: Any = self.objective
@@ -486,10 +489,6 @@ class KernelLearner(StepLearner):
         )
 
     # -- state ----------------------------------------------------------------------------------
-
-    def forget_compiled(self) -> None:
-        """See :class:`Learner`."""
-        self._functions, self._row = {}, None
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses mean nothing in another process.

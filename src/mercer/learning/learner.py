@@ -221,9 +221,6 @@ class Learner(ABC):
         """Compiled kernel and loss, or None if a part has no compiled form."""
         return None
 
-    def forget_compiled(self) -> None:  # noqa: B027
-        """Drop addresses of compiled parts, after the loss or the outputs changed."""
-
     def map_outputs(self, mixing: Array, objective: Objective) -> None:
         """Replace the outputs f by f @ ``mixing`` and go on with another objective.
 
@@ -236,7 +233,6 @@ class Learner(ABC):
         """
         self.function.map_outputs(mixing)
         self._replace_objective(objective)
-        self.forget_compiled()
 
     def _replace_objective(self, objective: Objective) -> None:
         """Go on with another objective, which takes over the scalars of the last."""
@@ -295,7 +291,6 @@ class Learner(ABC):
         self.objective.set_state(state["objective"])
         self.function.restore(state["function"])
         self.history.restore(state["history"])
-        self.forget_compiled()
 
 
 class StepLearner(Learner):

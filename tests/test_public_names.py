@@ -229,9 +229,11 @@ NAMES = {
     "mercer.training": ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"],
 }
 
-# What the documents import from elsewhere, to extend the library.
+# What the documents import from elsewhere, to extend the library; mercer.planning is what they said
+# before.
 FOR_EXTENDING = {
     "mercer.learner": ["make_learner"],
+    "mercer.learning": ["automatic_step"],
     "mercer.numerics.step": ["INVERSE", "Compressor"],
     "mercer.parts": ["FittedPart"],
     "mercer.planning": ["automatic_step"],

@@ -1,4 +1,4 @@
-"""What all learners share: settings, history, divergence, state."""
+"""The interface of learners, what all of them share, and what those with steps share."""
 
 from __future__ import annotations
 
@@ -62,18 +62,21 @@ class Record(NamedTuple):
 
 
 class Learner(ABC):
-    """State of one run of the loop.
+    """How a function is learned: what estimators ask of every way, and what all ways share.
+
+    A learner declares which objectives it solves (:attr:`solves`), so that steps and their size
+    mean nothing, and what it refuses (:attr:`refuses`).
 
     Parameters
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion or FeatureExpansion
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
         What is learned.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
     regularization : float
-        Ridge parameter; every step multiplies the function by 1 - step size * regularization.
+        Ridge parameter; a gradient step multiplies the function by 1 - step size * regularization.
     batch_size : int
         Rows per step.
     automatic : AutomaticStep

@@ -1,6 +1,6 @@
 """The learner's loop on pairs compiled, for single rows and pair kernels of first order.
 
-It does what :mod:`mercer.learner` does in Python, step for step: pair a row with those of the
+It does what mercer.learning.loop does in Python, step for step: pair a row with those of the
 buffer, take the slopes, shrink, add, compress, let the row enter the buffer. The kernels between
 the buffer and the dictionary are kept from step to step, so that a step evaluates those of its row
 and little more.

@@ -1,6 +1,6 @@
 """The learner's loop compiled, for small models and streams of single rows.
 
-It does what :mod:`mercer.learner` does in Python, step for step: predict, take the slopes, shrink,
+It does what mercer.learning.loop does in Python, step for step: predict, take the slopes, shrink,
 add, compress. It stops early, with a reason, when Python has to do something: grow an array,
 change to a safer path, or take over because the model outgrew plain loops.
 """

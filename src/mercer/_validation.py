@@ -109,7 +109,7 @@ def parameters(**checks: Check) -> Mapping[str, Check]:
     >>> table["degree"]("degree", 0)
     Traceback (most recent call last):
         ...
-    ValueError: `degree` must be an integer of at least 1, got 0.
+    mercer.exceptions.ParameterError: `degree` must be an integer of at least 1, got 0.
     """
     return MappingProxyType(checks)
 

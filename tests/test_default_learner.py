@@ -18,32 +18,35 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.model_selection import GridSearchCV
 
 from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.default import AllocationSettings, DefaultLearner, Settings, allocate
+from mercer.default.allocate import Allocation
 from mercer.expansions import KOMP, Auto, Dictionary
 from mercer.kernels import Gaussian, Laplacian, Mapped, Partitioned
 from mercer.losses import Hinge
 from mercer.maps import Affine
-from mercer.parts import Blend, _blend, _line_up
-from mercer.selection import DEFAULT, Candidate, RaceSettings
-from mercer.sums import CellsPart, GlobalPart, RowsByNumber
+from mercer.selection import Candidate, RaceSettings
+from mercer.sums import CellsPart, GlobalPart, Rows, RowsByNumber
 from oracles_second_order import ridge_on_dictionary
 
 #: Rows of each stage with small constants.
 STAGES = {"judged one by one": 90, "kept": 350, "decided": 800}
-SMALL = RaceSettings(
-    small=150, cell_size=24, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+SMALL = Settings(
+    first_rows=500,
+    most_held=120,
+    waiting=60,
+    race=RaceSettings(
+        small=150, cell_size=24, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+    ),
+    # Cells take part in any case.
+    allocation=AllocationSettings(n_points=60, hopeless=np.inf),
 )
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(Blend, "settings", SMALL)
-    monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
-    monkeypatch.setattr(_blend, "_MOST_HELD", 120)
-    monkeypatch.setattr(_blend, "_WAITING", 60)
-    monkeypatch.setattr(_line_up, "_POINTS", 60)
-    monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
-    # As `max(1000, ...)` points would be all rows, memory keeps the dictionary small.
-    monkeypatch.setattr(_line_up, "_most_points", lambda memory, n_outputs, **kept: 60)
+    monkeypatch.setattr(DefaultLearner, "settings", SMALL)
+    # As the least number of points would be all rows, memory keeps the dictionary small.
+    monkeypatch.setattr(allocate, "most_points", lambda memory, n_outputs, **kept: 60)
 
 
 def numbers(n, seed=0, noise=0.1):
@@ -121,12 +124,12 @@ def test_answers_between_do_not_depend_on_earlier_questions(task, small):
 
 
 def test_single_rows_are_as_many_at_once(small, monkeypatch):
-    monkeypatch.setattr(_blend, "_MOST_PIECES", 20)
+    monkeypatch.setattr(DefaultLearner, "settings", SMALL._replace(most_pieces=20))
     X, y = numbers(650)
     at_once, one_by_one = KernelRegressor().partial_fit(X, y), KernelRegressor()
     for i in range(650):
         one_by_one.learn_one(X[i], y[i])
-        assert len(one_by_one.learner_.function._rows) <= 21
+        assert len(one_by_one.learner_._kept) <= 21
     assert_allclose(solved(one_by_one).predict(X), solved(at_once).predict(X), atol=1e-3)
 
 
@@ -149,7 +152,7 @@ def test_predictions_are_pure_and_lag_behind_by_the_refresh(small):
     assert_array_equal(model.predict(X), before)
     model.partial_fit(X[600:], y[600:])
     assert_array_equal(model.predict(X), before)
-    assert model.learner_.function.n_rows == 700
+    assert model.learner_.n_rows == 700
     assert np.abs(solved(model).predict(X) - before).max() > 0.0
 
 
@@ -158,11 +161,11 @@ def test_a_wrong_number_of_expected_rows_does_no_harm(small):
     model = KernelRegressor(expansion=Auto(expected_rows=40)).partial_fit(X[:300], y[:300])
     model.partial_fit(X[300:], y[300:])
     assert model.score(X, y) > 0.9
-    assert model.learner_.function.parts[0].n_points <= 60
+    assert model.learner_.function.components[0].n_points <= 60
     again = KernelRegressor(shuffle=False).fit(X[:40], y[:40])
     again.partial_fit(X[40:], y[40:])
     assert again.score(X, y) > 0.9
-    assert again.learner_.function.parts[0].n_points <= 60
+    assert again.learner_.function.components[0].n_points <= 60
 
 
 def test_stages_follow_each_other(small):
@@ -172,7 +175,7 @@ def test_stages_follow_each_other(small):
     for start in range(0, 800, 50):
         model.partial_fit(X[start : start + 50], y[start : start + 50])
         model.predict(X[:1])
-        kept.append(len(model.learner_.function.waiting))
+        kept.append(len(model.learner_.waiting))
     assert kept[:9] == list(range(50, 500, 50))
     assert max(kept[9:]) <= 120
     assert {part.form for part in model.parts_} == {"global", "cells"}
@@ -222,7 +225,7 @@ def test_a_fitted_model_from_its_file_goes_on(task, n, small, tmp_path):
 
 
 def test_large_sums_are_left_out_of_the_file_and_learning_refused(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(_blend, "_SMALL_FILE", 0)
+    monkeypatch.setattr(DefaultLearner, "settings", SMALL._replace(small_file=0))
     X, y = classes(800)
     model = KernelClassifier(random_state=0).fit(X, y)
     compact = from_file(model, tmp_path)
@@ -239,7 +242,7 @@ def test_large_sums_are_left_out_of_the_file_and_learning_refused(small, tmp_pat
 
 
 def test_a_fitted_model_that_learned_more_keeps_its_sums(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(_blend, "_SMALL_FILE", 0)
+    monkeypatch.setattr(DefaultLearner, "settings", SMALL._replace(small_file=0))
     X, y = numbers(900)
     model = KernelRegressor(random_state=0).fit(X[:800], y[:800])
     model.partial_fit(X[800:820], y[800:820])
@@ -295,7 +298,7 @@ def test_late_classes_are_as_if_they_had_been_known(loss, n, order, small):
         assert np.isin(late.predict(X[:50]), late.classes_).all()
     assert_array_equal(late.classes_, range(5))
     assert late.n_samples_seen_ == 900
-    parts = [solved(model).learner_.function.parts[0] for model in (late, known)]
+    parts = [solved(model).learner_.function.components[0] for model in (late, known)]
     if len(parts[0].dictionary) == len(parts[1].dictionary):
         assert_allclose(parts[0].statistics.products, parts[1].statistics.products, atol=1e-7)
         assert_allclose(parts[0].statistics.gram, parts[1].statistics.gram, atol=1e-7)
@@ -322,7 +325,7 @@ def test_classes_that_come_late_are_learned_with_a_race(small):
 
 def part_values(model, X):
     solved(model)
-    return model.learner_.function.parts[0].evaluate(X)
+    return model.learner_.function.components[0].evaluate(X)
 
 
 def test_a_row_of_weight_two_is_two_rows():
@@ -505,10 +508,10 @@ def test_a_partitioned_kernel_makes_cells(mapped, small):
         kernel = Mapped(kernel, Affine(np.zeros(3), np.ones(3)))
     model = KernelRegressor(kernel=kernel, random_state=0).fit(X, y)
     assert [part.form for part in model.parts_] == ["cells"]
-    assert isinstance(model.learner_.function.parts[0], CellsPart)
+    assert isinstance(model.learner_.function.components[0], CellsPart)
     assert model.score(*numbers(300, seed=1)) > 0.8
     few = KernelRegressor(kernel=kernel, random_state=0).fit(X[:100], y[:100])
-    assert isinstance(few.learner_.function.parts[0], GlobalPart)
+    assert isinstance(few.learner_.function.components[0], GlobalPart)
 
 
 @TASKS
@@ -532,17 +535,16 @@ def test_newton_steps_leave_the_other_parts_without_weight(small):
     X, y = make_moons(800, noise=0.1, random_state=0)
     model = KernelClassifier(random_state=0)
     partial = KernelClassifier(expansion=Auto(expected_rows=800)).partial_fit(X, y)
-    function = partial.learner_.function
+    learner, function = partial.learner_, partial.learner_.function
     partial.predict(X[:1])
-    assert len(function.parts) > 1
-    function.v = np.array([0.0] * (len(function.parts) - 1) + [2.0])
-    function.solve = lambda **_: False
-    kept = function.waiting
-    rows = RowsByNumber(function.n_rows, lambda numbers: kept[numbers % len(kept)])
-    function.finish(rows)
+    assert len(function.components) > 1
+    function.weights = np.array([0.0] * (len(function.components) - 1) + [2.0])
+    kept = learner.waiting
+    rows = RowsByNumber(learner.n_rows, lambda numbers: kept[numbers % len(kept)])
+    learner._finish(rows)
     assert np.isfinite(partial.decision_function(X)).all()
-    function.v = np.array([2.0] + [0.0] * (len(function.parts) - 1))
-    function.finish(rows)
+    function.weights = np.array([2.0] + [0.0] * (len(function.components) - 1))
+    learner._finish(rows)
     assert partial.score(X, y) > 0.9
     assert model.fit(X, y).score(X, y) > 0.95
 
@@ -648,7 +650,7 @@ def test_a_given_ridge_is_used(n, small):
     scores = []
     for ridge in (1e-4, 10.0):
         model = KernelRegressor(regularization=ridge, **params).fit(X, y)
-        part = model.learner_.function.parts[0]
+        part = model.learner_.function.components[0]
         D = part.dictionary
         K, K_DD = Gaussian(0.7)(X, D), Gaussian(0.7)(D, D)
         expected = K @ ridge_on_dictionary(K, K_DD, y[:, None], np.ones(n), ridge)
@@ -676,7 +678,7 @@ def test_forgetting_follows_a_drift(small):
             model.partial_fit(X[rows], y[rows])
         errors[forgetting] = np.mean(squares)
     # A fifth of the hundred rows that count is kept back.
-    assert len(model.learner_.function.waiting) <= 20 + 50
+    assert len(model.learner_.waiting) <= 20 + 50
     # The phase moves by .2 in the hundred rows that count; without forgetting by 2 and more.
     assert errors[0.99] < 0.08
     assert errors[1.0] > 5.0 * errors[0.99]
@@ -715,10 +717,10 @@ def test_smaller_budgets_plan_for_less(n, with_cells):
     candidate = Candidate("cells", "standardized", map, 0.5, 1.0, 0.1)
     near = [candidate] if with_cells else []
     budgets = [None, 1000.0, 100.0, 30.0, 10.0, 5.0, 3.0, 1.0, 0.1]
-    plans = [
-        _line_up._sizes(10, near, n, Auto(budget_seconds=b), DEFAULT, steps=False) for b in budgets
-    ]
-    seconds = [_line_up._seconds(plan, 10, n, DEFAULT) for plan in plans]
+    rows = Rows.none(10, 1, np.float64)
+    several = [Allocation(rows, n, Auto(budget_seconds=b), classes=False) for b in budgets]
+    plans = [one.sizes(10, near, steps=False) for one in several]
+    seconds = [one.seconds(plan, 10) for one, plan in zip(several, plans, strict=True)]
     assert seconds == sorted(seconds, reverse=True)
     for before, after in pairwise(plans):
         assert after.n_points <= before.n_points
@@ -737,7 +739,7 @@ def test_sums_stay_within_the_memory_allowed(max_memory, kernel):
     X, y = numbers(2600)
     model = KernelRegressor(kernel=kernel, expansion=Auto(max_memory=max_memory), random_state=0)
     model.fit(X, y)
-    assert sum(part.sum_bytes for part in model.learner_.function.parts) <= max_memory
+    assert sum(part.sum_bytes for part in model.learner_.function.components) <= max_memory
     assert model.score(X, y) > 0.9
 
 

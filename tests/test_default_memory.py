@@ -9,27 +9,29 @@ import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.default import AllocationSettings, DefaultLearner, Settings
 from mercer.expansions import Auto
 from mercer.kernels import Partitioned
-from mercer.parts import Blend, _blend, _line_up
 from mercer.selection import RaceSettings
 from mercer.sums import CellsPart, cells
 
 CELL, HELD, WAITING = 24, 120, 60
 LIMIT = 2**20
 CHUNK = 100
-SMALL = RaceSettings(
-    small=150, cell_size=CELL, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+SMALL = Settings(
+    first_rows=500,
+    most_held=HELD,
+    waiting=WAITING,
+    race=RaceSettings(
+        small=150, cell_size=CELL, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+    ),
+    allocation=AllocationSettings(hopeless=np.inf),  # cells take part in any case
 )
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(Blend, "settings", SMALL)
-    monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
-    monkeypatch.setattr(_blend, "_MOST_HELD", HELD)
-    monkeypatch.setattr(_blend, "_WAITING", WAITING)
-    monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)  # cells take part in any case
+    monkeypatch.setattr(DefaultLearner, "settings", SMALL)
     monkeypatch.setattr(cells, "_CROWDED", 3)
 
 
@@ -45,7 +47,7 @@ def chunks(n, n_distinct=None):
 def bytes_of_sums(model):
     """Arrays of the sums as they lie in memory, and kernel matrices that are kept beside them."""
     total = 0
-    for part in model.learner_.function.parts:
+    for part in model.learner_.function.components:
         if isinstance(part, CellsPart):
             sums = [cell.statistics for cell in part.cells if cell.statistics is not None]
         else:
@@ -59,8 +61,8 @@ def bytes_of_sums(model):
 def rows_kept(model):
     """Rows that wait, and the most that a cell keeps."""
     function = model.learner_.function
-    cells = [c for p in function.parts if isinstance(p, CellsPart) for c in p.cells]
-    return len(function.waiting), max((len(c.rows) for c in cells if c.is_filling), default=0)
+    cells = [c for p in function.components if isinstance(p, CellsPart) for c in p.cells]
+    return len(model.learner_.waiting), max((len(c.rows) for c in cells if c.is_filling), default=0)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +83,13 @@ def test_sums_and_rows_are_bounded_while_a_stream_goes_on(expected_rows, forgett
         model.partial_fit(X, y if task == "regression" else (y > 0.5).astype(int), **given)
         if number % 20 == 19:
             model.predict(X)
-        if model.learner_.function.is_decided:
+        if model.learner_.is_decided:
             most = max(most, bytes_of_sums(model))
             waiting, of_a_cell = rows_kept(model)
             assert waiting <= HELD + WAITING + CHUNK
             assert of_a_cell < 4 * CELL
     assert 0.8 * LIMIT < most <= LIMIT
-    _, *partitions = model.learner_.function.parts
+    _, *partitions = model.learner_.function.components
     assert all(len(part.cells) == part.max_cells for part in partitions)
 
 
@@ -96,9 +98,9 @@ def test_equal_rows_do_not_pile_up_in_cells():
     model = KernelRegressor(expansion=auto, random_state=0)
     for X, y in chunks(4000, n_distinct=60):
         model.partial_fit(X, y)
-        if model.learner_.function.is_decided:
+        if model.learner_.is_decided:
             assert rows_kept(model)[1] < 4 * CELL
-    _, *partitions = model.learner_.function.parts
+    _, *partitions = model.learner_.function.components
     assert max(cell.n_rows for part in partitions for cell in part.cells) > 4 * CELL
 
 

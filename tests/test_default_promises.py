@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.default import AllocationSettings, DefaultLearner, Settings
 from mercer.expansions import Auto
+from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import ChiSquared
-from mercer.learner import _blend as learner_blend
-from mercer.parts import Blend, _blend, _line_up
-from mercer.parts._state import part_from_state, part_to_state
 from mercer.selection import RaceSettings
 from mercer.sums import CellsPart, GlobalPart
 
@@ -38,7 +37,7 @@ def test_a_target_of_noise_in_large_units_does_not_spoil_another():
 
 
 def test_every_chunk_of_a_long_fit_is_reported(monkeypatch):
-    monkeypatch.setattr(learner_blend, "_CHUNK", 1024)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(chunk=1024))
     X, seen = rows(2500), []
     KernelRegressor(expansion=Auto(budget_seconds=1)).fit(X, X[:, 0], callback=seen.append)
     assert [progress.n_samples for progress in seen] == [1024, 2048, 2500]
@@ -70,16 +69,15 @@ def test_rows_that_a_kernel_cannot_take_are_refused_and_forgotten():
 
 
 def test_cells_are_split_when_more_rows_come_than_a_fit_had(monkeypatch):
-    monkeypatch.setattr(Blend, "settings", RaceSettings(small=150, cell_size=16, cell_rows=80))
-    monkeypatch.setattr(_line_up, "_HOPELESS", np.inf)
-    monkeypatch.setattr(_blend, "FIRST_ROWS", 500)
-    monkeypatch.setattr(_blend, "_MOST_HELD", 100)
-    monkeypatch.setattr(_blend, "_WAITING", 50)
+    race = RaceSettings(small=150, cell_size=16, cell_rows=80)
+    always = AllocationSettings(hopeless=np.inf)
+    settings = Settings(first_rows=500, most_held=100, waiting=50, race=race, allocation=always)
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
     X = rows(3000)
     model = KernelRegressor(expansion=Auto(budget_seconds=60)).fit(X[:600], np.sin(X[:600, 0]))
 
     def n_cells():
-        parts = model.learner_.function.parts
+        parts = model.learner_.function.components
         return [len(part.cells) for part in parts if isinstance(part, CellsPart)]
 
     after_fit = n_cells()
@@ -92,8 +90,8 @@ def test_a_file_holds_what_newton_steps_begin_with():
     X = rows(3000)
     model = KernelClassifier(kernel="gaussian").partial_fit(X, X[:, 0] > 0)
     model.predict(X[:1])
-    part = model.learner_.function.parts[0]
+    part = model.learner_.function.components[0]
     assert isinstance(part, GlobalPart)
-    again = part_from_state(part_to_state(part, sums=True), 3, 1)
+    again = component_from_state(component_to_state(part, sums=True), 3, 1)
     np.testing.assert_array_equal(again.without_held, part.without_held)
     assert part.without_held.any()

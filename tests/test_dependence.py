@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.signal import lfilter
 
 from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.default import DefaultLearner, Settings
+from mercer.default import learner as default_learner
 from mercer.expansions import Auto
-from mercer.learner import _blend as learner_blend
-from mercer.parts import _blend
 from mercer.selection import block_length, block_order, race
 from mercer.sums import Rows
 
@@ -148,10 +148,10 @@ def test_judges_are_whole_blocks(shuffle, monkeypatch):
         raced.append((rows.X[:, 3].copy(), more))
         return race(rows, *args, **more)
 
-    monkeypatch.setattr(_blend, "race", watched)
+    monkeypatch.setattr(default_learner, "race", watched)
     model = KernelRegressor(random_state=0, shuffle=shuffle).fit(X, y)
-    function = model.learner_.function
-    held = np.sort(function.waiting.X[-function._n_held() :, 3])
+    learner = model.learner_
+    held = np.sort(learner.waiting.X[-learner._n_held() :, 3])
     assert model.block_length_ == 50
     (times, more) = raced[-1]
     assert more["block"] == 50
@@ -183,15 +183,16 @@ def test_a_stream_finds_out_by_itself_and_a_fit_only_once(tmp_path):
 
 def test_files_of_earlier_versions_held_out_single_rows():
     model = KernelRegressor(expansion=Auto(block_length=15), random_state=0).fit(*series(300))
-    state = model.learner_.function.snapshot()
+    whole = model.learner_.snapshot()
+    state = whole["function"]
     assert state["numbers"]["block"] == 15
     for name in ("block", "knows_block"):
         del state["numbers"][name]
-    model.learner_.function.restore(state)
+    model.learner_.restore(whole)
     assert model.block_length_ == 1
     state["numbers"]["block"] = 0
     with pytest.raises(ValueError, match="block"):
-        model.learner_.function.restore(state)
+        model.learner_.restore(whole)
 
 
 @pytest.mark.parametrize("n", [1100, 2700])
@@ -210,7 +211,7 @@ def test_rows_of_weight_zero_have_no_part_in_it(n):
     ]
     assert [model.block_length_ for model in models] == [50, 50]
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), rtol=1e-6)
-    shuffled = KernelRegressor(random_state=0).fit(*more, weights).learner_.function.waiting.X
+    shuffled = KernelRegressor(random_state=0).fit(*more, weights).learner_.waiting.X
     places = np.array([np.flatnonzero((x == X).all(axis=1))[0] for x in shuffled])
     whole = places[: len(places) // 50 * 50].reshape(-1, 50)
     if n < 2000:  # else the last ones only are kept
@@ -265,7 +266,7 @@ def test_other_expansions_hold_out_no_blocks():
 def test_chunks_do_not_cut_what_is_learned(monkeypatch):
     X, y = series(3000)
     whole = KernelRegressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(learner_blend, "_CHUNK", 1024)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(chunk=1024))
     pieces = KernelRegressor(random_state=0).fit(X, y)
     np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
 

@@ -5,8 +5,8 @@ import pytest
 from mercer import expansions, functions
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, Expansion, Full, RandomFeatures
 from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion, start
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Gaussian
-from mercer.parts import Blend
 
 
 class Thrifty(KOMP):
@@ -27,7 +27,7 @@ STARTED = [
     (Thrifty(), KernelExpansion),
     (RandomFeatures(16), FeatureExpansion),
     (Dictionary(10), DictionaryFunction),
-    (Auto(), Blend),
+    (Auto(), SumOfComponents),
 ]
 
 

@@ -1,7 +1,6 @@
 """Parts of the default learner against dense algebra, and the weights they get."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,16 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mercer.default import allocate as allocate_module
+from mercer.default import newton_steps as newton_module
+from mercer.default.allocate import Allocation, boundary_rows
+from mercer.default.newton_steps import refine
+from mercer.expansions import Auto
+from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
 from mercer.numerics import factor
 from mercer.parts import FittedPart
-from mercer.parts import _line_up as line_up_module
-from mercer.parts import _newton as newton_module
-from mercer.parts._boundary import boundary_rows
-from mercer.parts._newton import refine
-from mercer.parts._state import part_from_state, part_to_state
 from mercer.selection import mean_loss, stack
 from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, labels_of_codes
 from mercer.sums import ridge as ridge_module
@@ -83,12 +83,11 @@ def test_a_dictionary_without_boundary_rows_is_made_of_the_rows_as_they_are(monk
         seen.append(X)
         return choose_centers(X, *arguments, **options)
 
-    monkeypatch.setattr(line_up_module, "choose_centers", centers)
-    monkeypatch.setattr(line_up_module, "distinct_rows", None)
-    means = SimpleNamespace(seed=0)
+    monkeypatch.setattr(allocate_module, "choose_centers", centers)
+    monkeypatch.setattr(allocate_module, "distinct_rows", None)
     for classes in (False, True):
         codes = replace(rows, targets=np.sign(rows.targets)) if classes else rows
-        points = line_up_module._points(KERNEL, codes, 30, means, classes=classes)
+        points = Allocation(codes, None, Auto(seed=0), classes=classes).dictionary(KERNEL, 30)
         assert len(points) == 30
     assert all(X is rows.X for X in seen)
 
@@ -140,7 +139,7 @@ def test_asking_for_a_solution_changes_nothing_of_the_next_one(dtype):
         once.learn(fitted[start : start + 40])
         often.solve(held)
         often.factor()
-        often = part_from_state(part_to_state(often, sums=True), 2, 2)
+        often = component_from_state(component_to_state(often, sums=True), 2, 2)
     often.solve(held)
     once.solve(held)
     assert often.ridge == once.ridge
@@ -705,13 +704,13 @@ def test_a_part_from_its_state_goes_on_bit_for_bit(form, n):
     part.learn(rows[:n])
     part.solve(rows[300:320])
     part.learn(rows[n : n + 30])  # not solved since
-    twin = part_from_state(part_to_state(part, sums=True), 2, 2)
+    twin = component_from_state(component_to_state(part, sums=True), 2, 2)
     assert_array_equal(part.evaluate(rows.X), twin.evaluate(rows.X))
     for one in (part, twin):
         one.learn(rows[330:380])
         one.solve(rows[380:])
     assert_array_equal(part.evaluate(rows.X), twin.evaluate(rows.X))
-    compact = part_from_state(part_to_state(part, sums=False), 2, 2)
+    compact = component_from_state(component_to_state(part, sums=False), 2, 2)
     assert_array_equal(part.evaluate(rows.X), compact.evaluate(rows.X))
 
 

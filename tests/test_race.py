@@ -5,9 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.default import DefaultLearner, Settings
+from mercer.default import learner as default_learner
+from mercer.default.allocate import Allocation
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
-from mercer.parts import Blend, _blend, _line_up
 from mercer.selection import DEFAULT, RaceResult, RaceSettings, global_kernel, race
 from mercer.sums import CellsPart, GlobalPart, Rows
 from oracles_second_order import ridge_on_dictionary
@@ -209,8 +211,8 @@ def test_columns_that_do_not_matter_are_weighed_down():
 @pytest.mark.parametrize("n", [120, 700])
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_units_do_not_matter(task, n, monkeypatch):
-    settings = RaceSettings(small=300, pilot_rows=400, pilot_points=60)
-    monkeypatch.setattr(Blend, "settings", settings)
+    race = RaceSettings(small=300, pilot_rows=400, pilot_points=60)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(race=race))
     rows, test = made_rows(n), made_rows(50, seed=1).X
     y = rows.targets[:, 0] if task == "regression" else rows.targets[:, 0] > 0.3
     cls = KernelRegressor if task == "regression" else KernelClassifier
@@ -246,9 +248,8 @@ def test_the_bias_grows_with_the_distance_of_the_targets_from_zero():
 
 
 def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
-    monkeypatch.setattr(_blend, "FIRST_ROWS", 400)
-    monkeypatch.setattr(_blend, "_MOST_HELD", 100)
-    monkeypatch.setattr(Blend, "settings", RaceSettings(small=200))
+    settings = Settings(first_rows=400, most_held=100, race=RaceSettings(small=200))
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
     rows = made_rows(900)
     seen = []
 
@@ -256,7 +257,7 @@ def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
         seen.append(some.X)
         return race(some, n_rows, seed, **more)
 
-    monkeypatch.setattr(_blend, "race", watched)
+    monkeypatch.setattr(default_learner, "race", watched)
     X, y = rows.X, rows.targets[:, 0]
     models = [
         KernelRegressor(shuffle=False).fit(X, y),
@@ -278,7 +279,7 @@ def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
 
 
 def test_the_race_has_no_order(monkeypatch):
-    monkeypatch.setattr(Blend, "settings", FEW)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(race=FEW))
     # Rows of a stream are shuffled before, so that those that judge are like the others.
     rows = made_rows(500)
     order = np.argsort(rows.X[:, 0])
@@ -296,8 +297,8 @@ def test_a_small_budget_races_on_fewer_rows(monkeypatch):
         sizes.append(len(some))
         return race(some, n_rows, seed, **more)
 
-    monkeypatch.setattr(_blend, "race", watched)
-    monkeypatch.setattr(_blend, "_HASTY_ROWS", 100)
+    monkeypatch.setattr(default_learner, "race", watched)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(hasty_rows=100))
     rows = made_rows(300)
     for budget in (None, 10.0, 1.0):
         KernelRegressor(expansion=Auto(budget_seconds=budget)).fit(rows.X, rows.targets[:, 0])
@@ -312,7 +313,7 @@ def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
         raced.append(len(some))
         return race(some, n_rows, seed, **more)
 
-    monkeypatch.setattr(_blend, "race", watched)
+    monkeypatch.setattr(default_learner, "race", watched)
     rows = made_rows(100)
     model = KernelRegressor(expansion=Auto(refresh=0.0))
     for i in range(0, 98, questions):
@@ -324,4 +325,5 @@ def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
 
 @pytest.mark.parametrize(("n_rows", "n_cells"), [(1000, 2), (90_000, 100), (700_000, 1000)])
 def test_cells_are_smaller_where_there_are_many_rows(n_rows, n_cells):
-    assert _line_up._n_cells(n_rows, DEFAULT.cell_rows) == n_cells
+    allocation = Allocation(made_rows(10), n_rows, Auto(), classes=False)
+    assert allocation.n_cells() == n_cells

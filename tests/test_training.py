@@ -14,9 +14,9 @@ from pyarrow import csv as pyarrow_csv
 from sklearn.metrics import log_loss
 
 from mercer import KernelClassifier, load_model
+from mercer.default import DefaultLearner, Settings
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
-from mercer.parts import _blend
 from mercer.training import FileTraining, _revisit, _row_stream, checkpoint_path
 
 SMALL = KOMP(max_size=40)
@@ -433,7 +433,7 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
 @pytest.fixture
 def early(monkeypatch, tmp_path):
     """A file whose rows are decided upon, cut and summed early, so that few of them will do."""
-    monkeypatch.setattr(_blend, "FIRST_ROWS", 2500)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(first_rows=2500))
     monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
     file = tmp_path / "early.parquet"
     pq.write_table(rows(6000), file)
@@ -521,8 +521,8 @@ def test_cells_are_laid_out_for_the_rows_of_the_file(data):
 def test_a_finished_file_predicts_by_all_rows(early, tmp_path):
     options = {"kernel": Gaussian(1.0)}
     FileTraining(early, "y", options=options).start().run(tmp_path / "m")
-    function = load_model(tmp_path / "m").estimator.learner_.function
-    assert function.solved_at == function.n_rows == 6000
+    learner = load_model(tmp_path / "m").estimator.learner_
+    assert learner.solved_at == learner.n_rows == 6000
     # Fewer rows than are decided upon are all kept, and learned as fit on arrays learns them.
     table = rows(2400)
     pq.write_table(table, early)

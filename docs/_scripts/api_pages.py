@@ -40,6 +40,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.learner",
         "mercer.learning",
         "mercer.features",
+        "mercer.default",
         "mercer.parts",
         "mercer.selection",
         "mercer.sums",

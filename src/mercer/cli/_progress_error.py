@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
 from mercer.inspection import history_in_units
 from mercer.inspection.fitted import name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
-from mercer.parts import Blend
 
 __all__ = ["ProgressError", "progress_error"]
 
@@ -54,7 +54,7 @@ def progress_error(model: TableModel) -> ProgressError | None:
     history = history_in_units(model)
     if not history.n_samples.size:
         return None
-    if isinstance(estimator.learner_.function, Blend):
+    if isinstance(estimator.learner_, DefaultLearner):
         loss, rows = float(history.loss[-1]), "rows kept back"
         how = (
             "of rows that the fit which predicted them did not have (the last ones; up to 2,000 "

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
+from mercer.functions.sum_of_components import FittedPart, SumOfComponents
 from mercer.history import History
 from mercer.kernels import Kernel
 from mercer.learning import Learner
 from mercer.losses import Loss
 from mercer.objectives import Compositional
-from mercer.parts import Blend, FittedPart
 from mercer.risks import Risk
 
 __all__ = ["FittedFunction", "FittedLoss"]
@@ -35,7 +35,7 @@ class FittedFunction:
     def kernel_(self) -> Kernel:
         """The kernel with its numbers resolved; of the only part, if the model has parts."""
         function = self._fitted().current_function()
-        raced = isinstance(function, Blend | DictionaryFunction)
+        raced = isinstance(function, SumOfComponents | DictionaryFunction)
         kernel: Kernel = function.kernel if raced else self._kernel
         return kernel
 
@@ -165,7 +165,7 @@ class FittedLoss(FittedFunction):
         AttributeError
             If the model has another expansion.
         """
-        return self._blend().block
+        return self._components().block
 
     @property
     def parts_(self) -> list[FittedPart]:
@@ -180,12 +180,12 @@ class FittedLoss(FittedFunction):
         AttributeError
             If the model has another expansion.
         """
-        return [FittedPart.of(weight, part) for weight, part in self._blend().used]
+        return [FittedPart.of(weight, part) for weight, part in self._components().used]
 
-    def _blend(self) -> Blend:
+    def _components(self) -> SumOfComponents:
         """Return the function if it is a sum of parts, else raise AttributeError."""
         function = self._fitted().current_function()
-        if not isinstance(function, Blend):
+        if not isinstance(function, SumOfComponents):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a single part: see "
                 "`kernel_`, `dictionary_` and `coefficients_`."

@@ -14,8 +14,8 @@ from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.targets import LossTargets
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, Dictionary, Expansion
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.losses import Squared, as_loss
-from mercer.parts import Blend
 from mercer.risks import as_risk
 
 __all__ = ["LossEstimator"]
@@ -106,7 +106,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
 
     def check_settings(self, *, anew: bool) -> None:
         """Refuse parameters of learning by steps where learning is by sums."""
-        sums = self._sums() if anew else isinstance(self.learner_.function, Blend)
+        sums = self._sums() if anew else isinstance(self.learner_.function, SumOfComponents)
         if not sums:
             return
         for name, (default, why) in _OF_STEPS.items():

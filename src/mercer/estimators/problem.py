@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from mercer.expansions import Expansion
 from mercer.functions import DictionaryFunction, start, start_bilinear
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Kernel
 from mercer.learner import make_learner
 from mercer.learning import AutomaticStep, Learner
 from mercer.objectives import Objective
-from mercer.parts import Blend
 
 __all__ = ["AVERAGING", "Plan", "Problem", "Tuning", "set_ridge", "solves"]
 
@@ -111,7 +111,7 @@ class Problem:
             self.dtype,
             self.averaging,
         )
-        if isinstance(function, Blend | DictionaryFunction):
+        if isinstance(function, SumOfComponents | DictionaryFunction):
             function.races = self.races
         set_ridge(function, self.ridge)
         return function
@@ -123,7 +123,7 @@ class Problem:
 
 def set_ridge(function: Any, ridge: float | None) -> None:
     """Give a function that learns by sums its ridge; None for one that it chooses."""
-    if isinstance(function, Blend):
+    if isinstance(function, SumOfComponents):
         function.set_ridge(ridge)
 
 

@@ -13,8 +13,8 @@ from mercer.functions.bilinear_features import BilinearFeatures
 from mercer.functions.dictionary_function import DictionaryFunction
 from mercer.functions.feature_expansion import FeatureExpansion
 from mercer.functions.kernel_expansion import KernelExpansion
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Kernel
-from mercer.parts import Blend
 
 __all__ = ["start", "start_bilinear", "start_known"]
 
@@ -31,7 +31,7 @@ def start(
 
     An expansion that brings a method ``start`` of its own decides by it; all others start a
     :class:`FeatureExpansion` (random features), a :class:`DictionaryFunction` (a dictionary), a
-    :class:`mercer.parts.Blend` (``Auto``) or a :class:`KernelExpansion`.
+    ``SumOfComponents`` (``Auto``) or a :class:`KernelExpansion`.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def start_known(
     n_outputs: int,
     dtype: DTypeLike,
     averaging: float | None,
-) -> KernelExpansion | FeatureExpansion | DictionaryFunction | Blend:
+) -> KernelExpansion | FeatureExpansion | DictionaryFunction | SumOfComponents:
     """Return f = 0 by the kind of the expansion; parameters as of :func:`start`."""
     match expansion:
         case Auto():
-            return Blend(kernel, expansion, n_features, n_outputs, dtype)
+            return SumOfComponents(kernel, expansion, n_features, n_outputs, dtype)
         case RandomFeatures():
             return FeatureExpansion(kernel, expansion, n_features, n_outputs, averaging)
         case Dictionary():

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
+from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_batch_size, pair_parts
 from mercer.expansions import DictionaryFunction, FeatureExpansion
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.inspection.fitted import final_model
 from mercer.kernels import Mapped, PairKernel
 from mercer.losses import (
@@ -22,7 +24,6 @@ from mercer.losses import (
     SquaredEpsilonInsensitive,
 )
 from mercer.maps import Affine
-from mercer.parts import Blend
 from mercer.selection import Candidate
 
 __all__ = [
@@ -99,8 +100,8 @@ def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
     """Describe an estimator that was learned step by step."""
     history, learner = estimator.history_, estimator.learner_
     loss, function = getattr(estimator, "loss_", None), learner.current_function()
-    if isinstance(function, Blend):
-        return _of_parts(estimator, function, model)
+    if isinstance(learner, DefaultLearner):
+        return _of_parts(estimator, learner, model)
     offset = getattr(estimator, "offset_", None)
     return {
         "discount": getattr(estimator, "discount", None),
@@ -138,18 +139,19 @@ def _kernel_words(kernel: Any) -> str:
     return f"{kernel.kernel!r} of {kernel.map.n_outputs} inputs made by the map"
 
 
-def _of_parts(estimator: Any, function: Blend, model: Any) -> dict[str, Any]:
+def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, Any]:
     """Describe a sum of parts that learned by sums."""
-    sums = function.waiting.n_bytes + sum(part.sum_bytes for part in function.parts)
+    function = learner.function
+    sums = learner.waiting.n_bytes + sum(one.sum_bytes for one in function.components)
     together = rows_judged_together(estimator)
     return {
         "loss": repr(estimator.loss_),
         "expansion": repr(function.expansion),
         "precision": str(function.dtype),
         "model_order": function.size,
-        "can_go_on_learning": not function.is_compact,
-        "to_go_on": _TO_GO_ON if function.is_compact else None,
-        "bytes_of_sums": 0 if function.is_compact else sums,
+        "can_go_on_learning": not learner.is_compact,
+        "to_go_on": _TO_GO_ON if learner.is_compact else None,
+        "bytes_of_sums": 0 if learner.is_compact else sums,
         "n_rows_learned": estimator.n_samples_seen_,
         "rows_judged_together": None if together == 1 else together,
         **_latest_loss(model),
@@ -407,9 +409,10 @@ def rows_judged_together(estimator: Any) -> int:
         1 if each was held out by itself, and for other models.
     """
     function = _with_parts(estimator)
-    if not isinstance(function, Blend):
+    if not isinstance(function, SumOfComponents):
         return 1
-    return max(1, min(function.block, function.n_rows // 5))
+    learner: DefaultLearner = final_model(estimator).learner_
+    return max(1, min(function.block, learner.n_rows // 5))
 
 
 def parts_table(estimator: Any) -> list[dict[str, Any]]:
@@ -431,13 +434,13 @@ def parts_table(estimator: Any) -> list[dict[str, Any]]:
     return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
 
 
-def _with_parts(estimator: Any) -> Blend | DictionaryFunction | None:
+def _with_parts(estimator: Any) -> SumOfComponents | DictionaryFunction | None:
     learner = getattr(final_model(estimator), "learner_", None)
     function = None if learner is None else learner.current_function()
-    return function if isinstance(function, Blend | DictionaryFunction) else None
+    return function if isinstance(function, SumOfComponents | DictionaryFunction) else None
 
 
-def _parts(function: Blend | DictionaryFunction) -> list[dict[str, Any]]:
+def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any]]:
     contest = function.contest
     if isinstance(function, DictionaryFunction):
         return [] if contest is None else [_only_part(contest.best_global, function.size)]

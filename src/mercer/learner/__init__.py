@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mercer.default import DefaultLearner
 from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion
-from mercer.learner._blend import BlendLearner
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.learning import (
     AutomaticStep,
     FeatureLearner,
@@ -15,10 +16,8 @@ from mercer.learning import (
 )
 from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
-from mercer.parts import Blend
 
 __all__ = [
-    "BlendLearner",
     "FeatureLearner",
     "KernelLearner",
     "Learner",
@@ -29,7 +28,7 @@ __all__ = [
 
 def make_learner(
     objective: Objective,
-    function: KernelExpansion | FeatureExpansion | DictionaryFunction | Blend,
+    function: KernelExpansion | FeatureExpansion | DictionaryFunction | SumOfComponents,
     step_size: StepSize | AutomaticStep,
     regularization: float,
     batch_size: int,
@@ -41,7 +40,7 @@ def make_learner(
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
         What is learned, from :func:`mercer.functions.start`.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
@@ -53,8 +52,8 @@ def make_learner(
         The automatic choice, for reference even when ``step_size`` is another.
     """
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
-    if isinstance(function, Blend):
-        cls = BlendLearner
+    if isinstance(function, SumOfComponents):
+        cls = DefaultLearner
     elif function.expansion.mode == "solve":
         cls = SecondOrderLearner
     learner: Learner = cls(objective, function, step_size, regularization, batch_size, automatic)

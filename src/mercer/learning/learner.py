@@ -71,7 +71,7 @@ class Learner(ABC):
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
         What is learned.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
@@ -415,7 +415,7 @@ def check_parts(
         How it would be learned.
     objective : Objective
         What would be minimised.
-    function : KernelExpansion, FeatureExpansion, DictionaryFunction or Blend
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
         What would be learned.
     step_size : callable or AutomaticStep
         Of the steps, if there are any.

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
-from mercer.parts import Blend
 
 __all__ = ["TrainingProgress", "Watch"]
 
@@ -71,15 +71,14 @@ class Watch:
             Rows of the training, if known.
         """
         learner = getattr(self.model.estimator, "learner_", None)
-        function = getattr(learner, "function", None)
-        if learner is not None and isinstance(function, Blend):
-            late = n_total is not None and function.n_rows > _LATEST * n_total
-            grown = function.n_rows >= _GROWTH * function.solved_at
-            if function.is_decided and grown and not late:
+        if isinstance(learner, DefaultLearner):
+            late = n_total is not None and learner.n_rows > _LATEST * n_total
+            grown = learner.n_rows >= _GROWTH * learner.solved_at
+            if learner.is_decided and grown and not late:
                 learner.current_function()
-            if not function.solved_at:
+            if not learner.solved_at:
                 return None, 0
-            return float(function.held_loss), function.size
+            return float(learner.held_loss), learner.function.size
         before, self._sum = self._sum, self._sum_of_losses()
         if before is None or self._sum is None:
             return None, self.model.model_order_

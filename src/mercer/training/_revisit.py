@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.default import DefaultLearner
 from mercer.estimators.asking import encoded_targets
-from mercer.parts import Blend
 
 __all__ = ["finish", "offer"]
 
@@ -36,16 +36,18 @@ def offer(estimator: Any, n_rows: int | None) -> bool:
     -------
     offered : bool
     """
-    function = getattr(getattr(estimator, "learner_", None), "function", None)
-    if not isinstance(function, Blend) or getattr(estimator, "class_weight", None) is not None:
+    learner = getattr(estimator, "learner_", None)
+    balanced = getattr(estimator, "class_weight", None) is not None
+    if not isinstance(learner, DefaultLearner) or balanced:
         return False
+    function = learner.function
     row_bytes = function.n_features * function.dtype.itemsize
-    promised, few = function.revisits, n_rows is None or n_rows * row_bytes <= _MOST_BYTES
-    function.revisits = function.loss.task == "classification" and few
+    promised, few = learner.revisits, n_rows is None or n_rows * row_bytes <= _MOST_BYTES
+    learner.revisits = learner.loss.task == "classification" and few
     if promised and not few:
         most = f"{n_rows:,} rows of {row_bytes:,} bytes are more than {_MOST_BYTES / 2**30:.3g} GiB"
         _warn(f"{most} that would be laid down for it")
-    return function.revisits
+    return learner.revisits
 
 
 def _warn(why: str) -> None:
@@ -76,7 +78,7 @@ def finish(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> 
         False if the rows cannot be visited again, so that the model is to be finished without.
     """
     learner: Any = getattr(estimator, "learner_", None)
-    if not offer(estimator, n_rows) or not learner.function.is_decided:
+    if not offer(estimator, n_rows) or not learner.is_decided:
         return False
     n_features, dtype = learner.function.n_features, learner.function.dtype
     needed = 2 * n_rows * n_features * dtype.itemsize

@@ -1,0 +1,18 @@
+"""The default learner: a race on the first rows, and sums over all of them.
+
+It learns a :class:`SumOfComponents`, whose kernels a race chooses (:mod:`mercer.selection`), in
+three phases (:class:`Phase`).
+"""
+
+from mercer.default.allocate import AllocationSettings, Resources
+from mercer.default.learner import DefaultLearner, Phase, Settings
+from mercer.functions.sum_of_components import SumOfComponents
+
+__all__ = [
+    "AllocationSettings",
+    "DefaultLearner",
+    "Phase",
+    "Resources",
+    "Settings",
+    "SumOfComponents",
+]

@@ -1,0 +1,334 @@
+"""What is worth its time: which components a model gets, from the race and what may be spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isqrt
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.functions.sum_of_components import Component
+from mercer.kernels import Kernel, Mapped, Partitioned
+from mercer.maps import Affine
+from mercer.selection import Candidate, RaceResult, RaceSettings
+from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
+
+__all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
+
+# Operations per second that a budget counts on, and the time of the race.
+_RATE, _RACE_SECONDS = 2e10, 2.5
+# Pilot of the boundary: points, rows that it learns, and rows that choose its ridge.
+_PILOT_POINTS, _PILOT_ROWS, _PILOT_JUDGES = 800, 8000, 2000
+
+
+class Resources(Protocol):
+    """What may be spent: see :class:`mercer.expansions.Auto`."""
+
+    budget_seconds: float | None
+    max_memory: int
+    forgetting: float
+    refresh: float
+    expected_rows: int | None
+    resumable: bool
+    block_length: int | str
+    seed: int
+
+
+class AllocationSettings(NamedTuple):
+    """Sizes of components.
+
+    Attributes
+    ----------
+    n_points, many_points : int, default=2000 and 4000
+        Points of the global component; those of images and the like, and of what cells learn
+        besides, from ``many_rows`` rows on.
+    many_rows : int, default=40000
+        See there.
+    rows_per_point, least_points : int, default=8 and 1000
+        Rows for each point, unless that makes fewer than the least.
+    fewest_points : int, default=250
+        The global component is not made smaller than this to save time.
+    partitions : tuple of int, default=(2**62, 2000000, 200000)
+        Rows up to which there is a first, a second and a third partition.
+    long : int, default=200000
+        Rows beyond which a dictionary of half the size must do beside partitions.
+    enough, enough_for_steps : int, default=20 and 6
+        Rows for each point that the global component learns beside cells, which make it better,
+        and before Newton steps on the loss, which mend what sums of fewer rows lose.
+    near_boundary : float, default=5/8
+        Share of a large dictionary near the boundary of classes, where steps on the loss follow.
+    near : float, default=1.05
+        A second metric makes partitions more different, which pays if its error is no larger than
+        so many times the best.
+    most_cells : int, default=1024
+        Cells of a partition.
+    fine_from, fine_rows : int, default=100000 and 700
+        So many rows can afford smaller cells, of so many rows each.
+    hopeless : float, default=1.3
+        Cells whose error in the race is so many times that of one dictionary are not worth their
+        time.
+    """
+
+    n_points: int = 2000
+    many_points: int = 4000
+    many_rows: int = 40_000
+    rows_per_point: int = 8
+    least_points: int = 1000
+    fewest_points: int = 250
+    partitions: tuple[int, ...] = (2**62, 2_000_000, 200_000)
+    long: int = 200_000
+    enough: int = 20
+    enough_for_steps: int = 6
+    near_boundary: float = 5 / 8
+    near: float = 1.05
+    most_cells: int = 1024
+    fine_from: int = 100_000
+    fine_rows: int = 700
+    hopeless: float = 1.3
+
+
+class Sizes(NamedTuple):
+    """How large components are: points of the global one, its rows at most, partitions."""
+
+    n_points: int
+    max_rows: int | None
+    n_partitions: int
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Lays out components that have learned nothing.
+
+    Attributes
+    ----------
+    rows : Rows
+        The first rows, in random order, from which come dictionaries and anchors.
+    expected_rows : int or None
+        Rows to come in all, if known; None makes cells that are split as they grow.
+    resources : Resources
+        What may be spent.
+    classes : bool
+        Whether the targets are class codes.
+    race, settings
+        Sizes.
+    """
+
+    rows: Rows
+    expected_rows: int | None
+    resources: Resources
+    classes: bool
+    race: RaceSettings = field(default=RaceSettings(), kw_only=True)
+    settings: AllocationSettings = field(default=AllocationSettings(), kw_only=True)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows to plan for: those expected, or the first ones."""
+        return len(self.rows) if self.expected_rows is None else self.expected_rows
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of the targets."""
+        return int(self.rows.targets.shape[1])
+
+    def for_race(self, result: RaceResult, *, steps: bool = False) -> list[Component]:
+        """Components for what a race found.
+
+        Parameters
+        ----------
+        result : RaceResult
+            What it found.
+        steps : bool, default=False
+            Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
+        """
+        settings = self.settings
+        worth = [c for c in result.cells if c.error < settings.hopeless * result.best_global.error]
+        near = [c for c in worth if c.error <= settings.near * worth[0].error][:2]
+        sizes = self.sizes(result.best_global.map.n_outputs, near, steps=steps)
+        steps = steps and sizes.n_partitions == 0
+        components: list[Component] = [self._global(result.kernel, sizes, steps=steps)]
+        cell = sum_bytes(self.race.cell_size, self.n_outputs)
+        memory = self.resources.max_memory
+        n_partitions = min(sizes.n_partitions, memory // (4 * cell))
+        # Half of the memory: the other half is the global component's.
+        most = min(settings.most_cells, memory // (2 * cell) // max(1, n_partitions))
+        for number in range(n_partitions):
+            candidate = near[number % len(near)]
+            components.append(self._cells(candidate, result.constant, number, most))
+        return components
+
+    def for_kernel(self, kernel: Kernel) -> Component:
+        """Component of a kernel of the user's own: cells if it is partitioned.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With its numbers resolved.
+        """
+        rows, resources, settings = self.rows, self.resources, self.settings
+        n, n_outputs = self.n_rows, self.n_outputs
+        map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
+        many = n > self.race.small
+        if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and many:
+            memory = resources.max_memory // inner.n_cells
+            in_cell = min(self.race.cell_size, most_points(memory, n_outputs))
+            return CellsPart(inner, map, in_cell, n_outputs, 0, resources.forgetting)
+        most = self._most_points()
+        if n <= min(self.race.small, most):
+            return self._of_all_rows(kernel)
+        sizes = self.sizes(rows.X.shape[1], [], steps=False)
+        size = min(settings.n_points, sizes.n_points, self._points_for_rows(), most)
+        points = self.dictionary(kernel, size).astype(np.float64)
+        rows_at_most = None if resources.budget_seconds is None else sizes.max_rows
+        return GlobalPart(kernel, points, n_outputs, resources.forgetting, rows_at_most)
+
+    def sizes(self, n_inputs: int, near: list[Candidate], *, steps: bool) -> Sizes:
+        """Largest sizes whose time is within the budget; ``near`` are maps worth cells."""
+        settings, n = self.settings, self.n_rows
+        if not near:
+            size = settings.many_points if n >= settings.many_rows else settings.n_points
+            # Newton's steps mend what the sums of fewer rows lose, for a third of the time.
+            fewer = steps and size > settings.n_points
+            choices = [Sizes(size, settings.enough_for_steps * size if fewer else None, 0)]
+        else:
+            n_partitions = sum(n <= limit for limit in settings.partitions)
+            size = settings.n_points if n <= settings.long else settings.n_points // 2
+            enough = settings.enough * size
+            choices = [Sizes(size, enough, p) for p in range(n_partitions, 0, -1)]
+        while choices[-1].n_points > settings.fewest_points:
+            size = choices[-1].n_points // 2
+            choices.append(Sizes(size, settings.enough * size, min(1, choices[-1].n_partitions)))
+        choices.append(choices[-1]._replace(n_partitions=0))
+        if self.resources.budget_seconds is None:
+            return choices[0]
+        for sizes in choices:
+            if _RACE_SECONDS + self.seconds(sizes, n_inputs) <= self.resources.budget_seconds:
+                break
+        return sizes
+
+    def seconds(self, sizes: Sizes, n_inputs: int) -> float:
+        """CPU time to learn all rows on an ordinary core, by counts of operations."""
+        n_rows, M = self.n_rows, sizes.n_points
+        rows = min(n_rows, sizes.max_rows or n_rows)
+        in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
+        n_cells, m = min(self.n_cells(), self.settings.most_cells), self.race.cell_size
+        a_row = 2 * n_cells * n_inputs + m * (m + 2 * n_inputs + 100)
+        a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
+        return in_all + sizes.n_partitions * a_partition
+
+    def n_cells(self) -> int:
+        """Cells of a partition of all rows."""
+        fine = self.n_rows >= self.settings.fine_from
+        return max(2, self.n_rows // (self.settings.fine_rows if fine else self.race.cell_rows))
+
+    def _most_points(self) -> int:
+        """Points for which a half of the memory is enough."""
+        memory = self.resources.max_memory // 2
+        return most_points(memory, self.n_outputs, keeps_kernel=True)
+
+    def _points_for_rows(self) -> int:
+        return max(self.settings.least_points, self.n_rows // self.settings.rows_per_point)
+
+    def _of_all_rows(self, kernel: Kernel) -> GlobalPart:
+        points = self.rows.X.astype(np.float64)
+        return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting)
+
+    def _global(self, kernel: Kernel, sizes: Sizes, *, steps: bool) -> GlobalPart:
+        settings, most = self.settings, self._most_points()
+        if self.n_rows <= min(self.race.small, most):
+            return self._of_all_rows(kernel)
+        size = min(sizes.n_points, self._points_for_rows(), most)
+        is_large = size > settings.n_points
+        n_near = int(settings.near_boundary * size) if steps and is_large else 0
+        points = self.dictionary(kernel, size, n_near)
+        # Sums of products in float32 cost half and hide the smallest eigenvalues, which only large
+        # dictionaries can do without.
+        points = points.astype(np.float32 if is_large else np.float64)
+        return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting, sizes.max_rows)
+
+    def dictionary(self, kernel: Kernel, size: int, n_near: int = 0) -> Any:
+        """Points: so many rows near the boundary of classes, and means of the others."""
+        rows = self.rows
+        near = boundary_rows(kernel, rows, n_near) if n_near else np.zeros(0, dtype=np.int64)
+        others = rows[np.setdiff1d(np.arange(len(rows)), near)] if near.size else rows
+        centers = choose_centers(
+            others.X,
+            size - near.size,
+            "kmeans",
+            labels=labels_of_codes(others.targets) if self.classes else None,
+            kernel=kernel,
+            seed=self.resources.seed,
+        )
+        if not near.size:
+            return centers
+        points = np.concatenate([rows.X[near], centers])
+        images = kernel.unwrapped()[0](points) if isinstance(kernel, Mapped) else points
+        return points[distinct_rows(images)]
+
+    def _cells(self, candidate: Candidate, constant: float, number: int, most: int) -> CellsPart:
+        images = np.asarray(candidate.map(self.rows.X), dtype=np.float32)
+        partition = Partitioned.fitted(
+            images,
+            min(self.n_cells(), most),
+            multiple=candidate.length,
+            constant=constant,
+            seed=self.resources.seed + number,
+        )
+        return CellsPart(
+            partition,
+            candidate.map,
+            self.race.cell_size,
+            self.n_outputs,
+            most,
+            self.resources.forgetting,
+        )
+
+
+def sum_bytes(size: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:
+    """Memory of the sums of a dictionary, whose matrix is packed, and of its kernel matrix."""
+    halves = 3 if keeps_kernel else 1
+    return 8 * (halves * size * (size + 1) // 2 + (size + 3) * (n_outputs + 1))
+
+
+def most_points(memory: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:
+    """Points of the largest dictionary whose :func:`sum_bytes` are within the memory."""
+    halves, b = 3 if keeps_kernel else 1, n_outputs + 1
+    linear = halves + 2 * b
+    root = isqrt(max(0, linear**2 + 8 * halves * (memory // 8 - 3 * b)))
+    return max(1, (root - linear) // (2 * halves))
+
+
+def boundary_rows(kernel: Kernel, rows: Rows, n: int) -> NDArray[np.int64]:
+    """Numbers of the rows at which a small pilot is least sure of the class.
+
+    A loss of classes is decided near their boundary, where k-means has few points if classes are
+    far apart: there steps on the loss want more of them.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    rows : Rows
+        In random order; targets are class codes -1 and +1, one column for two classes.
+    n : int
+        How many rows to find.
+
+    Returns
+    -------
+    numbers : ndarray of shape (min(n, n_rows),)
+        The least sure first.
+    """
+    learned = min(_PILOT_ROWS, 4 * len(rows) // 5)
+    points = np.asarray(rows.X[:_PILOT_POINTS], dtype=np.float64)
+    pilot = GlobalPart(kernel, points, rows.targets.shape[1])
+    pilot.learn(rows[:learned])
+    pilot.solve(rows[learned : learned + _PILOT_JUDGES])
+    values = pilot.evaluate(rows.X)
+    if values.shape[1] == 1:
+        margins = np.abs(values[:, 0])
+    else:
+        own = np.take_along_axis(values, labels_of_codes(rows.targets)[:, np.newaxis], 1)[:, 0]
+        np.put_along_axis(values, labels_of_codes(rows.targets)[:, np.newaxis], -np.inf, 1)
+        margins = np.abs(own - values.max(axis=1))
+    return np.argsort(margins, kind="stable")[:n]

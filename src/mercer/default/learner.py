@@ -1,0 +1,601 @@
+"""The default learner: rows become sums, and sums are solved when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._threads import one_blas_thread
+from mercer._validation import check_integer
+from mercer.default.allocate import Allocation, AllocationSettings, Resources
+from mercer.default.newton_steps import refine
+from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
+from mercer.learning import AutomaticStep, Learner, Record
+from mercer.learning.learner import Array, StepSize, Take, one_at_a_time
+from mercer.losses import Loss, Squared
+from mercer.objectives import Objective, Pointwise
+from mercer.selection import (
+    FEWEST_ROWS,
+    RaceSettings,
+    block_length,
+    block_order,
+    mean_loss,
+    race,
+    race_point,
+    stack,
+)
+from mercer.sums import (
+    CellsPart,
+    GlobalPart,
+    RevisitableRows,
+    Rows,
+    RowsByNumber,
+    check_sizes,
+    codes_of_targets,
+)
+
+__all__ = ["DefaultLearner", "Phase", "Settings"]
+
+# Numbers in files, beside those of the function.
+_COUNTS = ("n_rows", "solved_at", "raced_at")
+
+
+class Phase(Enum):
+    """What happens to rows that come.
+
+    ``GATHERING``: they are kept, and components are chosen and fitted anew from all. ``DECIDED``:
+    components are chosen for good, and rows are added to their sums but for the last ones, which
+    judge. ``FINISHED``: none are expected; if some come, it goes on where it was.
+    """
+
+    GATHERING = "gathering"
+    DECIDED = "decided"
+    FINISHED = "finished"
+
+
+class Settings(NamedTuple):
+    """Sizes of the default learner.
+
+    Attributes
+    ----------
+    first_rows : int, default=20000
+        Rows that are gathered and raced on before components are decided upon.
+    held_share, most_held : float and int, default=0.2 and 5000
+        Rows kept back from the sums to choose ridges and weights by: a part of all rows, up to so
+        many.
+    waiting : int, default=8192
+        Rows that wait beyond those before they are added to the sums.
+    most_pieces : int, default=256
+        Pieces in which rows are kept before they are joined.
+    small_file : int, default=2**23
+        Sums up to so many bytes are in every file.
+    haste, hasty_rows : float and int, default=5.0 and 2500
+        A budget of fewer seconds has the race on so few rows.
+    chunk, chunk_bytes : int, default=131072 and 2**26
+        Rows learned at a time, or fewer that take so many bytes: each cell gets some hundred of
+        them together.
+    race : RaceSettings
+        Of the race.
+    allocation : AllocationSettings
+        Of the sizes of components.
+    """
+
+    first_rows: int = 20_000
+    held_share: float = 0.2
+    most_held: int = 5000
+    waiting: int = 8192
+    most_pieces: int = 256
+    small_file: int = 2**23
+    haste: float = 5.0
+    hasty_rows: int = 2500
+    chunk: int = 131_072
+    chunk_bytes: int = 2**26
+    race: RaceSettings = RaceSettings()
+    allocation: AllocationSettings = AllocationSettings()
+
+
+class DefaultLearner(Learner):
+    r"""How a sum of components learns from a stream, by sums.
+
+    The first rows are gathered and raced on (:func:`mercer.selection.race`), twice each time they
+    double. Then components are decided upon and learn, and rows are not kept any longer but for the
+    last ones: they are predicted before they are learned, which chooses ridges and the weights of
+    the components. A solution depends on the rows up to then, not on when there was one before.
+
+    See :class:`mercer.learner.Learner` for the parameters, of which steps play no role.
+
+    Attributes
+    ----------
+    phase : Phase
+        What happens to rows that come.
+    n_rows, solved_at, raced_at : int
+        Rows learned, and how many they were at the last solution and the last race.
+    unit : ndarray of shape (n_outputs,)
+        Unit of each target in which errors are compared.
+    held_loss : float
+        Mean loss of the rows kept back, before they were learned, at the last solution.
+    revisits : bool
+        Whether rows can be visited again once all have come.
+    is_compact : bool
+        Whether it comes from a file without sums, so that it cannot go on.
+
+    Raises
+    ------
+    ValueError
+        If the objective is not the mean of a loss.
+    """
+
+    function: SumOfComponents
+    settings = Settings()
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: SumOfComponents,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        if not isinstance(objective, Pointwise):
+            raise ValueError(
+                f"expansion={function.expansion!r} learns the mean of a loss by sums over rows, "
+                f"got the objective {type(objective).__name__}. Use expansion='dictionary', "
+                "'komp' or 'random_features'."
+            )
+        loss = objective.loss
+        if loss.task == "regression" and not isinstance(loss, Squared):
+            raise ValueError(
+                f"expansion={function.expansion!r} solves least squares, got loss={loss!r}. Use "
+                "loss='squared', or expansion='dictionary' or 'komp' for other losses."
+            )
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
+        self.phase = self._resumes = Phase.GATHERING
+        self.n_rows = self.solved_at = self.raced_at = 0
+        self.unit = np.ones(function.n_outputs)
+        self.held_loss = np.nan
+        self.revisits = self.is_compact = False
+        # Whether the length of blocks is settled; else races find it out.
+        length = self.resources.block_length
+        self._knows_block = not isinstance(length, str)
+        if not isinstance(length, str):
+            function.block = int(length)
+        self._kept = [Rows.none(function.n_features, function.n_outputs, function.dtype)]
+
+    @property
+    def loss(self) -> Loss:
+        """What the weights minimise."""
+        assert isinstance(self.objective, Pointwise)
+        return self.objective.loss
+
+    @property
+    def resources(self) -> Resources:
+        """What may be spent."""
+        return self.function.expansion
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether components are chosen for good."""
+        return self._resumes is Phase.DECIDED
+
+    @property
+    def waiting(self) -> Rows:
+        """Rows that are in no sums yet."""
+        if len(self._kept) > 1:
+            self._kept = [Rows.joined(self._kept)]
+        return self._kept[0]
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`mercer.learner.Learner`; predictions go by them once they are enough."""
+        check_sizes(X, targets)  # of all rows before the first is learned
+        chunk = self._chunk(X)
+        for start in range(0, X.shape[0], chunk):
+            cut = slice(start, start + chunk)
+            self._learn(X[cut], targets[cut], weights[cut])
+
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """See :class:`mercer.learner.Learner`: sums take every row once, in the first order."""
+        check_sizes(X, targets)
+        order, chunk = self._in_blocks(X, targets, weights, next(iter(orders))), self._chunk(X)
+        stopped, self.revisits = False, True
+        for start in range(0, order.size, chunk):
+            some = order[start : start + chunk]
+            self._learn(X[some], targets[some], weights[some])
+            # What is learned last is reported once it is solved.
+            stopped = start + chunk < order.size and report(some.size)
+            if stopped:
+                break
+        self._solve(now=True)
+        if stopped:
+            self.phase = Phase.FINISHED
+            return
+        learned = order[weights[order] > 0.0]
+        self._finish(self._revisitable(X, targets, weights, learned))
+        report(order.size - start)
+
+    def _chunk(self, X: Any) -> int:
+        """Rows at a time."""
+        most = self.settings.chunk_bytes // (8 * max(X.shape[1], 1))
+        return int(max(1024, min(self.settings.chunk, most)))
+
+    def _learn(self, X: Any, targets: Array, weights: Array) -> None:
+        used = weights > 0.0
+        rows = self._rows(X, targets, weights)
+        self._take_in(rows if used.all() else rows[used])
+        self.n_samples += len(weights)
+
+    def _rows(self, X: Any, targets: Array, weights: Array) -> Rows:
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        codes = codes_of_targets(self.loss, targets, self.function.n_outputs)
+        return Rows(dense.astype(self.function.dtype, copy=False), codes, weights)
+
+    def _revisitable(
+        self, X: Any, targets: Array, weights: Array, numbers: NDArray[np.int64]
+    ) -> RevisitableRows:
+        """Rows of the given numbers, to be visited again."""
+
+        def take(some: NDArray[np.int64]) -> Rows:
+            some = numbers[some]
+            return self._rows(X[some], targets[some], weights[some])
+
+        return RowsByNumber(numbers.size, take)
+
+    def _take_in(self, rows: Rows) -> None:
+        """Gather rows; add them to the sums once components are decided upon."""
+        self._refuse_if_compact()
+        check_sizes(rows.X, rows.targets)
+        function, settings = self.function, self.settings
+        if not function.races and not np.isfinite(function.given_kernel.diag(rows.X)).all():
+            raise ValueError(
+                f"{function.given_kernel!r} is not finite on these rows, whose largest input is "
+                f"{float(np.abs(rows.X).max()):.3g}. Rescale the inputs, for example with "
+                "sklearn.preprocessing.StandardScaler."
+            )
+        self.phase = self._resumes
+        if self.phase is Phase.GATHERING:
+            n = max(0, settings.first_rows - self.n_rows)
+            self._append(rows[:n])
+            if self.n_rows >= settings.first_rows:
+                self._decide()
+            rows = rows[n:]
+        self._append(rows)
+        n_kept = sum(len(some) for some in self._kept)
+        if self.phase is Phase.DECIDED and n_kept > settings.most_held + settings.waiting:
+            self._add_to_sums()
+
+    def _append(self, rows: Rows) -> None:
+        if len(rows):
+            self._kept.append(rows.own())
+            self.n_rows += len(rows)
+        if len(self._kept) > self.settings.most_pieces:  # single rows are many to count
+            self._kept = [Rows.joined(self._kept)]
+
+    def _refuse_if_compact(self) -> None:
+        if self.is_compact:
+            raise ValueError(
+                "This model was saved after `fit` without the sums that learning needs, because "
+                "they are large. Fit with expansion=Auto(resumable=True) to have them in the "
+                "file, or fit again on all rows."
+            )
+
+    # -- rows that are held out together --------------------------------------------------------
+
+    def _find_block(self, rows: RevisitableRows) -> None:
+        """Find out how many rows are to be held out together, unless that is settled.
+
+        Rows are in their own order: that of a stream, or of the arrays of ``fit`` before it
+        shuffles them.
+        """
+        if not self._knows_block:
+            self.function.block = block_length(rows, self.resources.seed)
+
+    def _in_blocks(
+        self, X: Any, targets: Array, weights: Array, order: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Order in which rows that are held out together stay so; those of weight 0 come last."""
+        counts = weights > 0.0
+        used = np.flatnonzero(counts)
+        self._find_block(self._revisitable(X, targets, weights, used))
+        # What comes is in another order, and would tell nothing.
+        self._knows_block |= used.size >= FEWEST_ROWS
+        block = self.function.block
+        if block == 1:
+            return order
+        ranks = np.cumsum(counts) - 1
+        in_blocks = used[block_order(ranks[order[counts[order]]], block)]
+        return np.concatenate([in_blocks, order[~counts[order]]])
+
+    def _shuffled(self, rows: Rows) -> Rows:
+        # Of some rows in no order, whatever the stream's: they are judged by others of the same.
+        order = np.random.default_rng(self.resources.seed).permutation(len(rows))
+        return rows[block_order(order, self.function.block)]
+
+    # -- choosing components --------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        """Choose components for good: from now on rows are not kept."""
+        rows, expected = self.waiting, self.resources.expected_rows
+        if expected is not None and expected < len(rows):
+            expected = None  # what was said or true of `fit` is not true any longer
+        self._race(rows[: self._n_learned()], expected)
+        self._allocate(rows, expected)
+        function = self.function
+        function.weights, function.is_stale = np.zeros(len(function.components)), True
+        self.phase = self._resumes = Phase.DECIDED
+        self._add_to_sums()
+
+    def _race(self, rows: Rows, expected: int | None) -> None:
+        function, settings = self.function, self.settings
+        self._measure(rows)
+        self._find_block(rows)
+        if function.races:
+            budget = self.resources.budget_seconds
+            few = budget is not None and budget < settings.haste
+            raced = self._shuffled(rows)[: settings.hasty_rows if few else None]
+            measured = raced.map_targets(np.diag(1.0 / self.unit), np.zeros(function.n_outputs))
+            function.contest = race(
+                measured,
+                expected,
+                self.resources.seed,
+                block=function.block,
+                settings=settings.race,
+            )
+        self.raced_at = len(rows)
+
+    def _measure(self, rows: Rows) -> None:
+        """Set the unit of each target, so that none counts for more than another."""
+        n_outputs = self.function.n_outputs
+        self.unit = np.ones(n_outputs)
+        if self.loss.task == "regression" and n_outputs > 1:
+            deviations = rows.targets.std(axis=0)
+            self.unit = np.where(deviations > 0.0, deviations, 1.0)
+
+    def _allocate(self, rows: Rows, expected: int | None) -> None:
+        """Lay out components that have learned nothing."""
+        function, loss = self.function, self.loss
+        classes = loss.task == "classification"
+        allocation = Allocation(
+            self._shuffled(rows),
+            expected,
+            self.resources,
+            classes=classes,
+            race=self.settings.race,
+            settings=self.settings.allocation,
+        )
+        if function.contest is None:
+            components = [allocation.for_kernel(function.given_kernel)]
+        else:
+            steps = classes and self.revisits and loss.curvature is not None
+            components = allocation.for_race(function.contest, steps=steps)
+        function.replace_components(components)
+        self._prepare_components()
+
+    def _prepare_components(self) -> None:
+        for component in self.function.components:
+            component.unit = self.unit
+        self._let_split()
+
+    def _let_split(self) -> None:
+        """Split cells that grow once there are more rows than they were laid out for."""
+        expected = self.resources.expected_rows
+        for component in self.function.components:
+            if isinstance(component, CellsPart):
+                component.may_split = expected is None or self.n_rows > expected
+
+    # -- solving --------------------------------------------------------------------------------
+
+    def current_function(self) -> SumOfComponents:
+        """See :class:`mercer.learner.Learner`."""
+        self._solve()
+        return self.function
+
+    def evaluate(self, X: Any) -> Array:
+        """See :class:`mercer.learner.Learner`."""
+        function = self.current_function()
+        if isinstance(X, np.ndarray):
+            return function.evaluate(X)
+        chunk = self._chunk(X)
+        pieces = [
+            function.evaluate(X[start : start + chunk].toarray())
+            for start in range(0, X.shape[0], chunk)
+        ]
+        return np.concatenate(pieces)
+
+    def _solve(self, *, now: bool = False) -> None:
+        """Solve as :meth:`_solved_again` says, and note the loss of the rows kept back."""
+        with one_at_a_time():
+            before = self.solved_at
+            if self._solved_again(now=now):
+                n = self.n_rows - before
+                if n == 0:
+                    return  # the same rows, with other outputs
+                self.note(Record(n, n * self.held_loss, 0.0))  # there are no steps
+
+    def _solved_again(self, *, now: bool) -> bool:
+        """Solve again if enough rows came since the last time; whether that was so.
+
+        ``now``: solve if any row came, and while rows are gathered race on all of them.
+        """
+        function, new = self.function, self.n_rows - self.solved_at
+        fraction = self.resources.refresh * self._counting(self.solved_at)
+        enough = new > 0 and (now or new > fraction)
+        # Whether somebody asked before must not count: the last race is on all rows.
+        enough |= now and not self.is_decided and self.raced_at < self._n_learned()
+        if not enough and not (function.is_stale and self.n_rows):
+            return False
+        if self.is_decided:
+            self._add_to_sums()
+            held = self.waiting
+            predictions = [component.solve(held) for component in function.components]
+        else:
+            held, predictions = self._solve_gathered(now=now)
+        recent = held.aged(self.resources.forgetting)
+        unit = self.unit
+        scaled = [values / unit for values in predictions]
+        function.weights = stack(scaled, held.targets / unit, recent.weights, self.loss)
+        values = np.tensordot(function.weights, np.stack(predictions), 1)
+        self.held_loss = mean_loss(self.loss, values, held)
+        self.solved_at, function.is_stale = self.n_rows, False
+        return True
+
+    def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
+        """Choose and fit components anew, to the rows that are gathered."""
+        rows, n = self.waiting, self._n_learned()
+        raced = n if now else race_point(n)
+        if self.raced_at < raced:
+            self._race(rows[:raced], len(rows))
+        self._allocate(rows, len(rows))
+        components = self.function.components
+        if len(rows) <= self.settings.race.small:
+            alone = [one for one in components if isinstance(one, GlobalPart)]
+            return rows, [one.solve_without(rows, self.function.block) for one in alone]
+        for component in components:
+            component.learn(rows[:n])
+        return rows[n:], [component.solve(rows[n:]) for component in components]
+
+    def _add_to_sums(self) -> None:
+        rows = self.waiting
+        n = len(rows) - self._n_held()
+        if n > 0:
+            self._let_split()
+            for component in self.function.components:
+                component.learn(rows[:n])
+            self._kept = [rows[n:].own()]
+
+    def _n_learned(self) -> int:
+        """Rows, of those gathered, that are learned and raced on before the last ones judge."""
+        small = self.n_rows <= self.settings.race.small
+        return self.n_rows if small else self.n_rows - self._n_held()
+
+    def _n_held(self) -> int:
+        """Rows to keep back: a part of those that count, where old ones are forgotten."""
+        n = int(self.settings.held_share * self._counting(self.n_rows))
+        return max(1, min(n, self.settings.most_held))
+
+    def _counting(self, n: int) -> float:
+        """As many of ``n`` rows as still count where old ones are forgotten."""
+        forgetting = self.resources.forgetting
+        return float(n) if forgetting == 1.0 else (1.0 - forgetting**n) / (1.0 - forgetting)
+
+    # -- the end of all rows --------------------------------------------------------------------
+
+    def finish(self, take: Take | None = None) -> None:
+        """See :class:`mercer.learner.Learner`: predictions go by all rows, and files need no sums.
+
+        Newton steps visit rows again: those that ``take`` brings, or all that are kept.
+        """
+        if not self.n_rows:
+            return
+        self._solve(now=True)
+        if take is None and self.is_decided:
+            self.phase = Phase.FINISHED
+            return
+        rows: RevisitableRows = self.waiting
+        if take is not None:
+            rows = RowsByNumber(self.n_rows, lambda numbers: self._rows(*take(numbers)))
+        self._finish(rows)
+
+    def _finish(self, rows: RevisitableRows) -> None:
+        """Finish; where there is but one dictionary for classes, take Newton steps on the loss."""
+        self.phase = Phase.FINISHED
+        function, loss, used = self.function, self.loss, self.function.used
+        few = self.n_rows <= self.settings.race.small
+        if len(used) > 1 or few or self.resources.forgetting < 1.0:
+            return
+        weight, component = used[0]
+        if loss.task == "regression" or loss.curvature is None:
+            return
+        if isinstance(component, GlobalPart):
+            held = self.waiting[len(self.waiting) - self._n_held() :]
+            with one_blas_thread():
+                refine(component, weight, loss, rows, held)
+            function.weights = np.where(function.weights > 0.0, 1.0, 0.0)
+
+    # -- other outputs --------------------------------------------------------------------------
+
+    def map_outputs(self, mixing: Array, objective: Objective) -> None:
+        """See :class:`mercer.learner.Learner`: class codes of the new outputs, from the old.
+
+        Columns of ``mixing`` with one entry of at least a half are the old classes.
+        """
+        large = np.abs(mixing) >= 0.5
+        old = (large.sum(axis=0) == 1) & (np.count_nonzero(mixing, axis=0) == 1)
+        codes = np.where(large & old, np.sign(mixing), 0.0)
+        offset = np.where(old, 0.0, -1.0)
+        self._refuse_if_compact()
+        self._kept = [rows.map_targets(codes, offset) for rows in self._kept]
+        self.function.map_outputs(codes, offset)
+        self.unit = np.ones(self.function.n_outputs)
+        self._replace_objective(objective)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """See :class:`mercer.learner.Learner`."""
+        return self._with_function(self._function_state(sums=not self.is_compact))
+
+    def to_state(self) -> dict[str, Any]:
+        """See :class:`mercer.learner.Learner`: without sums if they are large and all rows came."""
+        kept = self.waiting.n_bytes + sum(one.sum_bytes for one in self.function.components)
+        finished = self.phase is Phase.FINISHED
+        wanted = self.resources.resumable or not finished or kept <= self.settings.small_file
+        return self._with_function(self._function_state(sums=wanted and not self.is_compact))
+
+    def _function_state(self, *, sums: bool) -> dict[str, Any]:
+        """Return the function with the rows, as files have it."""
+        state = self.function.snapshot(sums=sums)
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        numbers = {
+            **counts,
+            "is_decided": self.is_decided,
+            "is_finished": self.phase is Phase.FINISHED,
+            "is_compact": not sums,
+            "knows_block": self._knows_block,
+            "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
+        }
+        return {
+            "numbers": {**numbers, **state["numbers"]},
+            "arrays": {**state["arrays"], "unit": self.unit.copy()},
+            "rows": self.waiting.to_state() if sums else None,
+            "contest": state["contest"],
+            "parts": state["parts"],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`mercer.learner.Learner`."""
+        super().restore(state)
+        function, state = self.function, state["function"]
+        rows = state["rows"]
+        if rows is not None and not function.components:
+            function.n_outputs = int(rows["targets"].shape[1])
+        # Files of earlier versions held out row by row.
+        numbers = {"knows_block": True, **state["numbers"]}
+        for name in _COUNTS:
+            setattr(self, name, check_integer(name, numbers[name], low=0))
+        self._resumes = Phase.DECIDED if numbers["is_decided"] else Phase.GATHERING
+        self.phase = Phase.FINISHED if numbers["is_finished"] else self._resumes
+        self.is_compact = bool(numbers["is_compact"])
+        self._knows_block = bool(numbers["knows_block"])
+        held_loss = numbers["held_loss"]
+        self.held_loss = np.nan if held_loss is None else float(held_loss)
+        self.unit = np.array(state["arrays"]["unit"], dtype=np.float64)
+        if self.unit.shape != (function.n_outputs,) or not (self.unit > 0.0).all():
+            raise ValueError("the units of the targets do not fit them")
+        self._prepare_components()
+        self._kept = [Rows.none(function.n_features, function.n_outputs, function.dtype)]
+        if rows is not None:
+            self._kept = [rows_from_state(rows, function.n_features, function.n_outputs)]
+            function.dtype = self._kept[0].X.dtype

@@ -1,0 +1,463 @@
+"""The weighted sum of components that the default learner learns, each a kernel expansion."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._component import from_config, to_config
+from mercer._validation import check_integer, check_real
+from mercer.expansions import Auto
+from mercer.kernels import Kernel, Mapped, Partitioned
+from mercer.maps import Affine
+from mercer.selection import RaceResult
+from mercer.sums import Cell, CellsPart, GlobalPart, LocalFunction, Rows, Statistics, no_range
+from mercer.sums.ridge import RIDGES
+
+__all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]
+
+Array = NDArray[np.float64]
+Component = GlobalPart | CellsPart
+
+
+class SumOfComponents:
+    r"""The function :math:`f = \sum_p v_p f_p`; 0 while there is no component.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved: that of the only component, if :attr:`races` is False.
+    expansion : Auto
+        What may be spent.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    dtype : dtype or None
+        Of the inputs; None for float64.
+
+    Attributes
+    ----------
+    components : list of GlobalPart or CellsPart
+        The components.
+    weights : ndarray of shape (n_components,)
+        Their weights, at least 0.
+    races : bool
+        Whether a race on the first rows chooses the kernels.
+    contest : RaceResult or None
+        What it found.
+    block : int
+        Rows that were held out together when kernels and weights were chosen.
+    ridge : float or None
+        The ridge of all components, if it is not theirs to choose.
+    is_stale : bool
+        Whether coefficients or weights are those of another ridge, other outputs or other
+        components, so that they are to be solved for again.
+    """
+
+    averaging = None
+
+    def __init__(
+        self, kernel: Kernel, expansion: Auto, n_features: int, n_outputs: int, dtype: Any
+    ) -> None:
+        self.given_kernel = kernel
+        self.expansion = expansion
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.dtype = np.dtype(np.float64 if dtype is None else dtype)
+        self.components: list[Component] = []
+        self.weights = np.zeros(0)
+        self.races = True
+        self.contest: RaceResult | None = None
+        self.block = 1
+        self.ridge: float | None = None
+        self.is_stale = False
+
+    def evaluate(self, X: Any) -> Array:
+        """Values at rows, shape (n, n_outputs)."""
+        values = np.zeros((X.shape[0], self.n_outputs))
+        for weight, component in zip(self.weights, self.components, strict=True):
+            if weight > 0.0:
+                values += weight * component.evaluate(X)
+        return values
+
+    @property
+    def used(self) -> list[tuple[float, Component]]:
+        """Components that count, with their weights."""
+        pairs = zip(self.weights, self.components, strict=True)
+        return [(float(weight), component) for weight, component in pairs if weight > 0.0]
+
+    @property
+    def size(self) -> int:
+        """Points of all components that count."""
+        return sum(component.n_points for _, component in self.used)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the only component; AttributeError if there are several."""
+        return self._only()[1].kernel if self.components else self.given_kernel
+
+    @property
+    def dictionary(self) -> Any:
+        """Points of the only component, in units of the inputs; AttributeError if several."""
+        if not self.components:
+            return np.empty((0, self.n_features), self.dtype)
+        return self._only()[1].dictionary
+
+    @property
+    def coefficients(self) -> Array:
+        """Coefficients of the :attr:`dictionary`; AttributeError if there are several."""
+        if not self.components:
+            return np.zeros((0, self.n_outputs))
+        weight, component = self._only()
+        return weight * component.coefficients
+
+    def _only(self) -> tuple[float, GlobalPart]:
+        used = self.used
+        if len(used) != 1 or not isinstance(used[0][1], GlobalPart):
+            raise AttributeError(
+                f"This model is a sum of {len(used)} parts ({self.size} points), each with a "
+                "kernel, a dictionary and coefficients of its own: see `parts_`. For a single "
+                "dictionary choose expansion=Dictionary() or KOMP()."
+            )
+        return used[0][0], used[0][1]
+
+    def set_ridge(self, ridge: float | None) -> None:
+        """Use another ridge, or choose it (None), from the next solution on."""
+        if ridge != self.ridge:
+            self.ridge, self.is_stale = ridge, True
+            for component in self.components:
+                component.fix_ridge(ridge)
+
+    def replace_components(self, components: list[Component]) -> None:
+        """Take other components, with the :attr:`ridge` if there is one."""
+        self.components = components
+        if self.ridge is not None:
+            for component in components:
+                component.fix_ridge(self.ridge)
+
+    def map_outputs(self, codes: Array, offset: Array) -> None:
+        """Take over other outputs: class codes of the new ones, y @ ``codes`` + ``offset``."""
+        for component in self.components:
+            component.map_targets(codes, offset)
+        self.n_outputs = codes.shape[1]
+        self.is_stale = True
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def snapshot(self, *, sums: bool = True) -> dict[str, Any]:
+        """Return what predicting needs as plain data, and with ``sums`` what learning does."""
+        contest = self.contest
+        numbers = {name: getattr(self, name) for name in ("block", "is_stale", "races", "ridge")}
+        states = [component_to_state(component, sums=sums) for component in self.components]
+        return {
+            "numbers": numbers,
+            "arrays": {"v": self.weights.copy()},
+            "contest": None if contest is None else contest.to_state(),
+            "parts": {str(i): state for i, state in enumerate(states)},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`snapshot`.
+
+        Raises
+        ------
+        ValueError
+            If the pieces do not fit together.
+        """
+        # Files of earlier versions held out row by row.
+        numbers = {"block": 1, **state["numbers"]}
+        states = state["parts"]
+        n = len(states)
+        if n:
+            self.n_outputs = int(states["0"]["coefficients"].shape[1])
+        components = [
+            component_from_state(states[str(i)], self.n_features, self.n_outputs) for i in range(n)
+        ]
+        weights = state["arrays"]["v"]
+        fits = weights.shape in {(n,), (0,)} and weights.dtype == np.float64
+        if not fits or not (weights >= 0.0).all():
+            raise ValueError("the weights of the parts do not fit them")
+        self.weights = weights.copy()
+        self.block = check_integer("block", numbers["block"], low=1)
+        self.is_stale, self.races = bool(numbers["is_stale"]), bool(numbers["races"])
+        ridge = numbers["ridge"]
+        self.ridge = None if ridge is None else check_real("ridge", ridge, low=0.0)
+        self.replace_components(components)
+        contest = state["contest"]
+        self.contest = None if contest is None else RaceResult.from_state(contest)
+
+
+@dataclass(frozen=True)
+class FittedPart:
+    """One term of a sum of kernel expansions.
+
+    Its values are ``weight * kernel(map(X), dictionary) @ coefficients``; those of cells are cut
+    to the range of the targets that the cell has seen, which :meth:`evaluate` does. On a stream a
+    half of a cell that was split predicts as the whole one did, with its length scale and all of
+    its points, until it has rows of its own; only :meth:`evaluate` knows that.
+
+    Attributes
+    ----------
+    form : {"global", "cells"}
+        One dictionary for the whole space, or one for each cell.
+    weight : float
+        Weight in the sum, above 0.
+    map : Affine
+        Map of the inputs.
+    kernel : Kernel
+        Kernel of mapped inputs.
+    dictionary : ndarray of shape (n_points, n_mapped)
+        Points, mapped.
+    coefficients : ndarray of shape (n_points, n_outputs)
+        Coefficients.
+    """
+
+    form: str
+    weight: float
+    map: Affine
+    kernel: Kernel
+    dictionary: NDArray[np.floating] = field(repr=False)
+    coefficients: NDArray[np.float64] = field(repr=False)
+    _part: Component = field(repr=False)
+
+    @classmethod
+    def of(cls, weight: float, part: Component) -> FittedPart:
+        """Part with its weight."""
+        map, kernel = None, part.kernel
+        if isinstance(kernel, Mapped) and isinstance(kernel.map, Affine):
+            map, kernel = kernel.map, kernel.kernel
+        points = part.dictionary
+        if map is None:
+            n = points.shape[1]
+            map = Affine(np.zeros(n), np.ones(n))
+        elif part.form == "global":
+            points = map(points)
+        return cls(part.form, weight, map, kernel, points, part.coefficients, part)
+
+    def evaluate(self, X: Any) -> NDArray[np.float64]:
+        """Values at rows of shape (n, n_features): (n, n_outputs)."""
+        return self.weight * self._part.evaluate(np.asarray(X))
+
+
+# -- components as plain data ----------------------------------------------------------------------
+# Cells are many and small, so their arrays are stored one after the other.
+
+
+def component_to_state(component: Component, *, sums: bool) -> dict[str, Any]:
+    """Everything that predicting with a component needs, and with ``sums`` learning, too."""
+    if isinstance(component, GlobalPart):
+        return _global_to_state(component, sums)
+    return _cells_to_state(component, sums)
+
+
+def component_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Component:
+    """Inverse of :func:`component_to_state`.
+
+    Raises
+    ------
+    ValueError
+        If the pieces do not fit together.
+    """
+    if state["form"] == "global":
+        return _global_from_state(state, n_features, n_outputs)
+    if state["form"] == "cells":
+        return _cells_from_state(state, n_features, n_outputs)
+    raise ValueError(f"there is no part of the form {state['form']!r}")
+
+
+def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
+    return {
+        "form": part.form,
+        "kernel": to_config(part.kernel),
+        "points": part.dictionary,
+        "coefficients": part.coefficients,
+        "without_held": part.without_held if sums else None,
+        "ridge": part.ridge,
+        "forgetting": part.forgetting,
+        "max_rows": part.max_rows,
+        "sums": part.statistics.snapshot() if sums else None,
+    }
+
+
+def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> GlobalPart:
+    kernel, points = _kernel(state["kernel"]), state["points"]
+    if points.ndim != 2 or points.shape[1] != n_features or points.dtype.kind != "f":
+        raise ValueError("the points of a part do not match the number of features")
+    most = state["max_rows"]
+    part = GlobalPart(
+        kernel,
+        points.copy(),
+        n_outputs,
+        check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
+        None if most is None else check_integer("max_rows", most, low=0),
+    )
+    part.coefficients = _finite("coefficients", state["coefficients"], (len(points), n_outputs))
+    part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
+    if state["sums"] is not None:
+        part.statistics.restore(state["sums"])
+        shape = len(points), n_outputs
+        part.without_held = _finite("coefficients", state["without_held"], shape)
+    return part
+
+
+def _cells_to_state(part: CellsPart, sums: bool) -> dict[str, Any]:
+    cells = part.cells
+    before = {
+        str(number): {
+            "kernel": to_config(cell.before.kernel),
+            "constant": cell.before.constant,
+            "points": cell.before.points,
+            "coefficients": cell.before.coefficients,
+            "range": _to_ends(cell.before.range),
+        }
+        for number, cell in enumerate(cells)
+        if cell.before is not None
+    }
+    return {
+        "form": part.form,
+        "partition": to_config(part.partition),
+        "map": to_config(part.map),
+        "size": part.size,
+        "max_cells": part.max_cells,
+        "forgetting": part.forgetting,
+        "counts": np.array([len(cell.function.points) for cell in cells]),
+        "points": np.concatenate([cell.function.points for cell in cells]),
+        "coefficients": np.concatenate([cell.function.coefficients for cell in cells]),
+        "n_rows": np.array([cell.n_rows for cell in cells]),
+        "ranges": np.stack([_to_ends(cell.function.range) for cell in cells]),
+        "learned_ranges": np.stack([_to_ends(cell.range) for cell in cells]),
+        "before": before,
+        "sums": _cell_sums(part) if sums else None,
+    }
+
+
+def _to_ends(ends: Array) -> Array:
+    """Range without infinite numbers, which are in no file: from 1 to -1 is none."""
+    return np.clip(ends, -1.0, 1.0) if ends[0, 0] > ends[1, 0] else ends
+
+
+def _from_ends(ends: Array) -> Array:
+    return no_range(ends.shape[1]) if ends[0, 0] > ends[1, 0] else ends.copy()
+
+
+def _cell_sums(part: CellsPart) -> dict[str, Any]:
+    filling = [cell for cell in part.cells if cell.is_filling]
+    full = [cell for cell in part.cells if cell.statistics is not None]
+    none = Rows.none(part.partition.centres.shape[1], part.n_outputs, np.float64)
+    kept = [cell.rows for cell in filling if cell.rows is not None]
+    states = [cell.statistics.snapshot() for cell in full if cell.statistics is not None]
+    arrays: dict[str, Any] = {}
+    for name in states[0] if states else ():
+        arrays[name] = np.concatenate([np.ravel(state[name]) for state in states])
+    return {
+        "filling": np.array([cell.is_filling for cell in part.cells]),
+        "n_kept": np.array([len(rows) for rows in kept], dtype=np.int64),
+        "X": np.concatenate([none.X, *(rows.X for rows in kept)]),
+        "targets": np.concatenate([none.targets, *(rows.targets for rows in kept)]),
+        "weights": np.concatenate([none.weights, *(rows.weights for rows in kept)]),
+        "statistics": arrays,
+    }
+
+
+def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> CellsPart:
+    partition, map = from_config(state["partition"]), from_config(state["map"])
+    if not isinstance(partition, Partitioned) or not partition.is_resolved:
+        raise ValueError("a part of cells has no partition")
+    if map is not None and (not isinstance(map, Affine) or map.n_inputs != n_features):
+        raise ValueError("the map of a part does not match the number of features")
+    part = CellsPart(
+        partition,
+        map,
+        check_integer("size", state["size"], low=1),
+        n_outputs,
+        check_integer("max_cells", state["max_cells"], low=0),
+        check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
+    )
+    n_inputs, n_cells, counts = partition.centres.shape[1], len(part.cells), state["counts"]
+    if counts.shape != (n_cells,) or counts.dtype.kind != "i" or (counts < 0).any():
+        raise ValueError("the cells of a part do not match their points")
+    total = int(counts.sum())
+    points = _finite("points", state["points"], (total, n_inputs))
+    coefficients = _finite("coefficients", state["coefficients"], (total, n_outputs))
+    ranges, learned = (
+        _finite(name, state[name], (n_cells, 2, n_outputs)) for name in ("ranges", "learned_ranges")
+    )
+    stops = np.cumsum(counts)
+    for number, cell in enumerate(part.cells):
+        mine = slice(int(stops[number] - counts[number]), int(stops[number]))
+        cell.function = cell.function._replace(
+            points=points[mine].copy(),
+            coefficients=coefficients[mine].copy(),
+            range=_from_ends(ranges[number]),
+        )
+        cell.range = _from_ends(learned[number])
+        cell.n_rows = check_integer("n_rows", int(state["n_rows"][number]), low=0)
+        cell.rows = None
+    for name, old in state["before"].items():
+        n = len(old["points"])
+        part.cells[int(name)].before = LocalFunction(
+            _kernel(old["kernel"]),
+            check_real("constant", old["constant"], low=0.0),
+            _finite("points", old["points"], (n, n_inputs)),
+            _finite("coefficients", old["coefficients"], (n, n_outputs)),
+            _from_ends(_finite("range", old["range"], (2, n_outputs))),
+        )
+    if state["sums"] is not None:
+        _restore_sums(part.cells, state["sums"], n_inputs, n_outputs)
+    return part
+
+
+def _restore_sums(cells: list[Cell], state: dict[str, Any], n_inputs: int, n_outputs: int) -> None:
+    filling = state["filling"].astype(bool)
+    rows = rows_from_state(state, n_inputs, n_outputs)
+    if filling.shape != (len(cells),) or int(state["n_kept"].sum()) != len(rows):
+        raise ValueError("the rows of the cells do not match them")
+    stops = np.cumsum(state["n_kept"])
+    starts = stops - state["n_kept"]
+    kept = [cell for cell, is_filling in zip(cells, filling, strict=True) if is_filling]
+    for cell, start, stop in zip(kept, starts, stops, strict=True):
+        cell.rows = rows[int(start) : int(stop)].own()
+    at: dict[str, int] = dict.fromkeys(state["statistics"], 0)
+    for cell, is_filling in zip(cells, filling, strict=True):
+        if is_filling:
+            continue
+        M = len(cell.function.points)
+        cell.statistics = Statistics(M, n_outputs)
+        like = cell.statistics.snapshot()
+        mine: dict[str, Any] = {}
+        for name, values in state["statistics"].items():
+            shape = np.shape(like[name])
+            piece = values[at[name] : at[name] + math.prod(shape)]
+            at[name] += math.prod(shape)
+            mine[name] = piece.reshape(shape) if shape else piece[0].item()
+        cell.statistics.restore(mine)
+
+
+def rows_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Rows:
+    """Rows of a state.
+
+    Raises
+    ------
+    ValueError
+        If they are of wrong shapes or not finite.
+    """
+    rows = Rows.from_state({name: state[name] for name in ("X", "targets", "weights")})
+    if (rows.X.shape[1], rows.targets.shape[1]) != (n_features, n_outputs):
+        raise ValueError("the rows that are kept do not match the numbers of features and outputs")
+    return rows
+
+
+def _kernel(config: Any) -> Kernel:
+    kernel = from_config(config)
+    if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+        raise ValueError("the kernel of a part is of the wrong kind or lacks numbers")
+    return kernel
+
+
+def _finite(name: str, array: Any, shape: tuple[int, ...]) -> Array:
+    if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+        raise ValueError(f"the {name} of a part are of the wrong shape or not finite")
+    return np.array(array)

@@ -12,6 +12,8 @@ from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.selection import DEFAULT, RaceResult, RaceSettings, global_kernel, race
 from mercer.sums import CellsPart, GlobalPart, Rows
+from mercer.sums.ridge import RIDGES
+from oracles_parts import race_by_hand
 from oracles_second_order import ridge_on_dictionary
 
 
@@ -88,6 +90,32 @@ def test_errors_of_many_rows_are_of_rows_that_the_pilot_has_not_seen():
         squares = (K_judged @ c - judged.targets)[:, 0] ** 2
         errors.append(np.average(squares, weights=judged.weights))
     assert_allclose(best.error, min(errors), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("seed", "n_features", "offset"), [(2, 4, 1.0), (3, 4, 0.0), (4, 5, 3.0)])
+def test_the_race_is_that_by_hand(seed, n_features, offset):
+    # Of rows with which no fit is so near singular that rounding decides.
+    settings = FEW._replace(small=150, pilot_rows=240, pilot_points=30, gradient_rows=100)
+    rows = made_rows(400, n_features, seed, offset)
+    result = race(rows, 400, seed, settings=settings)
+    by_hand = race_by_hand(rows, settings, RIDGES, seed)
+    assert {(entry["form"], entry["metric"]) for entry in result.table} == set(by_hand)
+    for entry in result.table:
+        errors = by_hand[entry["form"], entry["metric"]]
+        length = min(errors, key=lambda one: abs(np.log(one / entry["length"])))
+        assert_allclose(length, entry["length"], rtol=1e-3)
+        assert_allclose(entry["error"], errors[length], rtol=5e-3)
+    # What goes downhill misses the best of all lengths nowhere here.
+    for form, candidate in (("global", result.best_global), ("cells", result.cells[0])):
+        everything = [
+            (error, name, length)
+            for (kind, name), errors in by_hand.items()
+            for length, error in errors.items()
+            if kind == form
+        ]
+        error, name, length = min(everything)
+        assert candidate.metric == name
+        assert_allclose([candidate.error, candidate.length], [error, length], rtol=5e-3)
 
 
 def test_errors_of_cells_are_of_rows_that_they_have_not_seen():

@@ -10,37 +10,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+
+from mercer.cli.command import Command
 
 __all__ = ["Command", "main"]
 
 _NEEDED = ("typer", "rich", "pyarrow", "matplotlib")
-
-
-class Command(NamedTuple):
-    """A command: what it may be given, and the module that does it.
-
-    Attributes
-    ----------
-    options : type
-        A dataclass; its docstring is the help, its fields are options of typer.
-    module : str
-        Its function ``run`` is given the options. It is imported once the command is run, so that
-        help and mistyped options need not wait for what the work needs.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass
-    ... class GreetOptions:
-    ...     "Greet somebody."
-    ...     name: str = "world"
-    >>> Command(GreetOptions, "greetings.command").module
-    'greetings.command'
-    """
-
-    options: type[Any]
-    module: str
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from mercer import __version__
-from mercer.cli import Command
 from mercer.cli._messages import guarded
 from mercer.cli._options import (
     DemoOptions,
@@ -21,6 +20,7 @@ from mercer.cli._options import (
     InspectOptions,
     PredictOptions,
 )
+from mercer.cli.command import Command
 
 __all__ = ["app"]
 

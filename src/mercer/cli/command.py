@@ -1,0 +1,33 @@
+"""What a command is: its options, and the module that does its work."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Command"]
+
+
+class Command(NamedTuple):
+    """A command: what it may be given, and the module that does it.
+
+    Attributes
+    ----------
+    options : type
+        A dataclass; its docstring is the help, its fields are options of typer.
+    module : str
+        Its function ``run`` is given the options. It is imported once the command is run, so that
+        help and mistyped options need not wait for what the work needs.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class GreetOptions:
+    ...     "Greet somebody."
+    ...     name: str = "world"
+    >>> Command(GreetOptions, "greetings.command").module
+    'greetings.command'
+    """
+
+    options: type[Any]
+    module: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class Anchors(NamedTuple):
     after: NDArray[np.int64]  # (n_points,), place after it, -1 for none
 
 
-class Objective:
+class Objective(ABC):
     """What is minimised, as seen by the loop: where f must be known, and which way it should move.
 
     A new objective implements :meth:`points` and :meth:`slopes`, and :meth:`update` with
@@ -77,10 +78,11 @@ class Objective:
     needs_previous: bool = False
     monitors: tuple[str, ...] = ()
 
+    @abstractmethod
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """Points at which the objective needs the function, (n_points, n_features)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
         """Differentiate the objective in the values of the function.
 
@@ -98,9 +100,8 @@ class Objective:
         losses : ndarray of shape (n,)
             Loss of each row before it is learned, for the progressive curve.
         """
-        raise NotImplementedError
 
-    def update(self, values: Array, batch: Batch, step_size: float) -> None:
+    def update(self, values: Array, batch: Batch, step_size: float) -> None:  # noqa: B027
         """Move the objective's own scalars; called once a step, after :meth:`slopes`.
 
         Parameters

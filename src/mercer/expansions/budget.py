@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_choice, check_integer
+from mercer._validation import choice, integer, parameters
 from mercer.expansions._base import Expansion
 from mercer.expansions.komp import CONDITIONING_LIMIT
 from mercer.kernels import Gaussian, Kernel
@@ -45,14 +45,12 @@ class Budget(Expansion):
     # Nothing else keeps the Gram matrix of a full budget from becoming singular.
     absorb = 1e-6
 
+    _parameters = parameters(size=integer(low=1), strategy=choice("merge", "project", "remove"))
+
     def __init__(self, size: int = 1000, strategy: str = "merge") -> None:
         self.size = size
         self.strategy = strategy
         self._check()
-
-    def _check(self) -> None:
-        check_integer("size", self.size, low=1)
-        check_choice("strategy", self.strategy, ("merge", "project", "remove"))
 
     @property
     def needs_inverse(self) -> bool:

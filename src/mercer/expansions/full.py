@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mercer._validation import check_integer
+from mercer._validation import integer, or_none, parameters
 from mercer.expansions._base import UNLIMITED, Expansion
 from mercer.kernels import Kernel
 from mercer.numerics.step import PLAIN, RING, Compressor
@@ -33,13 +33,11 @@ class Full(Expansion):
     Full(max_size=500)
     """
 
+    _parameters = parameters(max_size=or_none(integer(low=1)))
+
     def __init__(self, max_size: int | None = None) -> None:
         self.max_size = max_size
         self._check()
-
-    def _check(self) -> None:
-        if self.max_size is not None:
-            check_integer("max_size", self.max_size, low=1)
 
     @property
     def averages(self) -> bool:

@@ -46,7 +46,9 @@ CPU_LIMIT_S = 600
 ON_SMALL_SETS = (_peers.JUDGED, _peers.SMALL_PEER)
 #: Folders and modules of the package that decide what a run of mercer finds.
 LEARNING = (
-    "parts",
+    "default",
+    "selection",
+    "functions",
     "sums",
     "maps",
     "kernels",
@@ -54,10 +56,10 @@ LEARNING = (
     "features",
     "losses",
     "learner",
+    "learning",
     "expansions",
     "objectives",
     "estimators",
-    "planning",
     "schedules.py",
 )
 

@@ -350,7 +350,7 @@ def test_what_learns_is_there_from_the_estimators_down(scripts):
     learning = scripts.default_learner.LEARNING
     for name in learning:
         assert (package / name).is_file() or list((package / name).glob("*.py")), name
-    assert {"estimators", "objectives", "planning", "schedules.py"} < set(learning)
+    assert {"estimators", "objectives", "default", "learning", "schedules.py"} < set(learning)
     assert scripts.default_learner.code_state() == scripts.default_learner.code_state(package)
 
 

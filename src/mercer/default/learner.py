@@ -106,7 +106,7 @@ class DefaultLearner(Learner):
     last ones: they are predicted before they are learned, which chooses ridges and the weights of
     the components. A solution depends on the rows up to then, not on when there was one before.
 
-    See :class:`mercer.learner.Learner` for the parameters, of which steps play no role.
+    See :class:`mercer.learning.Learner` for the parameters, of which steps play no role.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class DefaultLearner(Learner):
     # -- rows -----------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`mercer.learner.Learner`; predictions go by them once they are enough."""
+        """See :class:`mercer.learning.Learner`; predictions go by them once they are enough."""
         check_sizes(X, targets)  # of all rows before the first is learned
         chunk = self._chunk(X)
         for start in range(0, X.shape[0], chunk):
@@ -207,7 +207,7 @@ class DefaultLearner(Learner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`mercer.learner.Learner`: sums take every row once, in the first order."""
+        """See :class:`mercer.learning.Learner`: sums take every row once, in the first order."""
         check_sizes(X, targets)
         order, chunk = self._in_blocks(X, targets, weights, next(iter(orders))), self._chunk(X)
         stopped, self.revisits = False, True
@@ -398,12 +398,12 @@ class DefaultLearner(Learner):
     # -- solving --------------------------------------------------------------------------------
 
     def current_function(self) -> SumOfComponents:
-        """See :class:`mercer.learner.Learner`."""
+        """See :class:`mercer.learning.Learner`."""
         self._solve()
         return self.function
 
     def evaluate(self, X: Any) -> Array:
-        """See :class:`mercer.learner.Learner`."""
+        """See :class:`mercer.learning.Learner`."""
         function = self.current_function()
         if isinstance(X, np.ndarray):
             return function.evaluate(X)
@@ -493,7 +493,7 @@ class DefaultLearner(Learner):
     # -- the end of all rows --------------------------------------------------------------------
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`mercer.learner.Learner`: predictions go by all rows, and files need no sums.
+        """See :class:`mercer.learning.Learner`: predictions go by all rows, and files need no sums.
 
         Newton steps visit rows again: those that ``take`` brings, or all that are kept.
         """
@@ -527,7 +527,7 @@ class DefaultLearner(Learner):
     # -- other outputs --------------------------------------------------------------------------
 
     def map_outputs(self, mixing: Array, objective: Objective) -> None:
-        """See :class:`mercer.learner.Learner`: class codes of the new outputs, from the old.
+        """See :class:`mercer.learning.Learner`: class codes of the new outputs, from the old.
 
         Columns of ``mixing`` with one entry of at least a half are the old classes.
         """
@@ -544,11 +544,11 @@ class DefaultLearner(Learner):
     # -- state ----------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`mercer.learner.Learner`."""
+        """See :class:`mercer.learning.Learner`."""
         return self._with_function(self._function_state(sums=not self.is_compact))
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`mercer.learner.Learner`: without sums if they are large and all rows came."""
+        """See :class:`mercer.learning.Learner`: without sums if they are large and all rows came."""
         kept = self.waiting.n_bytes + sum(one.sum_bytes for one in self.function.components)
         finished = self.phase is Phase.FINISHED
         wanted = self.resources.resumable or not finished or kept <= self.settings.small_file
@@ -575,7 +575,7 @@ class DefaultLearner(Learner):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`mercer.learner.Learner`."""
+        """See :class:`mercer.learning.Learner`."""
         super().restore(state)
         function, state = self.function, state["function"]
         rows = state["rows"]

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.model_selection import GridSearchCV
 
+from covering import every_pair
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import AllocationSettings, DefaultLearner, Settings, allocate
 from mercer.default.allocate import Allocation
@@ -279,9 +280,14 @@ def test_a_new_class_in_rows_that_are_refused_is_forgotten(small):
 # -- classes that come later ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["auto", "hinge", "softmax"])
-@pytest.mark.parametrize("n", [60, 300, 700])  # when the last classes come
-@pytest.mark.parametrize("order", [[2, 4, 0, 1, 3], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+@pytest.mark.parametrize(
+    ("loss", "n", "order"),  # and when the last classes come
+    every_pair(
+        ["auto", "hinge", "softmax"],
+        [60, 300, 700],
+        [[2, 4, 0, 1, 3], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]],
+    ),
+)
 def test_late_classes_are_as_if_they_had_been_known(loss, n, order, small):
     X, labels = classes(900, 5)
     early = np.minimum(labels, 1)
@@ -473,9 +479,10 @@ def test_several_targets_are_learned_together(n, small):
 # -- estimators -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["auto", "hinge", "squared_hinge", "logistic", "softmax"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("n", [120, 800])
+@pytest.mark.parametrize(
+    ("loss", "n_classes", "n"),
+    every_pair(["auto", "hinge", "squared_hinge", "logistic", "softmax"], [2, 3], [120, 800]),
+)
 def test_every_loss_of_classes_is_learned(loss, n_classes, n, small):
     X, y = classes(n + 300, n_classes)
     model = KernelClassifier(loss, random_state=0).fit(X[:n], y[:n])

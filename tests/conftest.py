@@ -50,6 +50,17 @@ if "NUMBA_CACHE_DIR" not in os.environ:
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+@pytest.fixture(scope="module")
+def quick_race():
+    """Quick races by default, in all tests of a module: for those that are about something else."""
+    from mercer.default import DefaultLearner  # only after the cache has its folder
+    from quick import QUICK
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", QUICK)
+        yield
+
+
 @pytest.fixture
 def mercer(capsys):
     """Run the command; return its code, standard output and standard error."""

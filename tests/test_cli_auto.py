@@ -13,12 +13,15 @@ from command_line import run
 from mercer import KernelRegressor, load_model
 from mercer.cli._console import print_result
 from mercer.cli._messages import in_words_of_the_command
+from mercer.default import DefaultLearner, Settings
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary
 from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian
 from mercer.report import race_section
+
+pytestmark = pytest.mark.usefixtures("quick_race")
 
 
 def table(n, seed=0):
@@ -35,7 +38,9 @@ def files(tmp_path_factory):
     pq.write_table(table(3000), folder / "train.parquet")
     pq.write_table(table(500, 1), folder / "test.parquet")
     words = ["fit", folder / "train.parquet", "--target", "y", "--out", folder / "m", "--quiet"]
-    assert run(*words) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", Settings())
+        assert run(*words) == 0
     return folder
 
 
@@ -139,7 +144,7 @@ def test_inspect_shows_parts_and_the_race(files, model, mercer):
 
 def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
     # The metric of the winner is made again of all rows, so that its length is no pilot's.
-    pq.write_table(table(600), tmp_path / "d.parquet")
+    pq.write_table(table(400), tmp_path / "d.parquet")
     words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
     assert mercer(*words)[0] == 0
     answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
@@ -151,10 +156,14 @@ def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--resumable"]])
-def test_the_report_says_whether_the_file_can_go_on_learning(options, mercer, tmp_path):
+def test_the_report_says_whether_the_file_can_go_on_learning(
+    options, mercer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(DefaultLearner, "settings", Settings())
     pq.write_table(table(1500), tmp_path / "d.parquet")  # sums of 9 MB are left out
     words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
-    assert mercer(*words, "--report", tmp_path / "r.html", *options)[0] == 0
+    kernel = ("--kernel", "gaussian", "--length-scale", "1")
+    assert mercer(*words, "--report", tmp_path / "r.html", *kernel, *options)[0] == 0
     answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
     page = re.sub("<wbr>", "", (tmp_path / "r.html").read_text(encoding="utf-8"))
     said = re.search("can go on learning</th><td>(.*?)</td>", page)[1]

@@ -15,8 +15,13 @@ from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import DefaultLearner, Settings
 from mercer.default import learner as default_learner
 from mercer.expansions import Auto
-from mercer.selection import block_length, block_order, race
+from mercer.selection import block_length, block_order, race, race_point
 from mercer.sums import Rows
+
+pytestmark = pytest.mark.usefixtures("quick_race")
+
+#: Of 1,200 rows of a stream, those that the last race before a question is on.
+RACED = race_point(1200 - 1200 // 5)
 
 
 def series(n, seed=0, noise=0.2):
@@ -165,7 +170,7 @@ def test_judges_are_whole_blocks(shuffle, monkeypatch):
 def test_a_stream_finds_out_by_itself_and_a_fit_only_once(tmp_path):
     X, y = series(1200)
     stream = KernelRegressor().partial_fit(X, y)
-    assert stream.block_length_ == 50
+    assert stream.block_length_ == RACED // 20
     model = KernelRegressor(random_state=0).fit(X, y)
     order = np.random.default_rng(0).permutation(1200)
     shuffled = KernelRegressor(random_state=0).fit(X[order], y[order])
@@ -195,7 +200,7 @@ def test_files_of_earlier_versions_held_out_single_rows():
         model.learner_.restore(whole)
 
 
-@pytest.mark.parametrize("n", [1100, 2700])
+@pytest.mark.parametrize("n", [350, 1100])
 def test_rows_of_weight_zero_have_no_part_in_it(n):
     rng = np.random.default_rng(0)
     X, y = series(n)
@@ -209,17 +214,18 @@ def test_rows_of_weight_zero_have_no_part_in_it(n):
         KernelRegressor(shuffle=False).fit(X, y),
         KernelRegressor(shuffle=False).fit(*more, weights),
     ]
-    assert [model.block_length_ for model in models] == [50, 50]
+    block = n // 20 if n < 1000 else 50
+    assert [model.block_length_ for model in models] == [block, block]
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), rtol=1e-6)
     shuffled = KernelRegressor(random_state=0).fit(*more, weights).learner_.waiting.X
     places = np.array([np.flatnonzero((x == X).all(axis=1))[0] for x in shuffled])
-    whole = places[: len(places) // 50 * 50].reshape(-1, 50)
-    if n < 2000:  # else the last ones only are kept
+    whole = places[: len(places) // block * block].reshape(-1, block)
+    if n < 400:  # else the last ones only are kept
         np.testing.assert_array_equal(np.diff(whole, axis=1), 1)
 
 
 @pytest.mark.parametrize("block", [400, 1000, 10**6])
-@pytest.mark.parametrize("n", [1000, 2100])
+@pytest.mark.parametrize("n", [400, 1000])
 def test_blocks_are_a_fifth_of_the_rows_at_most(n, block):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
@@ -241,7 +247,7 @@ def test_a_fit_of_too_few_rows_settles_nothing():
     model = KernelRegressor(random_state=0).fit(X[:150], y[:150])
     assert model.block_length_ == 1
     model.partial_fit(X[150:], y[150:])
-    assert model.block_length_ == 50
+    assert model.block_length_ == RACED // 20
 
 
 def test_numbers_that_overflow_are_refused_before_anything_is_looked_for():

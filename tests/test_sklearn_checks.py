@@ -18,6 +18,8 @@ from mercer.losses import Huber
 from mercer.risks import CVaR
 from mercer.schedules import PowerDecay
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 X, LABELS = make_moons(300, noise=0.15, random_state=0)
 TARGETS = 10.0 + np.sin(3.0 * X[:, 0])
 

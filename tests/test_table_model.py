@@ -16,6 +16,8 @@ from mercer.kernels import Gaussian
 from mercer.losses import Quantile
 from mercer.model_file import read_state, write_state
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 
 def classifier(**options):
     estimator = KernelClassifier(random_state=0, **options)

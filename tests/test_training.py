@@ -14,10 +14,11 @@ from pyarrow import csv as pyarrow_csv
 from sklearn.metrics import log_loss
 
 from mercer import KernelClassifier, load_model
-from mercer.default import DefaultLearner, Settings
+from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.training import FileTraining, _revisit, _row_stream, checkpoint_path
+from quick import QUICK
 
 SMALL = KOMP(max_size=40)
 
@@ -433,7 +434,7 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
 @pytest.fixture
 def early(monkeypatch, tmp_path):
     """A file whose rows are decided upon, cut and summed early, so that few of them will do."""
-    monkeypatch.setattr(DefaultLearner, "settings", Settings(first_rows=2500))
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(first_rows=2500))
     monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
     file = tmp_path / "early.parquet"
     pq.write_table(rows(6000), file)

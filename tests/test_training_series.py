@@ -14,6 +14,8 @@ from mercer.training import FileTraining
 from mercer.training._row_stream import _shuffled_blocks
 from test_dependence import series
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 
 def write(path, n=3030, *, classes=False, shuffled=False):
     X, y = series(n, seed=3)

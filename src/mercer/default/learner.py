@@ -548,7 +548,7 @@ class DefaultLearner(Learner):
         return self._with_function(self._function_state(sums=not self.is_compact))
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`mercer.learning.Learner`: without sums if they are large and all rows came."""
+        """See :class:`mercer.learning.Learner`: without large sums once all rows came."""
         kept = self.waiting.n_bytes + sum(one.sum_bytes for one in self.function.components)
         finished = self.phase is Phase.FINISHED
         wanted = self.resources.resumable or not finished or kept <= self.settings.small_file

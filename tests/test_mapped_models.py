@@ -15,6 +15,8 @@ from mercer.estimators.undo import own_arrays
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 RNG = np.random.default_rng(0)
 N = 400
 X = RNG.normal(size=(N, 2))

@@ -97,8 +97,14 @@ def standard_figures(n_classes=2):
     return figures_for(with_run(LogisticRegression().fit(X, y)), X, y)
 
 
-def test_page_is_well_formed_and_complete(tmp_path):
-    text = report_text(tmp_path / "r.html", figures=standard_figures())
+@pytest.fixture(scope="module")
+def standard_text(tmp_path_factory):
+    """A report with all figures of a classifier, which tests only read."""
+    return report_text(tmp_path_factory.mktemp("page") / "r.html", figures=standard_figures())
+
+
+def test_page_is_well_formed_and_complete(standard_text):
+    text = standard_text
     page = Page(text)
     words = " ".join(page.words)
     for expected in (
@@ -117,8 +123,8 @@ def test_page_is_well_formed_and_complete(tmp_path):
     assert len(page.ids) == len(set(page.ids))
 
 
-def test_page_asks_the_network_for_nothing_and_runs_nothing(tmp_path):
-    text = report_text(tmp_path / "r.html", figures=standard_figures())
+def test_page_asks_the_network_for_nothing_and_runs_nothing(standard_text):
+    text = standard_text
     page = Page(text)
     assert "http:" not in text
     assert "https:" not in text
@@ -139,8 +145,8 @@ def test_numbers_of_the_summary_do_not_break(tmp_path):
     assert ".summary dd { overflow-wrap: normal; }" in page
 
 
-def test_references_inside_figures_lead_somewhere(tmp_path):
-    text = report_text(tmp_path / "r.html", figures=standard_figures())
+def test_references_inside_figures_lead_somewhere(standard_text):
+    text = standard_text
     page = Page(text)
     used = [v[1:] for v in page.values("xlink:href")] + re.findall(r"url\(#([^)]*)\)", text)
     assert used

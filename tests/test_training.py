@@ -350,7 +350,7 @@ else:
     [
         ({"expansion": SMALL}, 20_000, 6, 8, 2),
         ({"expansion": RandomFeatures(100)}, 20_000, 2, 1, 2),
-        ({"expansion": Auto(), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
+        ({"expansion": Auto(max_memory=2**22), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
     ],
 )
 def test_a_training_killed_again_and_again_ends_with_the_same_bytes(

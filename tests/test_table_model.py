@@ -102,11 +102,11 @@ def test_a_constant_target_is_predicted():
 
 
 def test_quantiles_are_columns_in_units_of_the_target():
-    rows = table(2000)
-    rows["y"] = 100.0 + 10.0 * np.random.default_rng(2).standard_normal(2000)
+    rows = table(1000)
+    rows["y"] = 100.0 + 10.0 * np.random.default_rng(2).standard_normal(1000)
     model = regressor(loss=Quantile([0.1, 0.9])).partial_fit(rows)
     low, high = model.predict(rows).mean(axis=0)
-    # The normal quantiles are 100 -+ 12.8; learning from 2,000 noisy rows comes near them.
+    # The normal quantiles are 100 -+ 12.8; learning from 1,000 noisy rows comes near them.
     assert low == pytest.approx(87.2, abs=3.0)
     assert high == pytest.approx(112.8, abs=3.0)
 

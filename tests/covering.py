@@ -1,32 +1,29 @@
-"""Fewer cases than a full cross of options, with every two of them together in one at least."""
+"""Few rows of a cross of options that hold every pair of options.
+
+A mistake that shows only where three options meet is rare; one option, or two that do not go
+together, make most of them. Instead of all rows of a cross, tests run as few as meet every pair.
+"""
 
 from itertools import combinations, product
 
 
-def every_pair(*options):
-    """Cases of a full cross, in its order, that have each two values of two options together.
+def covering(*factors, where=lambda *row: True):
+    """Return rows of the cross of ``factors``; every pair that any row ``where`` has is in one.
 
-    Parameters
-    ----------
-    *options : sequences
-        The values of each option.
-
-    Returns
-    -------
-    list of tuple
-        One value of each option. The same ones in each run: whichever case of the cross has most
-        pairs that no case has yet is next, the first of several.
+    The rows are the same in every run: of all, the first that holds the most pairs still missing
+    comes next.
     """
-    cross = list(product(*(range(len(values)) for values in options)))
-    places = list(combinations(range(len(options)), 2))
-
-    def pairs(case):
-        return {(i, j, case[i], case[j]) for i, j in places}
-
-    missing, chosen = set().union(*map(pairs, cross)), []
-    while missing:
-        chosen.append(max(cross, key=lambda case: len(missing & pairs(case))))
-        missing -= pairs(chosen[-1])
-    return [
-        tuple(values[i] for values, i in zip(options, case, strict=True)) for case in sorted(chosen)
+    factors = [tuple(factor) for factor in factors]
+    places = product(*(range(len(factor)) for factor in factors))
+    rows = [
+        (set(combinations(enumerate(place), 2)), row)
+        for place, row in zip(places, product(*factors), strict=True)
+        if where(*row)
     ]
+    missing = set().union(*(pairs for pairs, _ in rows))
+    chosen = []
+    while missing:
+        pairs, row = max(rows, key=lambda candidate: len(candidate[0] & missing))
+        missing -= pairs
+        chosen.append(row)
+    return chosen

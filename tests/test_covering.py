@@ -1,31 +1,32 @@
-"""Cases that stand for a full cross leave no two values out."""
+"""The rows of a cross that tests run instead of all."""
 
 from itertools import combinations, product
 
-import pytest
-
-from covering import every_pair
+from covering import covering
 
 
-@pytest.mark.parametrize(
-    ("options", "most"),
-    [
-        (["ab", "cd", "ef"], 4),
-        (["abc", "def", "ghi"], 10),
-        (["abcde", "fg", "hi"], 10),
-        (["ab"] * 6, 8),
-        (["abcd", "ef", [1, 2, 3], "g"], 12),
-    ],
-    ids=str,
-)
-def test_every_two_values_meet(options, most):
-    cases = every_pair(*options)
-    assert set(cases) <= set(product(*options))
-    for i, j in combinations(range(len(options)), 2):
-        assert {(case[i], case[j]) for case in cases} == set(product(options[i], options[j]))
-    assert len(cases) == len(set(cases)) <= most
-    assert cases == every_pair(*options)
+def pairs_of(rows):
+    return {pair for row in rows for pair in combinations(enumerate(row), 2)}
 
 
-def test_two_options_are_a_full_cross():
-    assert every_pair("abc", [1, 2]) == list(product("abc", [1, 2]))
+def test_every_pair_of_options_is_in_a_row():
+    factors = "ab", range(3), "xyz", (None, True)
+    rows = covering(*factors)
+    assert pairs_of(rows) == pairs_of(product(*factors))
+    assert 9 <= len(rows) <= 11 < 36
+    assert rows == covering(*factors)
+
+
+def test_rows_that_do_not_exist_are_not_chosen():
+    factors = range(3), range(3), range(2)
+
+    def where(first, second, third):
+        return first != second or third
+
+    rows = covering(*factors, where=where)
+    assert all(where(*row) for row in rows)
+    assert pairs_of(rows) == pairs_of(row for row in product(*factors) if where(*row))
+
+
+def test_two_factors_are_crossed():
+    assert sorted(covering("ab", "xy")) == sorted(product("ab", "xy"))

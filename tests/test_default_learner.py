@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.model_selection import GridSearchCV
 
-from covering import every_pair
+from covering import covering
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import AllocationSettings, DefaultLearner, Settings, allocate
 from mercer.default.allocate import Allocation
@@ -282,7 +282,7 @@ def test_a_new_class_in_rows_that_are_refused_is_forgotten(small):
 
 @pytest.mark.parametrize(
     ("loss", "n", "order"),  # and when the last classes come
-    every_pair(
+    covering(
         ["auto", "hinge", "softmax"],
         [60, 300, 700],
         [[2, 4, 0, 1, 3], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]],
@@ -481,7 +481,7 @@ def test_several_targets_are_learned_together(n, small):
 
 @pytest.mark.parametrize(
     ("loss", "n_classes", "n"),
-    every_pair(["auto", "hinge", "squared_hinge", "logistic", "softmax"], [2, 3], [120, 800]),
+    covering(["auto", "hinge", "squared_hinge", "logistic", "softmax"], [2, 3], [120, 800]),
 )
 def test_every_loss_of_classes_is_learned(loss, n_classes, n, small):
     X, y = classes(n + 300, n_classes)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import oracles_pairwise as oracles
+from covering import covering
 from mercer import KernelRanker, buffers
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian, PairKernel
@@ -166,9 +167,17 @@ def admitted_normalizations(label):
     return ["opposite", "all", "balanced"] if label == "same" else ["opposite", "all"]
 
 
-@pytest.mark.parametrize("size", [1, 6])
-@pytest.mark.parametrize("buffer", BUFFERS)
-@pytest.mark.parametrize("pair_kernel", oracles.PAIR_KERNELS)
+PAIR_LABELS = ("difference", "sign", "same")
+NORMALIZATIONS = admitted_normalizations("same")
+
+
+def admits(pair_kernel, label, normalize, *others):
+    return label in oracles.ADMITTED[pair_kernel] and normalize in admitted_normalizations(label)
+
+
+@pytest.mark.parametrize(
+    ("pair_kernel", "buffer", "size"), covering(oracles.PAIR_KERNELS, BUFFERS, [1, 6])
+)
 def test_objective_pairs_rows_with_those_of_its_buffer(pair_kernel, buffer, size):
     label = oracles.ADMITTED[pair_kernel][-1]
     assert_objective_follows(
@@ -237,44 +246,44 @@ def predicted(model, X):
     return model.predict_pair(X[PAIRS[0]], X[PAIRS[1]])
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("pair_kernel", "label"), oracles.CASES)
-def test_ranker_is_algorithm_2(pair_kernel, label, loss):
-    X, y = oracles.stream()
-    for normalize in admitted_normalizations(label):
-        model = ranker(loss, pair_kernel, pair_label=label, normalize=normalize).fit(X, y)
-        options = {"label": label, "normalize": normalize}
-        expected = values_of_algorithm_2(X, y, pair_kernel, loss, **options)
-        assert_same_values(predicted(model, X), expected)
-
-
-# Labels that are only compared have no two classes.
 @pytest.mark.parametrize(
-    ("pair_kernel", "label", "buffer"),
-    [
-        (pair_kernel, labels[0], buffer)
-        for pair_kernel, labels in oracles.ADMITTED.items()
-        for buffer in BUFFERS
-        if labels[0] != "same" or not BUFFERS[buffer][0].per_class
-    ],
+    ("pair_kernel", "label", "normalize", "loss"),
+    covering(oracles.PAIR_KERNELS, PAIR_LABELS, NORMALIZATIONS, LOSSES, where=admits),
 )
-def test_ranker_streams_through_its_buffer(pair_kernel, label, buffer):
+def test_ranker_is_algorithm_2(pair_kernel, label, normalize, loss):
+    X, y = oracles.stream()
+    model = ranker(loss, pair_kernel, pair_label=label, normalize=normalize).fit(X, y)
+    options = {"label": label, "normalize": normalize}
+    expected = values_of_algorithm_2(X, y, pair_kernel, loss, **options)
+    assert_same_values(predicted(model, X), expected)
+
+
+def streams_through(pair_kernel, label, normalize, buffer):
+    # Labels that are only compared have no two classes.
+    no_classes = label == "same" and BUFFERS[buffer][0].per_class
+    return admits(pair_kernel, label, normalize) and not no_classes
+
+
+@pytest.mark.parametrize(
+    ("pair_kernel", "label", "normalize", "buffer"),
+    covering(oracles.PAIR_KERNELS, PAIR_LABELS, NORMALIZATIONS, BUFFERS, where=streams_through),
+)
+def test_ranker_streams_through_its_buffer(pair_kernel, label, normalize, buffer):
     X, y = oracles.stream()
     groups, weights = some_groups(), some_weights()
-    for normalize in admitted_normalizations(label):
-        options = {"normalize": normalize, "regularization": 0.1}
-        model = ranker("logistic", pair_kernel, buffer, pair_label=label, **options)
-        model.fit(X, y, weights, group=groups)
-        expected = values_of_algorithm_2(
-            X, y, pair_kernel, "logistic", buffer, weights, label=label, groups=groups, **options
-        )
-        assert_same_values(predicted(model, X), expected)
-        pieces = clone(model)
-        for rows in (slice(0, 20), slice(20, 21), slice(21, 45)):
-            pieces.partial_fit(X[rows], y[rows], sample_weight=weights[rows], group=groups[rows])
-        for row in range(45, N_ROWS):
-            pieces.learn_one(X[row], y[row], weights[row], group=groups[row])
-        assert_same_values(predicted(pieces, X), expected)
+    options = {"normalize": normalize, "regularization": 0.1}
+    model = ranker("logistic", pair_kernel, buffer, pair_label=label, **options)
+    model.fit(X, y, weights, group=groups)
+    expected = values_of_algorithm_2(
+        X, y, pair_kernel, "logistic", buffer, weights, label=label, groups=groups, **options
+    )
+    assert_same_values(predicted(model, X), expected)
+    pieces = clone(model)
+    for rows in (slice(0, 20), slice(20, 21), slice(21, 45)):
+        pieces.partial_fit(X[rows], y[rows], sample_weight=weights[rows], group=groups[rows])
+    for row in range(45, N_ROWS):
+        pieces.learn_one(X[row], y[row], weights[row], group=groups[row])
+    assert_same_values(predicted(pieces, X), expected)
 
 
 # The rows are a multiple of the batch size: a last batch that is short would be a shorter step.
@@ -336,19 +345,20 @@ def test_ranker_compares_labels_of_any_number(pair_kernel):
     assert_same_values(predicted(model, X), expected)
 
 
-@pytest.mark.parametrize("buffer", ["all", "fifo", "reservoir"])
-@pytest.mark.parametrize("pair_kernel", oracles.PAIR_KERNELS)
-def test_rows_that_come_again_share_their_place_in_the_dictionary(pair_kernel, buffer):
+@pytest.mark.parametrize(
+    ("pair_kernel", "buffer", "expansion"),
+    covering(oracles.PAIR_KERNELS, ["all", "fifo", "reservoir"], [Full(), KOMP(tolerance=0.0)]),
+)
+def test_rows_that_come_again_share_their_place_in_the_dictionary(pair_kernel, buffer, expansion):
     X, y = oracles.stream()
     X = np.round(X[:, :2])
     n_different = len(np.unique(X, axis=0))
     assert n_different < 40
     label = oracles.ADMITTED[pair_kernel][0]
     expected = values_of_algorithm_2(X, y, pair_kernel, "logistic", buffer, label=label)
-    for expansion in (Full(), KOMP(tolerance=0.0)):
-        model = ranker("logistic", pair_kernel, buffer, expansion=expansion).fit(X, y)
-        assert model.model_order_ == n_different
-        assert_same_values(predicted(model, X), expected, 1e-8)
+    model = ranker("logistic", pair_kernel, buffer, expansion=expansion).fit(X, y)
+    assert model.model_order_ == n_different
+    assert_same_values(predicted(model, X), expected, 1e-8)
 
 
 @pytest.mark.parametrize("pair_kernel", oracles.PAIR_KERNELS)

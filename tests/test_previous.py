@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from covering import covering
 from mercer import KernelRegressor
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.functions import FeatureExpansion, KernelExpansion
@@ -84,11 +85,10 @@ def assert_previous_is(f, before, exact=1e-13):
 # -- kernel expansions ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("averaging", [None, 0.0])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("n_rows", [1, 8])
-@pytest.mark.parametrize("name", EXPANSIONS)
+@pytest.mark.parametrize(
+    ("name", "n_rows", "n_outputs", "dtype", "averaging"),
+    covering(EXPANSIONS, [1, 8], [1, 3], [np.float32, np.float64], [None, 0.0]),
+)
 def test_previous_is_the_function_before_the_step(name, n_rows, n_outputs, dtype, averaging):
     rng = np.random.default_rng(0)
     f = start(EXPANSIONS[name], n_outputs, dtype, averaging)
@@ -276,9 +276,10 @@ def through_file(state, folder):
     return read_state(folder / "state.mercer")
 
 
-@pytest.mark.parametrize("way", ["packed", "plain", "file", "pickle"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", EXPANSIONS)
+@pytest.mark.parametrize(
+    ("name", "dtype", "way"),
+    covering(EXPANSIONS, [np.float32, np.float64], ["packed", "plain", "file", "pickle"]),
+)
 def test_the_previous_function_is_part_of_the_state(name, dtype, way, tmp_path):
     rng = np.random.default_rng(13)
     f = start(EXPANSIONS[name], 2, dtype)
@@ -380,11 +381,10 @@ def assert_feature_previous_is(f, before):
     assert_array_equal(values, kept)
 
 
-@pytest.mark.parametrize("averaging", [None, 0.0])
-@pytest.mark.parametrize("precision", ["single", "double"])
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("n_rows", [1, 8])
-@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize(
+    ("name", "n_rows", "n_outputs", "precision", "averaging"),
+    covering(MODES, [1, 8], [1, 3], ["single", "double"], [None, 0.0]),
+)
 def test_features_go_back_by_one_block(name, n_rows, n_outputs, precision, averaging):
     rng = np.random.default_rng(20)
     f = feature_start(MODES[name], n_outputs, averaging, precision)
@@ -466,9 +466,10 @@ def assert_same_features(f, g):
     assert_array_equal(f.previous(prepared, values), g.previous(prepared, values))
 
 
-@pytest.mark.parametrize("way", ["state", "file", "pickle"])
-@pytest.mark.parametrize("precision", ["single", "double"])
-@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize(
+    ("name", "precision", "way"),
+    covering(MODES, ["single", "double"], ["state", "file", "pickle"]),
+)
 def test_the_last_step_of_features_is_part_of_the_state(name, precision, way, tmp_path):
     rng = np.random.default_rng(25)
     f = feature_start(MODES[name], 2, precision=precision)

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from river import metrics
 
+from covering import covering
 from mercer import KernelClassifier, KernelRegressor
 from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP, Budget, Full
@@ -63,10 +64,11 @@ def test_a_classifier_learns_a_row_as_partial_fit_does(parameters, batch_size, r
 
 
 @pytest.mark.parametrize(
-    "loss", ["squared", "huber", Quantile([0.1, 0.5, 0.9]), "poisson"], ids=str
+    ("loss", "n_targets", "average"),
+    covering(
+        ["squared", "huber", Quantile([0.1, 0.5, 0.9]), "poisson"], [0, 1, 2], [None, "suffix"]
+    ),
 )
-@pytest.mark.parametrize("n_targets", [0, 1, 2])
-@pytest.mark.parametrize("average", [None, "suffix"])
 def test_a_regressor_learns_a_row_as_partial_fit_does(loss, n_targets, average):
     parameters = {"kernel": KERNEL, "average": average, "step_size": 0.3}
     by_rows, by_calls = KernelRegressor(loss, **parameters), KernelRegressor(loss, **parameters)

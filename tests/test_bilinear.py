@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from covering import covering
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.functions import BilinearExpansion, BilinearFeatures, start_bilinear
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
@@ -236,7 +237,7 @@ def test_reported_error_is_the_distance_in_hilbert_schmidt_norm(expansion, name)
             assert error <= tolerance_of(f.expansion)
         assert f.size <= f.expansion.limit()
 
-    run(expansion, name, 60, look=look)
+    run(expansion, name, 45, look=look)
 
 
 @pytest.mark.parametrize("expansion", COMPRESSORS, ids=repr)
@@ -253,7 +254,7 @@ def test_promise_holds_where_points_depend_on_each_other(expansion, name):
         assert f.size <= f.expansion.limit()
         assert np.isfinite(f.coefficients).all()
 
-    run(expansion, name, 60, look=look)
+    run(expansion, name, 45, look=look)
 
 
 @pytest.mark.parametrize("expansion", REFITTING, ids=repr)
@@ -373,7 +374,7 @@ def test_points_with_a_place_stay(expansion, name):
                 weights = np.linalg.lstsq(f.kernel(others), row, rcond=1e-12)[0]
                 assert f.kernel.diag(x)[0] - weights @ row <= 2e-6
 
-    run(expansion, name, 60, look=look)
+    run(expansion, name, 45, look=look)
 
 
 def test_a_point_in_the_buffer_stays_although_it_adds_nothing():
@@ -565,9 +566,14 @@ def assert_same(first, second):
         assert array.dtype == second["arrays"][name].dtype
 
 
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("name", ["three inputs", "smooth, one input"])
-@pytest.mark.parametrize("expansion", [*COMPRESSORS, RandomFeatures(block_size=16)], ids=repr)
+@pytest.mark.parametrize(
+    ("expansion", "name", "packed"),
+    covering(
+        [*COMPRESSORS, RandomFeatures(block_size=16)],
+        ["three inputs", "smooth, one input"],
+        [True, False],
+    ),
+)
 def test_a_restored_function_goes_on_bit_for_bit(expansion, name, packed):
     draw, kernel = STREAMS[name]
     stream = Stream(draw)

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.metrics import d2_pinball_score, mean_pinball_loss, r2_score
 from sklearn.model_selection import GridSearchCV
 
+from covering import covering
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.estimators.fitting import Given
 from mercer.exceptions import DivergenceError, NothingLearnedWarning
@@ -33,6 +34,18 @@ TARGETS = np.sin(2.0 * X[:, 0]) + X[:, 1]
 FULL = {"kernel": KERNEL, "expansion": Full(), "step_size": 0.9, "batch_size": 8, "average": None}
 
 
+@pytest.fixture(scope="module")
+def learned():
+    """Models with default parts that learned the rows; no test may change them."""
+
+    def model(estimator, loss):
+        start = estimator(random_state=0).learn_one({"u": 0.3, "v": 0.2}, 1.0)
+        return start.set_params(loss=loss).fit(X, LABELS)
+
+    losses = {KernelClassifier: LeastSquaresMargin(), KernelRegressor: "squared"}
+    return {estimator: model(estimator, loss) for estimator, loss in losses.items()}
+
+
 def same(a, b):
     return (
         np.array_equal(a.dictionary_, b.dictionary_)
@@ -46,11 +59,14 @@ def same(a, b):
 ORDERS = [("b", "d", "f"), ("f", "d", "b"), ("d", "f", "b"), ("d", "b", "f")]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="".join)
 @pytest.mark.parametrize(
-    "loss", ["auto", "softmax", "multiclass_hinge", "logistic", "hinge", Hinge()], ids=str
+    ("order", "loss", "average"),
+    covering(
+        ORDERS,
+        ["auto", "softmax", "multiclass_hinge", "logistic", "hinge", Hinge()],
+        [None, "suffix"],
+    ),
 )
-@pytest.mark.parametrize("average", [None, "suffix"])
 def test_classes_may_come_one_after_the_other(order, loss, average):
     names = np.array(order)
     model = KernelClassifier(loss, **{**FULL, "average": average})
@@ -542,16 +558,15 @@ def test_a_loss_of_the_other_task_is_refused():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_missing_values_are_refused(bad):
+def test_missing_values_are_refused(bad, learned):
     rows, targets = X.copy(), TARGETS.copy()
     rows[3, 0] = bad
     targets[3] = bad
     for model in (KernelClassifier(), KernelRegressor()):
         with pytest.raises(ValueError, match=r"NaN|infinity"):
             model.fit(rows, LABELS)
-        model.fit(X, LABELS)
         with pytest.raises(ValueError, match=r"NaN|infinity"):
-            model.predict(rows)
+            learned[type(model)].predict(rows)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         KernelRegressor().fit(X, targets)
 
@@ -805,13 +820,13 @@ def test_a_fitted_classifier_keeps_its_loss_when_classes_come():
         ({}, (X[:, :1], None), ValueError, "requires y"),
     ],
 )
-def test_a_fit_that_fails_leaves_the_model_as_it_was(estimator, change, data, error, words):
-    model = estimator(random_state=0).learn_one({"u": 0.3, "v": 0.2}, 1.0)
-    loss = "squared" if estimator is KernelRegressor else LeastSquaresMargin()
+def test_a_fit_that_fails_leaves_the_model_as_it_was(
+    estimator, change, data, error, words, learned
+):
+    model = copy.deepcopy(learned[estimator]).learn_one({"u": 0.3, "v": 0.2}, 1.0)
     rows, y = data
     if y is not None and estimator is KernelClassifier and np.isfinite(y).all():
         y = LABELS + 7
-    model.set_params(loss=loss).fit(X, LABELS).learn_one({"u": 0.3, "v": 0.2}, 1.0)
     model.set_params(**change)
     before = dict(vars(model))
     state = copy.deepcopy(model.learner_.snapshot())
@@ -819,7 +834,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(estimator, change, data, er
         model.fit(rows, y)
     assert vars(model) == before
     np.testing.assert_equal(model.learner_.snapshot(), state)
-    fresh = estimator(loss).set_params(**change)
+    fresh = estimator(model.loss).set_params(**change)
     before = dict(vars(fresh))
     with pytest.raises(error, match=words):
         fresh.fit(rows, y)

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
+from covering import covering
 from mercer import ValueFunction, load_model, model_file
 from mercer.exceptions import DivergenceError, TrajectoryWarning
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
@@ -62,7 +63,7 @@ def cut(arguments, keywords, rows):
 
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_automatic_choices_find_the_value_of_a_linear_quadratic_chain(n_features):
-    train = lqr_trajectory(20_000, 0, n_features)
+    train = lqr_trajectory(10_000, 0, n_features)
     states = lqr_trajectory(3000, 1, n_features)[0]
     states = states[np.abs(states).max(axis=1) < 1.5]
     exact = lqr_value(states, DISCOUNT)
@@ -85,7 +86,7 @@ def test_values_of_a_walk_with_an_end():
     for method in ("td", "gtd2", "tdc", "double_sampling", "residual"):
         # The walk is not random, so all methods have the same solution.
         second = (rewards, next_states, terminals) if method == "double_sampling" else None
-        model = ValueFunction(0.5, method, kernel=Gaussian(0.2), batch_size=3, n_passes=1500)
+        model = ValueFunction(0.5, method, kernel=Gaussian(0.2), batch_size=3, n_passes=600)
         model.fit(states, rewards, next_states, terminals, second=second)
         assert_allclose(model.predict(states), [1.0, 0.0, 4.0], atol=0.03)
     # Cut off instead of ended: the value of the next state counts, here that of state 0.
@@ -573,29 +574,31 @@ def slow_trajectory(n):
     return path[:-1], np.sin(path[:-1, 0]) + 0.1 * rng.normal(size=n), path[1:]
 
 
-@pytest.mark.parametrize("expansion", ["auto", "random_features"])
-@pytest.mark.parametrize("method", METHODS)
-def test_automatic_steps_are_stable_on_batches_of_neighbours(method, expansion):
+@pytest.mark.parametrize(
+    ("method", "expansion", "discount"),
+    covering(METHODS, ["auto", "random_features"], [0.0, 0.5]),
+)
+def test_automatic_steps_are_stable_on_batches_of_neighbours(method, expansion, discount):
     states, rewards, next_states = slow_trajectory(4000)
     second = {"second": (rewards, next_states)} if method == "double_sampling" else {}
-    for discount in (0.0, 0.5):
-        model = ValueFunction(
-            discount, method, expansion=expansion, shuffle=False, n_passes=1, random_state=0
-        )
-        model.fit(states, rewards, next_states, **second)
-        assert np.abs(model.predict(states)).max() < 1.5 / (1.0 - discount)
+    model = ValueFunction(
+        discount, method, expansion=expansion, shuffle=False, n_passes=1, random_state=0
+    )
+    model.fit(states, rewards, next_states, **second)
+    assert np.abs(model.predict(states)).max() < 1.5 / (1.0 - discount)
 
 
-@pytest.mark.parametrize("expansion", ["auto", "random_features"])
-@pytest.mark.parametrize("method", ["td", "gtd2", "tdc", "residual"])
-def test_automatic_steps_allow_for_weights(method, expansion):
+@pytest.mark.parametrize(
+    ("method", "expansion", "weight"),
+    covering(["td", "gtd2", "tdc", "residual"], ["auto", "random_features"], [3.0, 100.0]),
+)
+def test_automatic_steps_allow_for_weights(method, expansion, weight):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1000, 2))
     y = 0.9 * x + 0.3 * rng.normal(size=x.shape)
-    for weight in (3.0, 100.0):
-        model = ValueFunction(0.0, method, expansion=expansion, n_passes=1, random_state=0)
-        model.fit(x, x[:, 0], y, sample_weight=np.full(1000, weight))
-        assert np.abs(model.predict(x)).max() < 4.0
+    model = ValueFunction(0.0, method, expansion=expansion, n_passes=1, random_state=0)
+    model.fit(x, x[:, 0], y, sample_weight=np.full(1000, weight))
+    assert np.abs(model.predict(x)).max() < 4.0
 
 
 def test_step_of_random_features_beyond_the_limit_is_refused_with_a_true_one():

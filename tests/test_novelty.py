@@ -118,7 +118,7 @@ def test_one_class_svm_has_the_same_minimum_times_nu_n(exact):
 def test_many_passes_approach_the_exact_solution(expansion, nu, exact):
     f, threshold = exact[nu]
     model = NoveltyDetector(
-        nu, kernel=Gaussian(SCALE), expansion=expansion, n_passes=60, random_state=0
+        nu, kernel=Gaussian(SCALE), expansion=expansion, n_passes=40, random_state=0
     ).fit(MOONS)
     scores = model.score_samples(MOONS)
     rms = np.sqrt(np.mean(np.square(scores - f)))

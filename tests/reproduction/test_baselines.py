@@ -468,13 +468,13 @@ def test_the_network_approaches_the_least_risk(risk, value):
     def of_weights(w):
         return value(0.5 * (Z @ w - y) ** 2) + 0.5 * RIDGE * w @ w
 
-    rows = np.random.default_rng(1).integers(N, size=20000)
+    rows = np.random.default_rng(1).integers(N, size=12000)
     network = RBFNetwork(
         X[rows], y[rows], KERNEL, CENTRES, Squared(), risk, step_size=0.015, regularization=RIDGE
     )
     first = of_weights(np.zeros(12))
     least = minimize(of_weights, np.zeros(12), method="BFGS").fun
-    reached = of_weights(advance(network, 10000).weights)
+    reached = of_weights(advance(network, 6000).weights)
     # Steps of constant size: the last iterate stays in a neighbourhood of the optimum.
     assert least - 1e-6 <= reached <= least + 0.05 * (first - least)
 

@@ -113,11 +113,11 @@ def test_errors_under_the_stationary_law_are_those_of_many_states():
 )
 def test_every_setting_learns_something_and_has_an_error_for_each_moment(setting):
     source = CHAIN.independent if setting.independent else CHAIN.trajectory
-    judge = Judge(CHAIN.trajectory(2000, generator(5)).states)
-    course = follow(setting, source(2000, generator(2)), (200, 2000), judge, 0)
+    judge = Judge(CHAIN.trajectory(1000, generator(5)).states)
+    course = follow(setting, source(1000, generator(2)), (200, 1000), judge, 0)
     assert len(course.curve) == 2
     assert course.curve[-1] == course.errors[0] < root_mean_square(judge.exact)
-    assert course.model.n_samples_seen_ == 2000 * setting.n_passes
+    assert course.model.n_samples_seen_ == 1000 * setting.n_passes
 
 
 def test_shuffling_changes_what_is_learned_and_the_seed_the_order():

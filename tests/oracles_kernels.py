@@ -1,5 +1,6 @@
 """Kernels of two single points, written from their formulas, and the slow double loop over them."""
 
+import functools
 import math
 
 import mpmath
@@ -15,8 +16,12 @@ def laplacian(x, z, length_scale):
 
 
 def matern(x, z, nu, length_scale):
+    return matern_at(math.dist(x, z), nu, length_scale)
+
+
+@functools.cache
+def matern_at(distance, nu, length_scale):
     """Bessel form in forty digits, whatever the order."""
-    distance = math.dist(x, z)
     if distance == 0:
         return 1.0
     with mpmath.workdps(40):

@@ -474,7 +474,7 @@ def test_descents_come_near_the_closed_form(method, mean_error, variance_error):
 
 def test_the_operator_sees_the_shape_of_the_variances():
     _, covariance = exact(KERNEL, noise=6.0)
-    method = Cyclic(variance=Operator(100, 32, 60, step_size=1.0))
+    method = Cyclic(variance=Operator(60, 32, 60, step_size=1.0))
     model = GaussianProcessRegressor(KERNEL, noise=6.0, method=method, random_state=0).fit(X, Y)
     variances = model.predict(NEW, return_std=True)[1] ** 2
     assert np.corrcoef(variances, np.diag(covariance))[0, 1] > 0.8

@@ -55,7 +55,7 @@ def test_a_classifier_learns_a_row_as_partial_fit_does(parameters, batch_size, r
         by_calls.partial_fit(x[None], [y], sample_weight=[w])
     same_model(by_rows, by_calls)
     assert np.array_equal(by_rows.class_counts_, by_calls.class_counts_)
-    for i in range(60):
+    for i in range(0, 60, 3):
         assert by_rows.predict_one(X[i]) == by_calls.predict(X[i : i + 1])[0]
     if by_rows.loss_.has_probabilities:
         expected = by_rows.predict_proba(X[:1])[0]

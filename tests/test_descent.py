@@ -406,13 +406,13 @@ def test_rows_of_very_many_columns_get_the_passes_that_they_need(monkeypatch):
 
 def test_a_stream_with_a_new_class_can_be_saved(tmp_path):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((900, 3))
+    X = rng.standard_normal((600, 3))
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model = KernelClassifier(random_state=0)
-    two = np.flatnonzero(y < 2)[:300]
+    two = np.flatnonzero(y < 2)[:200]
     model.partial_fit(X[two], y[two])
     model.predict(X[:1])
-    model.partial_fit(X[300:], y[300:])
+    model.partial_fit(X[200:], y[200:])
     model.save(tmp_path / "model")
     assert_array_equal(
         load_model(tmp_path / "model").decision_function(X), model.decision_function(X)

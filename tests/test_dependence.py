@@ -12,11 +12,12 @@ from hypothesis.extra.numpy import arrays
 from scipy.signal import lfilter
 
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.default import DefaultLearner, Settings
+from mercer.default import DefaultLearner
 from mercer.default import learner as default_learner
 from mercer.expansions import Auto
 from mercer.selection import block_length, block_order, race, race_point
 from mercer.sums import Rows
+from quick import QUICK
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -272,7 +273,7 @@ def test_other_expansions_hold_out_no_blocks():
 def test_chunks_do_not_cut_what_is_learned(monkeypatch):
     X, y = series(3000)
     whole = KernelRegressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(DefaultLearner, "settings", Settings(chunk=1024))
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(chunk=1024))
     pieces = KernelRegressor(random_state=0).fit(X, y)
     np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
 

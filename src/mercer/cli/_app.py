@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import cleandoc, signature
@@ -71,8 +70,13 @@ def _mercer(
 def _commands_of_others() -> Iterator[tuple[str, Command]]:
     """Find the commands that other packages bring, such as that of the papers' experiments."""
     for entry in sorted(entry_points(group="mercer.commands")):
-        with suppress(ModuleNotFoundError):  # it is known, but not there
-            yield entry.name, entry.load()
+        try:
+            command = entry.load()
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != entry.module.partition(".")[0]:
+                raise
+            continue  # the package is known, but not there
+        yield entry.name, command
 
 
 def _add(name: str, command: Command) -> None:

@@ -1,6 +1,6 @@
 """Statistics of tables that can be collected in pieces, in bounded memory, and merged.
 
-Free of policy: what is done with means and counts is decided in ``_encoding.py``.
+Free of policy: what is done with means and counts is decided in ``preprocessing.py``.
 """
 
 from __future__ import annotations

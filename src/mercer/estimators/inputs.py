@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # Share of the variance of all columns beyond which one decides alone.
 _ALONE = 0.999
-_ROOT = str(Path(__file__).parents[1])
+_ROOT = str(Path(__file__).parents[1]) + os.sep
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 
 

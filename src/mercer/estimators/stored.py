@@ -21,7 +21,7 @@ __all__ = ["Stored", "StoredEstimator"]
 class Stored:
     """What all estimators with a ``to_state`` and a ``from_state`` have in common."""
 
-    #: Whether arrays may be mapped from a file for reading; see :func:`mercer.estimators.undo`.
+    #: Whether arrays may be mapped from a file for reading (``all_or_nothing`` copies them then).
     _unpickled = False
 
     def __getstate__(self: Any) -> dict[str, Any]:

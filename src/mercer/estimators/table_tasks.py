@@ -233,7 +233,7 @@ def read_groups(table: Any, name: str) -> Array:
     Returns
     -------
     groups : ndarray of shape (n_rows,)
-        From :func:`mercer.estimators.pairs.group_numbers`.
+        From ``mercer.estimators.pairs.group_numbers``.
 
     Raises
     ------

@@ -1,7 +1,8 @@
 """What a model knows of the targets that it learns, and what it minimises of them.
 
 A record for each task: classes with their counts, numbers with their unit. Records never change:
-rows that tell more make another one (``meet``), so that a call that fails leaves the old one.
+rows that tell more make another one (``meet``), so that a call that fails leaves the old one. Only
+the counts of single rows are kept up in place.
 """
 
 from __future__ import annotations

@@ -412,6 +412,16 @@ def expected_failures(estimator):
     }
 
 
+def test_rounding_does_not_make_the_row_at_the_threshold_novel():
+    """The offset is the score of a row, whose terms are added up in another order by itself."""
+    rows = MOONS[:20]
+    model = NoveltyDetector(nu=0.2, random_state=0).fit(rows)
+    decisions = model.decision_function(rows)
+    assert 0.0 < np.abs(decisions).min() < 1e-12  # that row
+    alone = np.concatenate([model.predict(row[np.newaxis]) for row in rows])
+    assert np.array_equal(alone, np.where(decisions < 0.0, -1, 1))
+
+
 @parametrize_with_checks([NoveltyDetector()], expected_failed_checks=expected_failures)
 def test_checks_of_scikit_learn(estimator, check):
     with warnings.catch_warnings():

@@ -310,7 +310,11 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
     def _quantile(self, X: Any, weights: Array) -> float:
         with one_blas_thread():
             values = self.learner_.evaluate(X)
-        return lower_quantile(values[:, 0], weights, self.targets_.nu)
+        quantile = lower_quantile(values[:, 0], weights, self.targets_.nu)
+        # The row at the quantile is not novel, in whatever order its terms are added up.
+        function = self.learner_.function
+        rounding = float(np.finfo(function.dtype).eps) * (16.0 + np.sqrt(function.size))
+        return float(quantile - rounding * abs(quantile))
 
     def _checked(self, given: Given, known: Sampled | None) -> Data:
         """See :class:`KernelEstimator`; a stream is sampled for its quantile."""

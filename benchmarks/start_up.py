@@ -1,4 +1,4 @@
-"""Time to import, to an answer of the command and to a first ``partial_fit``, in fresh processes.
+"""Time to import, to the command's answer and to KOMP's first ``partial_fit``, in new processes.
 
 The last row is measured with an empty compile cache, the others with a warm one. What needs no
 work, help and mistyped options, is to be answered within 0.3 s.
@@ -35,7 +35,7 @@ from mercer import KernelClassifier
 import numpy as np, time
 X = np.random.default_rng(0).standard_normal((64, 5)); y = (X[:, 0] > 0).astype(int)
 start = time.process_time()
-KernelClassifier().partial_fit(X, y)
+KernelClassifier(expansion="komp").partial_fit(X, y)
 print(time.process_time() - start)
 """
 TIMED = """

@@ -14,7 +14,7 @@ from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, AllocationSettings, Resources
 from mercer.default.newton_steps import refine
 from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
-from mercer.learning import AutomaticStep, Learner, Record
+from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
 from mercer.learning.learner import Array, StepSize, Take, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
@@ -36,6 +36,7 @@ from mercer.sums import (
     RowsByNumber,
     check_sizes,
     codes_of_targets,
+    shift_of_codes,
 )
 
 __all__ = ["DefaultLearner", "Phase", "Settings"]
@@ -526,20 +527,14 @@ class DefaultLearner(Learner):
 
     # -- other outputs --------------------------------------------------------------------------
 
-    def map_outputs(self, mixing: Array, objective: Objective) -> None:
-        """See :class:`mercer.learning.Learner`: class codes of the new outputs, from the old.
-
-        Columns of ``mixing`` with one entry of at least a half are the old classes.
-        """
-        large = np.abs(mixing) >= 0.5
-        old = (large.sum(axis=0) == 1) & (np.count_nonzero(mixing, axis=0) == 1)
-        codes = np.where(large & old, np.sign(mixing), 0.0)
-        offset = np.where(old, 0.0, -1.0)
+    def map_outputs(self, new: NewOutputs) -> None:
+        """See :class:`mercer.learning.Learner`: class codes of the new outputs, from the old."""
+        codes, offset = shift_of_codes(new.places, *new.mixing.shape, lone=self.loss.multiclass)
         self._refuse_if_compact()
         self._kept = [rows.map_targets(codes, offset) for rows in self._kept]
         self.function.map_outputs(codes, offset)
         self.unit = np.ones(self.function.n_outputs)
-        self._replace_objective(objective)
+        self._replace_objective(new.objective)
 
     # -- state ----------------------------------------------------------------------------------
 

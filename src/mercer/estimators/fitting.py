@@ -30,11 +30,11 @@ from mercer.estimators.inputs import (
 from mercer.estimators.problem import AVERAGING, Plan, Problem, Tuning, set_ridge, solves
 from mercer.estimators.progress import Progress, Reporter
 from mercer.estimators.stored import StoredEstimator
-from mercer.estimators.targets import NewOutputs, Targets
+from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.expansions import Expansion, RandomFeatures, as_expansion
 from mercer.kernels import Kernel, as_kernel
-from mercer.learning import AutomaticStep, Learner, warn_if_off_centre
+from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
 from mercer.schedules import Relative, as_schedule
 
 __all__ = ["Callback", "Data", "Given", "KernelEstimator", "TaskEstimator"]
@@ -186,7 +186,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         """Take over what is known of the targets, and give the function outputs for new ones."""
         self.targets_ = data.targets
         if data.new_outputs is not None:
-            self.learner_.map_outputs(data.new_outputs.mixing, data.new_outputs.objective)
+            self.learner_.map_outputs(data.new_outputs)
 
     def _learn(self, learner: Learner, data: Data) -> None:
         encoded = self.targets_.encode(data.y, data.groups)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
 from mercer.expansions import Expansion
 from mercer.kernels import Bias, Kernel, Partitioned, Polynomial, Product
-from mercer.learning import AutomaticStep, automatic_step, theorem_steps
+from mercer.learning import AutomaticStep, NewOutputs, automatic_step, theorem_steps
 from mercer.losses import Loss, loss_and_slopes
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Objective, make_objective
@@ -31,7 +31,6 @@ from mercer.risks import Risk
 __all__ = [
     "Classes",
     "LossTargets",
-    "NewOutputs",
     "Numbers",
     "Targets",
     "check_class_weight",
@@ -153,24 +152,6 @@ class Targets(ABC):
         ValueError
             If the parts do not fit together.
         """
-
-
-class NewOutputs(NamedTuple):
-    """What becomes of a function's outputs when classes are added.
-
-    Attributes
-    ----------
-    places : ndarray of shape (n_old,)
-        Where the old classes are among all.
-    mixing : ndarray of shape (n_outputs, n_outputs_new)
-        Column j tells how the new output j is made of the old ones.
-    objective : Objective
-        For the new outputs.
-    """
-
-    places: NDArray[np.intp]
-    mixing: Array
-    objective: Objective
 
 
 @dataclass(frozen=True)

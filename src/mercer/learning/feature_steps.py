@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
-from mercer.learning.learner import Array, Record, StepLearner, one_at_a_time
+from mercer.learning.learner import Array, NewOutputs, Record, StepLearner, one_at_a_time
 from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
@@ -482,13 +482,13 @@ class FeatureLearner(StepLearner):
             self._put_back(*self._before_provisional)
             self._before_provisional = None
 
-    def map_outputs(self, mixing: Array, objective: Objective) -> None:
+    def map_outputs(self, new: NewOutputs) -> None:
         """See :class:`Learner`."""
         self._undo_provisional()
         if self._waiting is not None:
             self._step_on(self._waiting, provisional=False)
             self._waiting = None
-        super().map_outputs(mixing, objective)
+        super().map_outputs(new)
 
     def _replace_objective(self, objective: Objective) -> None:
         self._candidates.replace(objective)

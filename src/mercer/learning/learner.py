@@ -27,6 +27,7 @@ _REMEDY = (
 __all__ = [
     "Array",
     "Learner",
+    "NewOutputs",
     "Record",
     "StepLearner",
     "StepSize",
@@ -59,6 +60,24 @@ class Record(NamedTuple):
     loss: float
     step_size: float
     monitors: tuple[float, ...] = ()
+
+
+class NewOutputs(NamedTuple):
+    """What becomes of a function's outputs when classes are added.
+
+    Attributes
+    ----------
+    places : ndarray of shape (n_old,)
+        Where the old classes are among all.
+    mixing : ndarray of shape (n_outputs, n_outputs_new)
+        Column j tells how the new output j is made of the old ones.
+    objective : Objective
+        For the new outputs.
+    """
+
+    places: NDArray[np.int64]
+    mixing: Array
+    objective: Objective
 
 
 class Learner(ABC):
@@ -224,18 +243,16 @@ class Learner(ABC):
         """Compiled kernel and loss, or None if a part has no compiled form."""
         return None
 
-    def map_outputs(self, mixing: Array, objective: Objective) -> None:
-        """Replace the outputs f by f @ ``mixing`` and go on with another objective.
+    def map_outputs(self, new: NewOutputs) -> None:
+        """Go on with the outputs of more classes, and with their objective.
 
         Parameters
         ----------
-        mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Column j tells how the new output j is made of the old ones.
-        objective : Objective
-            For the new outputs.
+        new : NewOutputs
+            How they follow from those of now.
         """
-        self.function.map_outputs(mixing)
-        self._replace_objective(objective)
+        self.function.map_outputs(new.mixing)
+        self._replace_objective(new.objective)
 
     def _replace_objective(self, objective: Objective) -> None:
         """Go on with another objective, which takes over the scalars of the last."""

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.learning.learner import Array, Record, StepLearner, StepSize, one_at_a_time
+from mercer.learning.learner import (
+    Array,
+    NewOutputs,
+    Record,
+    StepLearner,
+    StepSize,
+    one_at_a_time,
+)
 from mercer.learning.newton_rows import NewtonRows, Settings, cut_steps, descends, descent_rows
 from mercer.learning.regression_targets import begins_with_regression, is_quadratic, race_rows
 from mercer.learning.step_sizes import AutomaticStep
@@ -23,7 +30,6 @@ from mercer.sums import (
     blocks_from_state,
     blocks_to_state,
     class_numbers,
-    class_places,
     relabelled,
     shift_of_codes,
 )
@@ -390,24 +396,23 @@ class SecondOrderLearner(StepLearner):
             self.function.put(engine.solve())
         self._n_solved = self._n_rows
 
-    def map_outputs(self, mixing: Array, objective: Objective) -> None:
+    def map_outputs(self, new: NewOutputs) -> None:
         """See :class:`Learner`; the targets of rows that are kept are encoded anew."""
         old: Any = self.objective
-        places = class_places(mixing, old.loss, old.copies)
-        new: Any = objective
-        n_old, n_new = (size // old.copies for size in mixing.shape)
+        objective: Any = new.objective
+        n_old, n_new = (size // old.copies for size in new.mixing.shape)
 
         def relabel(targets: Array) -> Array:
-            return relabelled(targets, places, old.loss, new.loss, n_new)
+            return relabelled(targets, new.places, old.loss, objective.loss, n_new)
 
         self._fresh = objective.state()
-        super().map_outputs(mixing, objective)
+        super().map_outputs(new)
         self._first_rows = [replace(r, targets=relabel(r.targets)) for r in self._first_rows]
         engine = self._engine
         if isinstance(engine, NewtonRows):
-            engine.map_outputs(mixing, objective, relabel)
+            engine.map_outputs(new.mixing, objective, relabel)
         elif isinstance(engine, RidgeStream):
-            engine.map_targets(*shift_of_codes(places, n_old, n_new))
+            engine.map_targets(*shift_of_codes(new.places, n_old, n_new))
             self._n_solved = 0
         else:
             self._n_solved = 0

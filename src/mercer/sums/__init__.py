@@ -6,7 +6,6 @@ from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.centers import CENTERS, choose_centers, distinct_rows
 from mercer.sums.codes import (
     class_numbers,
-    class_places,
     codes_of_targets,
     labels_of_codes,
     merge_classes,
@@ -53,7 +52,6 @@ __all__ = [
     "check_sizes",
     "choose_centers",
     "class_numbers",
-    "class_places",
     "codes_of_targets",
     "descend",
     "distinct_rows",

@@ -14,7 +14,6 @@ from mercer.losses import Loss
 
 __all__ = [
     "class_numbers",
-    "class_places",
     "codes_of_targets",
     "labels_of_codes",
     "merge_classes",
@@ -80,34 +79,6 @@ def class_numbers(targets: Array, loss: Loss) -> NDArray[np.int64]:
     return targets[:, 0].astype(np.int64) if loss.multiclass else loss.decide(targets)
 
 
-def class_places(mixing: Array, old_loss: Loss, copies: int = 1) -> NDArray[np.int64]:
-    """Where the old classes are among the new ones, read off the matrix of the outputs.
-
-    Parameters
-    ----------
-    mixing : ndarray of shape (n_outputs, n_outputs_new)
-        What the outputs are multiplied by.
-    old_loss : Loss
-        Loss before.
-    copies : int, default=1
-        How often the function has each output.
-
-    Examples
-    --------
-    >>> from mercer.losses import Logistic
-    >>> class_places(np.array([[-0.5, 0.0, 0.5]]), Logistic())
-    array([0, 2])
-    """
-    small = mixing[: len(mixing) // copies, : mixing.shape[1] // copies]
-    if len(small) > 1 or old_loss.multiclass:
-        return np.asarray(small.argmax(axis=1), dtype=np.int64)
-    row = small[0]
-    if row.size == 1:  # a lone class, of two now
-        return np.array([0 if row[0] > 0.0 else 1])
-    places = [int(row.argmin())]
-    return np.array(places + ([int(row.argmax())] if row.max() > 0.0 else []))
-
-
 def relabelled(
     targets: Array, places: NDArray[np.int64], old_loss: Loss, new_loss: Loss, n_scores: int
 ) -> Array:
@@ -118,7 +89,7 @@ def relabelled(
     targets : ndarray of shape (n, target_width)
         As the old loss encoded them.
     places : ndarray of shape (n_old,)
-        From :func:`class_places`.
+        Where the old classes are among the new ones.
     old_loss, new_loss : Loss
         Before and after.
     n_scores : int
@@ -128,16 +99,19 @@ def relabelled(
 
 
 def shift_of_codes(
-    places: NDArray[np.int64], n_old: int, n_new: int
+    places: NDArray[np.int64], n_old: int, n_new: int, *, lone: bool = False
 ) -> tuple[Array, NDArray[np.float64]]:
     """Matrix and offset that turn labels -1, +1 of the old classes into those of the new ones.
 
     Parameters
     ----------
     places : ndarray of shape (n_old,)
-        From :func:`class_places`.
+        Where the old classes are among the new ones.
     n_old, n_new : int
         Columns of the labels.
+    lone : bool, default=False
+        Whether a single column is +1 for a lone class, as where there is one for each class,
+        instead of for the second one.
 
     Examples
     --------
@@ -150,7 +124,7 @@ def shift_of_codes(
         return np.array([[1.0 if places[0] == 0 else -1.0]]), np.zeros(1)
     one_hot: Any = np.zeros((places.size, n_new))
     one_hot[np.arange(places.size), places] = 1.0
-    if n_old > 1:
+    if n_old > 1 or lone:
         return one_hot, one_hot.sum(axis=0) - 1.0
     second = one_hot[1] if places.size > 1 else np.zeros(n_new)
     return (second - one_hot[0])[np.newaxis], one_hot[0] + second - 1.0

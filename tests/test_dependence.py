@@ -189,7 +189,7 @@ def test_a_stream_finds_out_by_itself_and_a_fit_only_once(tmp_path):
 
 def test_files_of_earlier_versions_held_out_single_rows():
     model = KernelRegressor(expansion=Auto(block_length=15), random_state=0).fit(*series(300))
-    whole = model.learner_.snapshot()
+    whole = model.learner_.to_state(whole=True)
     state = whole["function"]
     assert state["numbers"]["block"] == 15
     for name in ("block", "knows_block"):

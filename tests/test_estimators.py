@@ -829,11 +829,11 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(
         y = LABELS + 7
     model.set_params(**change)
     before = dict(vars(model))
-    state = copy.deepcopy(model.learner_.snapshot())
+    state = copy.deepcopy(model.learner_.to_state(whole=True))
     with pytest.raises(error, match=words):
         model.fit(rows, y)
     assert vars(model) == before
-    np.testing.assert_equal(model.learner_.snapshot(), state)
+    np.testing.assert_equal(model.learner_.to_state(whole=True), state)
     fresh = estimator(model.loss).set_params(**change)
     before = dict(vars(fresh))
     with pytest.raises(error, match=words):

@@ -163,7 +163,7 @@ def test_the_error_of_a_step_is_what_the_compression_did(cls):
     kernel = learner.function.kernel
     removed = 0
     for i in range(len(X)):
-        before = learner.snapshot()
+        before = learner.to_state(whole=True)
         exact = make(cls(*parts), KOMP(tolerance=0.0))
         exact.restore(before)
         for each in (learner, exact):
@@ -201,7 +201,7 @@ def test_state_goes_on_bit_for_bit():
         learner = make(cls(*parts), KOMP(tolerance=1e-3, max_size=40))
         learner.learn(X[:75], targets[:75], weights[:75])
         other = make(cls(*parts), KOMP(tolerance=1e-3, max_size=40))
-        other.restore(learner.snapshot())
+        other.restore(learner.to_state(whole=True))
         for each in (learner, other):
             each.learn(X[75:], targets[75:], weights[75:])
         assert_array_equal(learner.function.coefficients, other.function.coefficients)

@@ -50,7 +50,7 @@ def plain(value):
 
 def snapshot(model):
     """Everything that learning changes."""
-    state = {"learner": model.learner_.snapshot(), "targets": model.targets_.to_state()}
+    state = {"learner": model.learner_.to_state(whole=True), "targets": model.targets_.to_state()}
     return plain({**state, "n_features": model.n_features_in_})
 
 

@@ -15,7 +15,7 @@ from mercer.default.allocate import Allocation, AllocationSettings, Resources
 from mercer.default.newton_steps import refine
 from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
 from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
-from mercer.learning.learner import Array, StepSize, Take, one_at_a_time
+from mercer.learning.learner import Array, Passes, StepSize, Take, one_at_a_time
 from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
 from mercer.selection import (
@@ -36,6 +36,7 @@ from mercer.sums import (
     RowsByNumber,
     check_sizes,
     codes_of_targets,
+    rows_at_once,
     shift_of_codes,
 )
 
@@ -227,10 +228,20 @@ class DefaultLearner(Learner):
         self._finish(self._revisitable(X, targets, weights, learned))
         report(order.size - start)
 
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """See :class:`mercer.learning.Learner`."""
+        self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
+
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
+        """See :class:`mercer.learning.Learner`."""
+        return Passes(n_passes, n_passes * len(weights))
+
+    def end_race(self) -> None:
+        """See :class:`mercer.learning.Learner`; the race is on rows that are kept."""
+
     def _chunk(self, X: Any) -> int:
         """Rows at a time."""
-        most = self.settings.chunk_bytes // (8 * max(X.shape[1], 1))
-        return int(max(1024, min(self.settings.chunk, most)))
+        return rows_at_once(X.shape[1], self.settings.chunk, self.settings.chunk_bytes)
 
     def _learn(self, X: Any, targets: Array, weights: Array) -> None:
         used = weights > 0.0
@@ -403,17 +414,10 @@ class DefaultLearner(Learner):
         self._solve()
         return self.function
 
-    def evaluate(self, X: Any) -> Array:
+    def evaluate_row(self, x: Array) -> Array:
         """See :class:`mercer.learning.Learner`."""
-        function = self.current_function()
-        if isinstance(X, np.ndarray):
-            return function.evaluate(X)
-        chunk = self._chunk(X)
-        pieces = [
-            function.evaluate(X[start : start + chunk].toarray())
-            for start in range(0, X.shape[0], chunk)
-        ]
-        return np.concatenate(pieces)
+        with one_blas_thread():
+            return np.asarray(self.evaluate(x[np.newaxis])[0])
 
     def _solve(self, *, now: bool = False) -> None:
         """Solve as :meth:`_solved_again` says, and note the loss of the rows kept back."""
@@ -538,16 +542,13 @@ class DefaultLearner(Learner):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Any]:
-        """See :class:`mercer.learning.Learner`."""
-        return self._with_function(self._function_state(sums=not self.is_compact))
-
-    def to_state(self) -> dict[str, Any]:
-        """See :class:`mercer.learning.Learner`: without large sums once all rows came."""
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
+        """See :class:`mercer.learning.Learner`: files lack large sums once all rows came."""
         kept = self.waiting.n_bytes + sum(one.sum_bytes for one in self.function.components)
         finished = self.phase is Phase.FINISHED
         wanted = self.resources.resumable or not finished or kept <= self.settings.small_file
-        return self._with_function(self._function_state(sums=wanted and not self.is_compact))
+        sums = (whole or wanted) and not self.is_compact
+        return self._state_with(self._function_state(sums=sums))
 
     def _function_state(self, *, sums: bool) -> dict[str, Any]:
         """Return the function with the rows, as files have it."""
@@ -571,7 +572,7 @@ class DefaultLearner(Learner):
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`mercer.learning.Learner`."""
-        super().restore(state)
+        self._restore_with_function(state)
         function, state = self.function, state["function"]
         rows = state["rows"]
         if rows is not None and not function.components:

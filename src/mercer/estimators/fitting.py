@@ -155,10 +155,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             encoded = self.targets_.encode(data.y, data.groups)
             if not data.weights.any():
                 raise ValueError("`class_weight` is zero for all rows, so there is nothing to fit.")
-            n_passes = learner.n_passes(self._n_passes(n), int(np.count_nonzero(data.weights)))
-            n_rows = learner.n_learned(n, n_passes) * data.targets.visits
+            passes = learner.plan_passes(self._n_passes(n), data.weights)
+            n_rows = passes.n_rows * data.targets.visits
             report = Reporter(learner, n_rows, data.targets.rows_per_sample, callback, self.verbose)
-            orders = self._orders(data, n_passes, generator)
+            orders = self._orders(data, passes.n_passes, generator)
             with one_blas_thread():
                 learner.learn_passes(data.X, encoded, data.weights, orders, report)
         return self

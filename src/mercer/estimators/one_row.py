@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import Targets
 from mercer.learning import Learner
-from mercer.numerics.row_loop import score_row
 
 __all__ = ["OneRow"]
 
@@ -125,16 +124,4 @@ class OneRow:
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""
-        learner = self.learner_
-        row = self._vector(x)
-        f = learner.function
-        functions = learner.compiled(f.dtype)
-        if functions is None:
-            with one_blas_thread():
-                return np.asarray(learner.evaluate(row[np.newaxis])[0, : self.targets_.n_scores])
-        scores = np.empty(f.n_outputs)
-        if f.averaging is None:
-            score_row(functions, f.arrays, f.size, 0, f.scale, row, scores)
-        else:
-            score_row(functions, f.arrays, f.size, f.n_outputs, 1.0, row, scores)
-        return scores
+        return self.learner_.evaluate_row(self._vector(x))[: self.targets_.n_scores]

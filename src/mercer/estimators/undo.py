@@ -57,7 +57,7 @@ def as_before(learner: Learner, *, whole: bool) -> Iterator[None]:
         Whether its outputs may change, so that it must be restored as a whole.
     """
     settings = learner.step_size, learner.regularization, learner.batch_size
-    before = (learner.objective, learner.snapshot()) if whole else None
+    before = (learner.objective, learner.to_state(whole=True)) if whole else None
     try:
         yield
     except BaseException:

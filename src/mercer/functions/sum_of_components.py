@@ -15,7 +15,16 @@ from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
 from mercer.selection import RaceResult
-from mercer.sums import Cell, CellsPart, GlobalPart, LocalFunction, Rows, Statistics, no_range
+from mercer.sums import (
+    Cell,
+    CellsPart,
+    GlobalPart,
+    LocalFunction,
+    Rows,
+    Statistics,
+    no_range,
+    rows_at_once,
+)
 from mercer.sums.ridge import RIDGES
 
 __all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]
@@ -76,8 +85,14 @@ class SumOfComponents:
         self.is_stale = False
 
     def evaluate(self, X: Any) -> Array:
-        """Values at rows, shape (n, n_outputs)."""
+        """Values at rows, dense or CSR, shape (n, n_outputs)."""
         values = np.zeros((X.shape[0], self.n_outputs))
+        if not isinstance(X, np.ndarray):
+            chunk = rows_at_once(X.shape[1])
+            for start in range(0, len(values), chunk):
+                some = slice(start, start + chunk)
+                values[some] = self.evaluate(X[some].toarray())
+            return values
         for weight, component in zip(self.weights, self.components, strict=True):
             if weight > 0.0:
                 values += weight * component.evaluate(X)

@@ -17,10 +17,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import one_blas_thread
 from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
-from mercer.learning.learner import Array, NewOutputs, Record, StepLearner, one_at_a_time
+from mercer.learning.learner import (
+    Array,
+    NewOutputs,
+    Passes,
+    Record,
+    StepLearner,
+    Take,
+    one_at_a_time,
+)
 from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
@@ -240,19 +249,16 @@ class FeatureLearner(StepLearner):
             self._steps().check(size, weights)
         return size
 
-    def n_passes(self, n_passes: int, n_rows: int) -> int:
-        """See :class:`Learner`."""
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
+        """See :class:`Learner`: as many as make enough steps."""
         expansion, wanted = self.function.expansion, n_passes
-        if expansion.mode == "faithful":
-            return n_passes
-        for _ in range(2):  # the second time without the rows that several passes hold out
-            steps = len(self._cut(n_rows - self._n_held_out(n_rows, wanted))) - 1
-            wanted = max(n_passes, -(-expansion.min_steps // steps))
-        return wanted
-
-    def n_learned(self, n_rows: int, n_passes: int) -> int:
-        """See :class:`Learner`."""
-        return (n_rows - self._n_held_out(n_rows, n_passes)) * n_passes
+        if expansion.mode != "faithful":
+            n_used = int(np.count_nonzero(weights))
+            for _ in range(2):  # the second time without the rows that several passes hold out
+                steps = len(self._cut(n_used - self._n_held_out(n_used, wanted))) - 1
+                wanted = max(n_passes, -(-expansion.min_steps // steps))
+        n = len(weights)
+        return Passes(wanted, wanted * (n - self._n_held_out(n, wanted)))
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -265,6 +271,10 @@ class FeatureLearner(StepLearner):
         with self.all_or_nothing(self._mark, self._back):
             self._learn(rows, targets, weights)
         self.n_samples += X.shape[0]
+
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """See :class:`Learner`."""
+        self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def _learn(self, X: NDArray[np.floating], targets: Array, weights: Array) -> None:
         f = self.function
@@ -448,6 +458,11 @@ class FeatureLearner(StepLearner):
         self._provisional()
         return self.function
 
+    def evaluate_row(self, x: Array) -> Array:
+        """See :class:`Learner`."""
+        with one_blas_thread():
+            return np.asarray(self.evaluate(x[np.newaxis])[0])
+
     def _provisional(self) -> None:
         """Make a step on the rows that wait, to be undone when more rows come."""
         waiting = self._waiting
@@ -488,10 +503,11 @@ class FeatureLearner(StepLearner):
         if self._waiting is not None:
             self._step_on(self._waiting, provisional=False)
             self._waiting = None
-        super().map_outputs(new)
+        self.function.map_outputs(new.mixing)
+        self._candidates.replace(new.objective)
 
-    def _replace_objective(self, objective: Objective) -> None:
-        self._candidates.replace(objective)
+    def finish(self, take: Take | None = None) -> None:
+        """See :class:`Learner`; nothing changes."""
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -504,16 +520,17 @@ class FeatureLearner(StepLearner):
         mark, self.function.best, self._waiting, c.race, c.unit, states = state
         self._put_back(mark, states)
 
-    def snapshot(self) -> dict[str, Any]:
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
         """See :class:`Learner`."""
         self._undo_provisional()
         waiting = None if self._waiting is None else self._waiting.to_state()
-        return {**super().snapshot(), **self._candidates.snapshot(), "waiting": waiting}
+        state = self._state_with(self.function.snapshot())
+        return {**state, **self._candidates.snapshot(), "waiting": waiting}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Learner`."""
         self._before_provisional = None
-        super().restore(state)
+        self._restore_with_function(state)
         f, n = self.function, self.function.n_candidates
         self._candidates.restore(state, n)
         self._waiting, waiting = None, state["waiting"]

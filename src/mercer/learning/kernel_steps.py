@@ -15,9 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import one_blas_thread
 from mercer.exceptions import NothingLearnedWarning
 from mercer.functions import KernelExpansion
-from mercer.learning.learner import DIVERGED, Array, StepLearner, StepSize
+from mercer.learning.learner import (
+    DIVERGED,
+    Array,
+    NewOutputs,
+    Passes,
+    StepLearner,
+    StepSize,
+    Take,
+)
 from mercer.learning.loop import UnsoundStepError, make_step
 from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, stable_steps
 from mercer.numerics import row_loop
@@ -34,7 +43,7 @@ from mercer.numerics.pair_loop import (
     kernels_of_buffer,
     run_pairs,
 )
-from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows
+from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows, score_row
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.schedules import Constant
 
@@ -347,17 +356,7 @@ class KernelLearner(StepLearner):
         return row
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """Learn one row: :meth:`learn` without its fixed costs. ``x`` must be float64 or float32.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_features,)
-            Input, finite.
-        target : ndarray of shape (target_width,)
-            Target as the loss encodes it.
-        weight : float
-            Weight of the row.
-        """
+        """See :class:`Learner`."""
         f = self.function
         # The first rows set the unit of the tolerance, heavy ones lower the step: the long way.
         if not self.first.seen or weight > 1.0 or f.size == 0:
@@ -433,9 +432,40 @@ class KernelLearner(StepLearner):
             and isinstance(self.function, KernelExpansion)
         )
 
+    # -- the function and its outputs -----------------------------------------------------------
+
     def current_function(self) -> KernelExpansion:
         """See :class:`Learner`."""
         return self.function
+
+    def evaluate_row(self, x: Array) -> Array:
+        """See :class:`Learner`."""
+        f = self.function
+        functions = self.compiled(f.dtype)
+        if functions is None:
+            with one_blas_thread():
+                return np.asarray(self.evaluate(x[np.newaxis])[0])
+        values = np.empty(f.n_outputs)
+        if f.averaging is None:
+            score_row(functions, f.arrays, f.size, 0, f.scale, x, values)
+        else:
+            score_row(functions, f.arrays, f.size, f.n_outputs, 1.0, x, values)
+        return values
+
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
+        """See :class:`Learner`."""
+        return Passes(n_passes, n_passes * len(weights))
+
+    def map_outputs(self, new: NewOutputs) -> None:
+        """See :class:`Learner`."""
+        self.function.map_outputs(new.mixing)
+        self._replace_objective(new.objective)
+
+    def end_race(self) -> None:
+        """See :class:`Learner`; there are no candidates."""
+
+    def finish(self, take: Take | None = None) -> None:
+        """See :class:`Learner`; nothing changes."""
 
     # -- compiled parts -------------------------------------------------------------------------
 
@@ -489,6 +519,14 @@ class KernelLearner(StepLearner):
         )
 
     # -- state ----------------------------------------------------------------------------------
+
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
+        """See :class:`Learner`."""
+        return self._state_with(self.function.snapshot())
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`Learner`."""
+        self._restore_with_function(state)
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses mean nothing in another process.

@@ -28,6 +28,7 @@ __all__ = [
     "Array",
     "Learner",
     "NewOutputs",
+    "Passes",
     "Record",
     "StepLearner",
     "StepSize",
@@ -80,8 +81,15 @@ class NewOutputs(NamedTuple):
     objective: Objective
 
 
+class Passes(NamedTuple):
+    """How often rows are visited, and how many rows that makes."""
+
+    n_passes: int
+    n_rows: int
+
+
 class Learner(ABC):
-    """How a function is learned: what estimators ask of every way, and what all ways share.
+    """How a function is learned: what estimators ask of every way.
 
     A learner declares which objectives it solves (:attr:`solves`), so that steps and their size
     mean nothing, and what it refuses (:attr:`refuses`).
@@ -140,7 +148,7 @@ class Learner(ABC):
     def tune(
         self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
     ) -> None:
-        """Go on with other settings, for example after ``set_params`` on a running stream."""
+        """Learn the next rows with other settings, as after ``set_params`` on a running stream."""
         self.step_size, self.regularization, self.batch_size = step_size, regularization, batch_size
 
     # -- learning -------------------------------------------------------------------------------
@@ -189,6 +197,7 @@ class Learner(ABC):
             result stops.
         """
 
+    @abstractmethod
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         """Learn one row: :meth:`learn` without its fixed costs.
 
@@ -201,7 +210,6 @@ class Learner(ABC):
         weight : float
             Weight of the row.
         """
-        self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def evaluate(self, X: Any) -> Array:
         """Values of what was learned, shape (n, n_outputs).
@@ -215,21 +223,37 @@ class Learner(ABC):
         return values
 
     @abstractmethod
+    def evaluate_row(self, x: Array) -> Array:
+        """Values at one row, shape (n_outputs,): :meth:`evaluate` without its fixed costs.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_features,)
+            Point, finite, of the type of the function.
+        """
+
+    @abstractmethod
     def current_function(self) -> Any:
         """Return the function, with all rows learned so far in it."""
 
-    def n_passes(self, n_passes: int, n_rows: int) -> int:
-        """Return how often to visit the ``n_rows`` rows of ``fit``, at least ``n_passes`` times."""
-        return n_passes
+    @abstractmethod
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
+        """Return how often ``fit`` visits its rows, and how many of them are learned in all.
 
-    def n_learned(self, n_rows: int, n_passes: int) -> int:
-        """Return how many rows :meth:`learn_passes` will learn, counting every pass."""
-        return n_rows * n_passes
+        Parameters
+        ----------
+        n_passes : int
+            How often at least, where the learner makes steps.
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        """
 
-    def end_race(self) -> None:  # noqa: B027
+    @abstractmethod
+    def end_race(self) -> None:
         """Keep the best of several candidates: no row that comes will be new to them."""
 
-    def finish(self, take: Take | None = None) -> None:  # noqa: B027
+    @abstractmethod
+    def finish(self, take: Take | None = None) -> None:
         """Learn that all rows came, where that changes anything.
 
         Parameters
@@ -239,10 +263,7 @@ class Learner(ABC):
             targets and weights, where they can be visited again.
         """
 
-    def compiled(self, dtype: np.dtype[Any]) -> Any:
-        """Compiled kernel and loss, or None if a part has no compiled form."""
-        return None
-
+    @abstractmethod
     def map_outputs(self, new: NewOutputs) -> None:
         """Go on with the outputs of more classes, and with their objective.
 
@@ -251,13 +272,6 @@ class Learner(ABC):
         new : NewOutputs
             How they follow from those of now.
         """
-        self.function.map_outputs(new.mixing)
-        self._replace_objective(new.objective)
-
-    def _replace_objective(self, objective: Objective) -> None:
-        """Go on with another objective, which takes over the scalars of the last."""
-        objective.set_state(self.objective.state())
-        self.objective = objective
 
     def note(self, record: Record) -> None:
         """Write a step, or rows that were judged, into the history."""
@@ -272,11 +286,36 @@ class Learner(ABC):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that learning changes, copied; for :meth:`restore`."""
-        return self._with_function(self.function.snapshot())
+    @abstractmethod
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
+        """Return what learning changes as plain data, copied.
 
-    def _with_function(self, function: dict[str, Any]) -> dict[str, Any]:
+        Parameters
+        ----------
+        whole : bool, default=False
+            Whether to go on learning must be possible, as where a call is to be undone; a file may
+            leave out what only that needs.
+        """
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to what :meth:`to_state` returned, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If numbers or arrays are out of their range or do not fit together.
+        """
+
+    # -- what all ways share --------------------------------------------------------------------
+
+    def _replace_objective(self, objective: Objective) -> None:
+        """Go on with another objective, which takes over the scalars of the last."""
+        objective.set_state(self.objective.state())
+        self.objective = objective
+
+    def _state_with(self, function: dict[str, Any]) -> dict[str, Any]:
+        """Everything but what is a way's own, beside the state of the function."""
         numbers = {
             "n_samples": self.n_samples,
             "first": list(astuple(self.first)),
@@ -289,18 +328,8 @@ class Learner(ABC):
             "history": self.history.snapshot(),
         }
 
-    def to_state(self) -> dict[str, Any]:
-        """Return what a file holds: a :meth:`snapshot`, or what predicting needs of it."""
-        return self.snapshot()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If numbers or arrays are out of their range or do not fit together.
-        """
+    def _restore_with_function(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`_state_with`; ValueError if numbers are out of their range."""
         numbers = state["numbers"]
         self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
         n_rows, squares, loss, *counted = numbers["first"]

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
 from mercer.learning.learner import (
     Array,
     NewOutputs,
+    Passes,
     Record,
     StepLearner,
     StepSize,
+    Take,
     one_at_a_time,
 )
 from mercer.learning.newton_rows import NewtonRows, Settings, cut_steps, descends, descent_rows
@@ -132,11 +135,8 @@ class SecondOrderLearner(StepLearner):
         """Ridge parameter of the last solution, of several that were raced the best."""
         return self._ridges()[0] if self._engine is None else float(self._engine.ridge)
 
-    def tune(
-        self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
-    ) -> None:
-        """See :class:`Learner`; the ridge of steps that have begun stays."""
-        super().tune(step_size, regularization, batch_size)
+    def _follow_settings(self) -> None:
+        """Learn by the settings of now; the ridge of steps that have begun stays."""
         if isinstance(self._engine, NewtonRows):
             self._engine.settings = self._settings()
         elif isinstance(self._engine, LinearRows) and self._engine.ridge != self._ridges()[0]:
@@ -180,9 +180,14 @@ class SecondOrderLearner(StepLearner):
             return
         rows = Rows(self._checked(X), targets, weights)
         with self.all_or_nothing(self._mark, self._back):
+            self._follow_settings()
             self._look(targets, weights)
             self._learn(rows)
         self.n_samples += X.shape[0]
+
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """See :class:`Learner`."""
+        self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def _look(self, targets: Array, weights: Array) -> None:
         # Without weights: curvatures are of losses, and weights count elsewhere.
@@ -294,8 +299,12 @@ class SecondOrderLearner(StepLearner):
 
     # -- rows that can be visited again -----------------------------------------------------------
 
-    def n_passes(self, n_passes: int, n_rows: int) -> int:
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
         """See :class:`Learner`: a squared loss needs one, steps as many as make enough of them."""
+        n = self._n_passes(n_passes, int(np.count_nonzero(weights)))
+        return Passes(n, n * len(weights))
+
+    def _n_passes(self, n_passes: int, n_rows: int) -> int:
         if not self.makes_steps(self.objective):
             return 1
         size = min(int(self.function.largest_size), n_rows)
@@ -383,6 +392,11 @@ class SecondOrderLearner(StepLearner):
                     self._solve()
         return self.function
 
+    def evaluate_row(self, x: Array) -> Array:
+        """See :class:`Learner`."""
+        with one_blas_thread():
+            return np.asarray(self.evaluate(x[np.newaxis])[0])
+
     def _is_stale(self) -> bool:
         refresh = float(getattr(self.function.expansion, "refresh", 0.0))
         return self._n_rows > self._n_solved * (1.0 + refresh)
@@ -406,7 +420,8 @@ class SecondOrderLearner(StepLearner):
             return relabelled(targets, new.places, old.loss, objective.loss, n_new)
 
         self._fresh = objective.state()
-        super().map_outputs(new)
+        self.function.map_outputs(new.mixing)
+        self._replace_objective(objective)
         self._first_rows = [replace(r, targets=relabel(r.targets)) for r in self._first_rows]
         engine = self._engine
         if isinstance(engine, NewtonRows):
@@ -416,6 +431,12 @@ class SecondOrderLearner(StepLearner):
             self._n_solved = 0
         else:
             self._n_solved = 0
+
+    def end_race(self) -> None:
+        """See :class:`Learner`; there are no candidates."""
+
+    def finish(self, take: Take | None = None) -> None:
+        """See :class:`Learner`; nothing changes."""
 
     # -- state ----------------------------------------------------------------------------------
 
@@ -434,11 +455,11 @@ class SecondOrderLearner(StepLearner):
         self.function.back(mark)
         self.objective.set_state(scalars)
 
-    def snapshot(self) -> dict[str, Any]:
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
         """See :class:`Learner`."""
         engine = self._engine
         return {
-            **super().snapshot(),
+            **self._state_with(self.function.snapshot()),
             "rows": {
                 "n_rows": self._n_rows,
                 "n_solved": self._n_solved,
@@ -449,7 +470,7 @@ class SecondOrderLearner(StepLearner):
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Learner`."""
-        super().restore(state)
+        self._restore_with_function(state)
         rows = state["rows"]
         self._n_rows, self._n_solved = int(rows["n_rows"]), int(rows["n_solved"])
         self._first_rows = blocks_from_state(rows["first"])

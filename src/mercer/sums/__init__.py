@@ -24,6 +24,7 @@ from mercer.sums.rows import (
     blocks_from_state,
     blocks_to_state,
     check_sizes,
+    rows_at_once,
 )
 from mercer.sums.statistics import Statistics, check_alike, target_scale
 
@@ -60,6 +61,7 @@ __all__ = [
     "merge_classes",
     "no_range",
     "relabelled",
+    "rows_at_once",
     "shift_of_codes",
     "target_scale",
     "targets_of_codes",

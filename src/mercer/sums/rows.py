@@ -16,6 +16,7 @@ __all__ = [
     "blocks_from_state",
     "blocks_to_state",
     "check_sizes",
+    "rows_at_once",
 ]
 
 Array = NDArray[np.float64]
@@ -162,6 +163,11 @@ def blocks_from_state(state: dict[str, Any] | None) -> list[Rows]:
     """Inverse of :func:`blocks_to_state`, in one block; ValueError if the arrays do not fit."""
     blocks = [] if state is None else [Rows.from_state(state)]
     return [block for block in blocks if len(block)]
+
+
+def rows_at_once(n_columns: int, most: int = 131_072, most_bytes: int = 2**26) -> int:
+    """How many rows to take at a time: so many, or fewer that take so many bytes."""
+    return int(max(1024, min(most, most_bytes // (8 * max(n_columns, 1)))))
 
 
 def check_sizes(X: Any, targets: Array) -> None:

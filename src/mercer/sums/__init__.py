@@ -1,18 +1,16 @@
 """Second-order learning in bounded memory: sums over the rows, and what is solved with them."""
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
-from mercer.sums.basis import Basis, FeatureTable, KernelBasis, check_same_basis
-from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
-from mercer.sums.centers import CENTERS, choose_centers, distinct_rows
-from mercer.sums.codes import (
-    class_numbers,
-    codes_of_targets,
-    labels_of_codes,
-    merge_classes,
-    relabelled,
-    shift_of_codes,
-    targets_of_codes,
+from mercer.sums.basis import (
+    CENTERS,
+    Basis,
+    FeatureTable,
+    KernelBasis,
+    check_same_basis,
+    choose_centers,
+    distinct_rows,
 )
+from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
@@ -24,7 +22,14 @@ from mercer.sums.rows import (
     blocks_from_state,
     blocks_to_state,
     check_sizes,
+    class_numbers,
+    codes_of_targets,
+    labels_of_codes,
+    merge_classes,
+    relabelled,
     rows_at_once,
+    shift_of_codes,
+    targets_of_codes,
 )
 from mercer.sums.statistics import Statistics, check_alike, target_scale
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.cells import rows_by_cell
 from mercer.maps import Affine
-from mercer.sums.centers import distinct_rows
+from mercer.sums.basis import distinct_rows
 from mercer.sums.ridge import add_rows, check_regressions, general_ridge, merged, solutions
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import Statistics, check_alike

@@ -147,7 +147,6 @@ class BilinearExpansion(BilinearFunction):
         self.size, self.n_joined, self.age_of_norms = 0, 0, 0
         self.points: Array
         self.ages: Indices
-        self._last: tuple[Any, Array] | None = None
         self.allocate(0)
 
     # -- the function ---------------------------------------------------------------------------
@@ -538,10 +537,6 @@ class BilinearExpansion(BilinearFunction):
         if needed > capacity:
             # A capped expansion never needs more than its cap and one step.
             self.allocate(grown_capacity(capacity, needed, self.expansion.limit() + n_new))
-
-    def forget(self) -> None:
-        """Drop the kernels remembered by :meth:`current`."""
-        self._last = None
 
     def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
         """Everything that a step changes, copied; for :meth:`restore`.

@@ -85,7 +85,6 @@ class BilinearFeatures(BilinearFunction):
         self.n_steps, self.scale = 0, 1.0
         self.size = self.n_blocks * self._blocks.block_size
         self._coefficients = np.zeros((self.size, self.size), self.dtype)
-        self._last: tuple[Any, Floats] | None = None
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -198,10 +197,6 @@ class BilinearFeatures(BilinearFunction):
             self._coefficients += Z[rows].T @ (block @ Z[columns])
         self.n_steps += 1
         return 0.0
-
-    def forget(self) -> None:
-        """Drop the features remembered by :meth:`current`."""
-        self._last = None
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ class BilinearFunction(ABC):
     #: Number of dictionary points or of random features.
     size: int
     scale: float
+    #: The points last given to :meth:`current`, and their kernels or features.
+    _last: tuple[Any, NDArray[Any]] | None = None
 
     @property
     @abstractmethod
@@ -87,8 +89,9 @@ class BilinearFunction(ABC):
         """Refuse; see :meth:`keep_previous`."""
         self.keep_previous()
 
-    def forget(self) -> None:  # noqa: B027
+    def forget(self) -> None:
         """Drop what :meth:`current` remembered."""
+        self._last = None
 
     @staticmethod
     def refuse_averaging(averaging: float | None) -> None:

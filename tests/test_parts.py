@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.default import allocate as allocate_module
-from mercer.default import newton_steps as newton_module
+from mercer.default import learner as learner_module
 from mercer.default.allocate import Allocation, boundary_rows
-from mercer.default.newton_steps import refine
+from mercer.default.learner import refine
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
@@ -345,7 +345,7 @@ def solved_for_classes(n, flip, seed=0):
 def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     weight, batch, monkeypatch
 ):
-    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", batch)
+    monkeypatch.setattr(learner_module, "_ROWS_AT_LEAST", batch)
     part, rows, held = solved_for_classes(3000, 0.0)
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
@@ -360,7 +360,7 @@ def held_values(part, held):
 
 
 def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
-    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", 50)
+    monkeypatch.setattr(learner_module, "_ROWS_AT_LEAST", 50)
     part, rows, held = solved_for_classes(3000, 0.0)
     test = solved_for_classes(3000, 0.0, seed=1)[1]
     scales = (2.0, 4.0, 8.0, 16.0)
@@ -372,7 +372,7 @@ def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
 def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     part, rows, held = solved_for_classes(1500, 0.3)
     before = part.coefficients.copy()
-    monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
+    monkeypatch.setattr(learner_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
     assert not refine(part, 2.0, Logistic(), rows, held)
     assert_array_equal(part.coefficients, 2.0 * before)
 

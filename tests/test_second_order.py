@@ -218,7 +218,7 @@ def test_single_precision_is_as_good_as_its_digits():
 def test_twins_of_a_stream_go_their_own_ways():
     stream = RidgeStream(BASIS, 2, [1e-3])
     stream.add(rows_of(np.arange(260)))
-    twin = stream.twin()
+    twin = stream.copy()
     before = stream.solve()
     twin.add(rows_of(np.arange(260, 300)))
     twin.solve()

@@ -458,7 +458,7 @@ class DefaultLearner(Learner):
             predictions = [component.solve(held) for component in function.components]
         else:
             held, predictions = self._solve_gathered(now=now)
-        recent = held.aged(self.resources.forgetting)
+        recent = held.discounted(self.resources.forgetting)
         unit = self.unit
         scaled = [values / unit for values in predictions]
         function.weights = stack(scaled, held.targets / unit, recent.weights, self.loss)

@@ -16,11 +16,11 @@ from mercer.learning.learner import Array, Record
 from mercer.learning.loop import cut_pass
 from mercer.learning.regression_targets import (
     begins_with_regression,
-    drawn_in,
     newton_curvature,
     regression_scale,
     regression_targets,
     usual_size,
+    winsorised,
 )
 from mercer.learning.step_sizes import AutomaticStep
 from mercer.objectives import Batch, Objective, Pointwise
@@ -103,7 +103,7 @@ class FirstFit(NamedTuple):
         forgetting : float
             Factor by which a row's weight falls with each row after it.
         robust : bool
-            Whether targets far out may be drawn in, if the loss is lower then.
+            Whether targets far out may be winsorised, if the loss is lower then.
         """
         rows = rows[rows.weights > 0.0]  # others leave no trace
         targets = regression_targets(objective, rows.targets, n_outputs)
@@ -123,10 +123,10 @@ class FirstFit(NamedTuple):
             return float(objective.losses_of(values, Batch(*last.arrays)).sum())
 
         fit = solved(targets)
-        drawn = drawn_in(targets, rows.weights) if robust else targets
-        if (drawn != targets).any():
+        clipped = winsorised(targets, rows.weights) if robust else targets
+        if (clipped != targets).any():
             # Rows far out are wrong, or right and rare: the loss tells which.
-            fit = min(fit, solved(drawn), key=loss)
+            fit = min(fit, solved(clipped), key=loss)
         start, stream = fit
         few = rows[:_JUDGES]
         residuals = np.abs(basis.features(few.X) @ start - targets[: len(few)])
@@ -333,7 +333,7 @@ class NewtonRows:
         if first is not None:
             self.steps.start(first.coefficients)
         if first is not None and isinstance(basis, FeatureTable):
-            self.steps.know(first.sums, len(rows))
+            self.steps.take_bound(first.sums, len(rows))
             n_steps = _QUICK_DESCENT if quickly else _DESCENT
             self._descend(basis.values, rows, first.residual, n_steps)
         else:
@@ -352,14 +352,14 @@ class NewtonRows:
         widths = _WIDTHS if objective.lipschitz is not None else (1.0,) * len(_WIDTHS)
         for share in widths:
             width = share * residual
-            steps.bend(newton_curvature(objective, self.settings.fallback, width))
+            steps.set_curvature(newton_curvature(objective, self.settings.fallback, width))
             slopes = SmoothedSlopes(objective, batch, width)
             steps.descend(Z, slopes, self.ridge, n_steps)
         if not np.isfinite(steps.iterate).all():
             raise self.settings.diverged(1.0)
         self.n_descended = len(rows)
-        steps.settle(n_steps * len(widths))
-        steps.bend(self.curvature)
+        steps.restart_stream(n_steps * len(widths))
+        steps.set_curvature(self.curvature)
 
     def _losses(self, basis: Basis, rows: Rows, coefficients: Array) -> Array:
         values = self.steps.values(basis.features(rows.X), coefficients)
@@ -417,7 +417,7 @@ class NewtonRows:
                     break
             if stopped:
                 break
-        self.steps.settle(len(cut) - 1)
+        self.steps.restart_stream(len(cut) - 1)
 
     def cut(self, n_rows: int) -> list[int]:
         """Where the steps of a pass begin, and its end."""
@@ -489,14 +489,14 @@ class NewtonRows:
         """Replace the outputs f by f @ ``mixing``, and go on with another objective."""
         self.objective, self.n_outputs = objective, mixing.shape[1]
         self._waiting = [replace(r, targets=relabel(r.targets)) for r in self._waiting]
-        self.steps = self.steps.twin()
+        self.steps = self.steps.copy()
         self.steps.map_outputs(mixing)
 
-    def twin(self) -> Self:
+    def copy(self) -> Self:
         """Copy that may go another way; the objective is the same."""
-        twin = copy.copy(self)
-        twin.steps, twin._waiting = self.steps.twin(), list(self._waiting)
-        return twin
+        other = copy.copy(self)
+        other.steps, other._waiting = self.steps.copy(), list(self._waiting)
+        return other
 
     def snapshot(self) -> dict[str, Any]:
         """Everything but the objective as plain data; for :meth:`restore`."""

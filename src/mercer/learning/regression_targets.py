@@ -14,13 +14,13 @@ from mercer.sums import Rows
 
 __all__ = [
     "begins_with_regression",
-    "drawn_in",
     "is_quadratic",
     "newton_curvature",
     "race_rows",
     "regression_scale",
     "regression_targets",
     "usual_size",
+    "winsorised",
 ]
 
 # Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
@@ -138,11 +138,11 @@ def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
     targets = regression_targets(objective, rows.targets, n_outputs)
     if targets is None:
         return None
-    drawn = targets if objective.lipschitz is None else drawn_in(targets, rows.weights)
-    middle = np.average(drawn, axis=0, weights=rows.weights)
-    unit = np.sqrt(np.average((drawn - middle) ** 2, axis=0, weights=rows.weights))
+    clipped = targets if objective.lipschitz is None else winsorised(targets, rows.weights)
+    middle = np.average(clipped, axis=0, weights=rows.weights)
+    unit = np.sqrt(np.average((clipped - middle) ** 2, axis=0, weights=rows.weights))
     used = unit > 0.0 if (unit > 0.0).any() else np.full(unit.size, True)
-    return replace(rows, targets=drawn[:, used] / np.where(unit > 0.0, unit, 1.0)[used])
+    return replace(rows, targets=clipped[:, used] / np.where(unit > 0.0, unit, 1.0)[used])
 
 
 def _medians(values: Array, weights: Array) -> Array:
@@ -175,8 +175,8 @@ def usual_size(residuals: Array, weights: Array) -> float:
     return float(np.average(np.minimum(residuals.ravel(), reach), weights=of_all))
 
 
-def drawn_in(targets: Array, weights: Array) -> Array:
-    """Targets with those that lie far out moved nearer, so that they do not pull a regression.
+def winsorised(targets: Array, weights: Array) -> Array:
+    """Winsorised targets: those far out are moved nearer, so that they do not pull a regression.
 
     Parameters
     ----------
@@ -187,11 +187,11 @@ def drawn_in(targets: Array, weights: Array) -> Array:
 
     Examples
     --------
-    >>> drawn_in(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]]), np.ones(5)).ravel()
+    >>> winsorised(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]]), np.ones(5)).ravel()
     array([0., 1., 2., 3., 8.])
     """
     middle = _medians(targets, weights)
     usual = _medians(np.abs(targets - middle), weights)
     reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
-    drawn: Array = np.clip(targets, middle - reach, middle + reach)
-    return drawn
+    clipped: Array = np.clip(targets, middle - reach, middle + reach)
+    return clipped

@@ -220,12 +220,12 @@ class SecondOrderLearner(StepLearner):
             self._n_rows += len(first)
             if self._n_rows < self._n_first_rows:
                 return
-            self._settle_down()
+            self._choose_features()
             rows = rows[n_missing:]
         if len(rows):
             self._learn_on(rows)
 
-    def _settle_down(self) -> None:
+    def _choose_features(self) -> None:
         """Choose the features, and begin on the rows kept so far."""
         self._engine = self._begun(_STEPS, chosen=True)
         self._first_rows = []
@@ -442,7 +442,7 @@ class SecondOrderLearner(StepLearner):
 
     def _mark(self) -> Any:
         return (
-            None if self._engine is None else self._engine.twin(),
+            None if self._engine is None else self._engine.copy(),
             list(self._first_rows),
             self._n_rows,
             self._n_solved,

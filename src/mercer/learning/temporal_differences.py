@@ -103,7 +103,7 @@ class LinearRows:
         for name in ("n_outputs", "ridge", "forgetting"):
             mine, theirs = getattr(self, name), getattr(other, name)
             check_alike(f"`{name}`", mine, theirs, "Use one for all transitions.")
-        both = self.twin(), other.twin()
+        both = self.copy(), other.copy()
         for one in both:
             one._add_up()
         now, earlier = both
@@ -186,11 +186,11 @@ class LinearRows:
 
     # -- state ----------------------------------------------------------------------------------
 
-    def twin(self) -> Self:
+    def copy(self) -> Self:
         """Copy that may go another way; what both share is never changed in place."""
-        twin = copy.copy(self)
-        twin._waiting = list(self._waiting)
-        return twin
+        other = copy.copy(self)
+        other._waiting = list(self._waiting)
+        return other
 
     def snapshot(self) -> dict[str, Any]:
         """All sums as plain data; for :meth:`restore`."""

@@ -173,7 +173,7 @@ class Cell:
         if self.statistics is not None:
             return self.statistics.target_sums, self.statistics.weight
         assert self.rows is not None
-        rows = self.rows.aged(self.forgetting)
+        rows = self.rows.discounted(self.forgetting)
         return rows.weights @ rows.targets, float(rows.weights.sum())
 
     def nothing_yet(self, rows: Rows) -> tuple[Statistics, Array]:
@@ -263,7 +263,7 @@ class Cell:
             made.statistics = Statistics(*self.statistics.products.shape)
         return made
 
-    def say(self, values: Array, at: Array) -> None:
+    def predict_constant(self, values: Array, at: Array) -> None:
         """Predict these values around a point while there is no row."""
         self.function = self.function._replace(points=at[np.newaxis])
         height = self.function.penalty()[0, 0]
@@ -513,7 +513,7 @@ class CellsPart:
         """
         images, members = self._placed(held.X)
         mapped = Rows(images, held.targets, held.weights)
-        ridge = self._best_ridge(mapped.aged(self.forgetting), members)
+        ridge = self._best_ridge(mapped.discounted(self.forgetting), members)
         mean, centres = self._mean_target(), self.partition.centres
         predictions = np.tile(mean, (len(held), 1))
         for number, cell in enumerate(self.cells):
@@ -529,7 +529,7 @@ class CellsPart:
             if ours is not None:
                 cell.finish(ours, more, ridge)
             elif cell.before is None and cell.statistics is None:
-                cell.say(mean, centres[number])
+                cell.predict_constant(mean, centres[number])
         return predictions
 
     def _best_ridge(self, judges: Rows, members: dict[int, NDArray[np.int64]]) -> float:

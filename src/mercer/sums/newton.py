@@ -119,7 +119,7 @@ class NewtonSteps:
             features: Any = Z[used]
             self._sums.add(features, np.zeros((len(features), 1)), weights[used])
 
-    def know(self, sums: Statistics, n_points: int) -> None:
+    def take_bound(self, sums: Statistics, n_points: int) -> None:
         """Take the bound of the Hessian from sums over so many points, those of weight 0 too."""
         self._sums, self.n_points = sums.without_targets(), float(n_points)
 
@@ -255,7 +255,7 @@ class NewtonSteps:
         pull = coefficients if self._penalty is None else self._penalty @ coefficients
         return newton_gradient(Z, slopes, ridge * pull)
 
-    def bend(self, curvature: float) -> None:
+    def set_curvature(self, curvature: float) -> None:
         """Go on with another bound of the curvature."""
         self.curvature, self._factor = curvature, None
 
@@ -273,7 +273,7 @@ class NewtonSteps:
         share = 1.0 if self.averaging is None else weight / self.total_weight
         self.mean = self.mean + share * (self.iterate - self.mean)
 
-    def settle(self, n_steps: int) -> None:
+    def restart_stream(self, n_steps: int) -> None:
         """Go on from here as after so many steps of a stream: after passes over rows."""
         self.n_steps = n_steps
         power = 1.0 if self.averaging is None else self.averaging + 1.0
@@ -288,7 +288,7 @@ class NewtonSteps:
 
     # -- state ----------------------------------------------------------------------------------
 
-    def twin(self) -> Self:
+    def copy(self) -> Self:
         """Copy that may go another way; what both share is never changed in place."""
         return copy.copy(self)
 

@@ -94,7 +94,7 @@ def add_rows(
     """
     if forgetting < 1.0:
         statistics.forget(forgetting ** len(rows))
-    rows = rows.aged(forgetting)
+    rows = rows.discounted(forgetting)
     for start in range(0, len(rows), chunk):
         some = rows[start : start + chunk]
         Z: Any = basis.features(some.X)
@@ -240,7 +240,7 @@ class RidgeStream:
         check_regressions(self, other)
         if other.n_rows == 0:
             return
-        mine, theirs = self.twin(), other.twin()
+        mine, theirs = self.copy(), other.copy()
         mine._add_up()
         theirs._add_up()
         sums, recent = theirs._sums, [*theirs._recent, *mine._recent]
@@ -287,7 +287,7 @@ class RidgeStream:
 
     def _choose(self, last: Rows) -> None:
         """Choose the ridge by the squared error on the last rows."""
-        Z, weights = self.basis.features(last.X), last.aged(self.forgetting).weights
+        Z, weights = self.basis.features(last.X), last.discounted(self.forgetting).weights
         errors = [
             float(
                 np.sum((Z @ self._sums.solve(ridge, self.penalty()) - last.targets) ** 2, axis=1)
@@ -313,11 +313,11 @@ class RidgeStream:
 
     # -- state ----------------------------------------------------------------------------------
 
-    def twin(self) -> Self:
+    def copy(self) -> Self:
         """Copy that may go another way; what both share is never changed in place."""
-        twin = copy.copy(self)
-        twin._recent = list(self._recent)
-        return twin
+        other = copy.copy(self)
+        other._recent = list(self._recent)
+        return other
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that learning changes as plain data; for :meth:`restore`."""
@@ -489,7 +489,7 @@ class GlobalPart:
         """
         Z: Any = self.basis.features(held.X)
         right = self.statistics.products / self.statistics.weight
-        recent = held.aged(self.forgetting)
+        recent = held.discounted(self.forgetting)
 
         def attempt(number: int) -> tuple[float, tuple[Any, Array, float]]:
             w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
@@ -529,7 +529,7 @@ class GlobalPart:
             Value at each row of the fit to all others, or to all other blocks, in closed form.
         """
         Z: Any = self.basis.features(rows.X)
-        rows = rows.aged(self.forgetting)
+        rows = rows.discounted(self.forgetting)
         self.statistics = Statistics(self.basis.size, rows.targets.shape[1])
         self.statistics.add(Z.copy(), rows.targets, rows.weights)
         right = self.statistics.products / self.statistics.weight

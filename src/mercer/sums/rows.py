@@ -82,13 +82,13 @@ class Rows:
         """Rows with the targets y @ matrix + offset."""
         return replace(self, targets=self.targets @ matrix + offset)
 
-    def aged(self, forgetting: float) -> Self:
+    def discounted(self, forgetting: float) -> Self:
         """Rows of which each weighs ``forgetting`` times as much as if it were the next one.
 
         Examples
         --------
         >>> rows = Rows(np.zeros((3, 1)), np.zeros((3, 1)), np.ones(3))
-        >>> rows.aged(0.5).weights
+        >>> rows.discounted(0.5).weights
         array([0.25, 0.5 , 1.  ])
         """
         if forgetting == 1.0:
@@ -358,11 +358,11 @@ def merge_classes(
     n_new = union.size if union.size > 2 else max(mine.n_targets, other.n_targets)
     mapped = []
     for sums, own in ((mine, classes), (other, other_classes)):
-        twin = sums.emptied()
-        twin.merge(sums)
-        if own.size < union.size or twin.n_targets != n_new:
+        copied = sums.emptied()
+        copied.merge(sums)
+        if own.size < union.size or copied.n_targets != n_new:
             places = np.searchsorted(union, own)
-            twin.map_targets(*shift_of_codes(places, twin.n_targets, n_new))
-        mapped.append(twin)
+            copied.map_targets(*shift_of_codes(places, copied.n_targets, n_new))
+        mapped.append(copied)
     mapped[0].merge(mapped[1])
     return mapped[0], union

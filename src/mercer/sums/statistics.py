@@ -289,10 +289,10 @@ class Statistics:
 
     def copy(self) -> Self:
         """Copy that shares nothing."""
-        twin = object.__new__(type(self))
+        other = object.__new__(type(self))
         for name, value in self.__dict__.items():
-            twin.__dict__[name] = value.copy() if isinstance(value, np.ndarray) else value
-        return twin
+            other.__dict__[name] = value.copy() if isinstance(value, np.ndarray) else value
+        return other
 
     def without_targets(self) -> Self:
         """Return the sums of the features, beside 0 for one target; shared: add to a copy."""

@@ -265,7 +265,7 @@ def test_a_merged_stream_has_the_sums_of_all_rows_and_those_that_wait(n, ridges)
     # It learns on, and comes back from a state.
     more = rows_of(400, 9)
     twin = stream_of(rows[:0], ridges=ridges)
-    twin.restore(stream.snapshot())
+    twin.restore(stream.to_state())
     for one in (stream, twin):
         one.add(more)
     assert_array_equal(stream.solve(), twin.solve())
@@ -637,10 +637,10 @@ def test_merged_equations_of_a_value_function_are_those_of_all_transitions(n, me
 )
 def test_equations_that_differ_are_refused_and_stay_as_they_are(change, message):
     mine, other = equations_of(transitions(90, 0)), equations_of(transitions(50, 1), **change)
-    before = frozen(mine.snapshot()), frozen(other.snapshot())
+    before = frozen(mine.to_state()), frozen(other.to_state())
     with pytest.raises(ValueError, match=message):
         mine.merge(other)
-    assert (frozen(mine.snapshot()), frozen(other.snapshot())) == before
+    assert (frozen(mine.to_state()), frozen(other.to_state())) == before
 
 
 # -- Gaussian processes ----------------------------------------------------------------------------

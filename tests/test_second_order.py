@@ -230,7 +230,7 @@ def test_a_snapshot_goes_on_bit_for_bit():
     stream.add(rows_of(np.arange(250)))
     stream.solve()
     other = RidgeStream(BASIS, 2, [1.0])  # the snapshot's ridges are those it was made with
-    other.restore(stream.snapshot())
+    other.restore(stream.to_state())
     for each in (stream, other):
         each.add(rows_of(np.arange(250, 300)))
     assert_array_equal(stream.solve(), other.solve())
@@ -242,7 +242,7 @@ def test_a_snapshot_goes_on_bit_for_bit():
         {"recent": None, "n_rows": -1},
     ):
         with pytest.raises(ValueError, match="fit together"):
-            other.restore({**stream.snapshot(), **change})
+            other.restore({**stream.to_state(), **change})
 
 
 def test_codes_of_new_classes_are_mapped_in_the_sums():
@@ -343,7 +343,7 @@ def test_sums_mapped_from_a_file_for_reading_go_on(dtype, forgetting):
 def test_a_snapshot_of_sums_does_not_change_with_them():
     sums = Statistics(BASIS.size, 2)
     sums.add(BASIS.features(X), Y, WEIGHTS)
-    state, twin = sums.snapshot(), Statistics(BASIS.size, 2)
+    state, twin = sums.to_state(), Statistics(BASIS.size, 2)
     expected = sums.copy()
     sums.forget(0.5)
     sums.add(BASIS.features(X), Y, WEIGHTS)
@@ -436,10 +436,10 @@ def test_steps_go_on_from_a_snapshot_bit_for_bit():
 
     for start in range(0, 200, 40):
         step(first, np.arange(start, start + 40))
-    second.restore(first.snapshot())
+    second.restore(first.to_state())
     for steps in (first, second):
         step(steps, np.arange(200, 300))
     assert_array_equal(first.mean, second.mean)
     for change in ({"iterate": np.zeros((3, 1))}, {"top": np.inf}, {"lower": np.zeros(3)}):
         with pytest.raises(ValueError, match=r"fit|range"):
-            second.restore({**first.snapshot(), **change})
+            second.restore({**first.to_state(), **change})

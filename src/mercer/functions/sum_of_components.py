@@ -293,7 +293,7 @@ def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
         "ridge": part.ridge,
         "forgetting": part.forgetting,
         "max_rows": part.max_rows,
-        "sums": part.statistics.snapshot() if sums else None,
+        "sums": part.statistics.to_state() if sums else None,
     }
 
 
@@ -363,7 +363,7 @@ def _cell_sums(part: CellsPart) -> dict[str, Any]:
     full = [cell for cell in part.cells if cell.statistics is not None]
     none = Rows.none(part.partition.centres.shape[1], part.n_outputs, np.float64)
     kept = [cell.rows for cell in filling if cell.rows is not None]
-    states = [cell.statistics.snapshot() for cell in full if cell.statistics is not None]
+    states = [cell.statistics.to_state() for cell in full if cell.statistics is not None]
     arrays: dict[str, Any] = {}
     for name in states[0] if states else ():
         arrays[name] = np.concatenate([np.ravel(state[name]) for state in states])
@@ -441,7 +441,7 @@ def _restore_sums(cells: list[Cell], state: dict[str, Any], n_inputs: int, n_out
             continue
         M = len(cell.function.points)
         cell.statistics = Statistics(M, n_outputs)
-        like = cell.statistics.snapshot()
+        like = cell.statistics.to_state()
         mine: dict[str, Any] = {}
         for name, values in state["statistics"].items():
             shape = np.shape(like[name])

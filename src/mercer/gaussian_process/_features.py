@@ -253,7 +253,7 @@ class FeaturePosterior:
 
     def snapshot(self) -> dict[str, Any]:
         """Return what learning changes, as plain data."""
-        return {"statistics": self.statistics.snapshot()}
+        return {"statistics": self.statistics.to_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`snapshot`; ValueError if it does not fit."""

@@ -177,13 +177,13 @@ class Candidates:
         for objective, state in zip(self.objectives, states, strict=True):
             objective.set_state(state)
 
-    def snapshot(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """Return everything as plain data."""
         objectives = {str(i): state for i, state in enumerate(self.states())}
         return {"race": self.race.copy(), "unit": self.unit, "objectives": objectives}
 
     def restore(self, state: dict[str, Any], n: int) -> None:
-        """Inverse of :meth:`snapshot` for so many candidates; ValueError if it does not fit."""
+        """Inverse of :meth:`to_state` for so many candidates; ValueError if it does not fit."""
         race, objectives = state["race"], state["objectives"]
         if race.shape != (n,) or race.dtype != np.float64 or len(objectives) != n:
             raise ValueError("The candidates of the learner do not fit together.")
@@ -525,7 +525,7 @@ class FeatureLearner(StepLearner):
         self._undo_provisional()
         waiting = None if self._waiting is None else self._waiting.to_state()
         state = self._state_with(self.function.snapshot())
-        return {**state, **self._candidates.snapshot(), "waiting": waiting}
+        return {**state, **self._candidates.to_state(), "waiting": waiting}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Learner`."""

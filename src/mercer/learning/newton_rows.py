@@ -498,17 +498,17 @@ class NewtonRows:
         other.steps, other._waiting = self.steps.copy(), list(self._waiting)
         return other
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything but the objective as plain data; for :meth:`restore`."""
+    def to_state(self) -> dict[str, Any]:
+        """Everything but the objective as plain data."""
         return {
             "ridge": self.ridge,
             "curvature": self.curvature,
-            "steps": self.steps.snapshot(),
+            "steps": self.steps.to_state(),
             "waiting": blocks_to_state(self._waiting),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        """Go back to a :meth:`to_state`, bit for bit; ValueError if it does not fit."""
         self.ridge, self.curvature = float(state["ridge"]), float(state["curvature"])
         if not (self.ridge >= 0.0 and self.curvature > 0.0):
             raise ValueError("The numbers of the Newton steps are out of their range.")

@@ -465,7 +465,7 @@ class SecondOrderLearner(StepLearner):
                 "n_solved": self._n_solved,
                 "first": blocks_to_state(self._first_rows),
             },
-            "engine": None if engine is None else engine.snapshot(),
+            "engine": None if engine is None else engine.to_state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:

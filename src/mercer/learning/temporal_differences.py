@@ -192,8 +192,8 @@ class LinearRows:
         other._waiting = list(self._waiting)
         return other
 
-    def snapshot(self) -> dict[str, Any]:
-        """All sums as plain data; for :meth:`restore`."""
+    def to_state(self) -> dict[str, Any]:
+        """All sums as plain data."""
         return {
             "n_rows": self.n_rows,
             "waiting": blocks_to_state(self._waiting),
@@ -202,7 +202,7 @@ class LinearRows:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        """Go back to a :meth:`to_state`, bit for bit; ValueError if it does not fit."""
         for name, mine in (("matrix", self._matrix), ("right", self._right)):
             array = state[name]
             if array.shape != mine.shape or array.dtype != np.float64:

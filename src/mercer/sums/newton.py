@@ -292,20 +292,20 @@ class NewtonSteps:
         """Copy that may go another way; what both share is never changed in place."""
         return copy.copy(self)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that steps change, as plain data; for :meth:`restore`."""
+    def to_state(self) -> dict[str, Any]:
+        """Everything that steps change, as plain data."""
         numbers = "total_weight", "n_steps", "top", "n_points", "factored_at", "curvature"
         return {
             **{name: getattr(self, name) for name in numbers},
             **{name: getattr(self, name).copy() for name in ("iterate", "before", "mean")},
-            "sums": self._sums.snapshot() if self._sums.n_rows else None,
+            "sums": self._sums.to_state() if self._sums.n_rows else None,
             "lower": None if self._factor is None else _packed(self._factor.lower),
             "jitters": None if self._factor is None else list(astuple(self._factor)[1:]),
             "factor_ridge": self._factor_ridge,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit; ValueError if it does not fit."""
+        """Go back to a :meth:`to_state`, bit for bit; ValueError if it does not fit."""
         shape = self.iterate.shape
         for name in ("iterate", "before", "mean"):
             array = state[name]

@@ -319,23 +319,23 @@ class RidgeStream:
         other._recent = list(self._recent)
         return other
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that learning changes as plain data; for :meth:`restore`."""
+    def to_state(self) -> dict[str, Any]:
+        """Everything that learning changes, as plain data."""
         return {
             "n_rows": self.n_rows,
             "ridge": self.ridge,
             "ridges": list(self.ridges),
-            "sums": self._sums.snapshot() if self._sums.n_rows else None,
+            "sums": self._sums.to_state() if self._sums.n_rows else None,
             "recent": blocks_to_state(self._recent),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit and with the ridges it was made with.
+        """Go back to a :meth:`to_state`, bit for bit and with the ridges it was made with.
 
         Parameters
         ----------
         state : dict
-            The snapshot.
+            From there.
 
         Raises
         ------

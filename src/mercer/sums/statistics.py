@@ -301,7 +301,7 @@ class Statistics:
         alone.target_sums, alone.target_squares, alone.origin = np.zeros((3, 1))
         return alone
 
-    def snapshot(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """All sums as plain data, copied; of the Gram matrix a triangle."""
         state = {
             name: value.copy() if isinstance(value, np.ndarray) else value
@@ -312,7 +312,7 @@ class Statistics:
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
+        """Inverse of :meth:`to_state`; ValueError if it does not fit."""
         M, C = self.products.shape
         shapes: dict[str, tuple[int, ...]] = {
             "triangle": (M * (M + 1) // 2,),

@@ -11,7 +11,7 @@ made where it is not.
 
 from mercer.learning.feature_steps import FeatureLearner
 from mercer.learning.kernel_steps import KernelLearner
-from mercer.learning.learner import Learner, NewOutputs, Record, StepLearner
+from mercer.learning.learner import Learner, NewOutputs, Passes, Record, StepLearner
 from mercer.learning.step_sizes import (
     AutomaticStep,
     CarefulSteps,
@@ -34,6 +34,7 @@ __all__ = [
     "KernelLearner",
     "Learner",
     "NewOutputs",
+    "Passes",
     "Record",
     "SecondOrderLearner",
     "StepLearner",

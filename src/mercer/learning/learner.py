@@ -82,7 +82,15 @@ class NewOutputs(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """How often rows are visited, and how many rows that makes."""
+    """How often ``fit`` visits its rows.
+
+    Attributes
+    ----------
+    n_passes : int
+        Visits of each row.
+    n_rows : int
+        Rows that are learned in all of them, fewer where some are held out.
+    """
 
     n_passes: int
     n_rows: int

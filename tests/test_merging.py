@@ -11,7 +11,7 @@ from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process import DictionaryPosterior, FeaturePosterior, InducingPoints
 from mercer.kernels import Gaussian, Linear, Partitioned
 from mercer.learning.temporal_differences import LinearRows
-from mercer.losses import Logistic
+from mercer.losses import Logistic, Softmax
 from mercer.objectives import Bellman
 from mercer.objectives.bellman import transition_targets
 from mercer.sums import (
@@ -21,7 +21,9 @@ from mercer.sums import (
     RidgeStream,
     Rows,
     Statistics,
+    codes_of_targets,
     merge_classes,
+    shift_of_codes,
 )
 from oracles_second_order import exponential_weights, ridge_on_dictionary
 
@@ -538,6 +540,31 @@ def integer_regression(kind, n_targets):
     if kind == "part":
         return GlobalPart(basis.kernel, basis.points, n_targets)
     return CellsPart(PARTITION, None, 200, n_targets)
+
+
+@pytest.mark.parametrize(("old", "new"), [("ovr", "ovr"), ("ovr", "all"), ("all", "all")])
+@pytest.mark.parametrize(
+    ("places", "n_new"), [([0], 3), ([2], 3), ([0, 2], 3), ([1, 2], 4), ([0, 2, 3], 5)]
+)
+def test_codes_go_where_their_classes_go(old, new, places, n_new):
+    before, after = ({"ovr": Logistic(), "all": Softmax()}[kind] for kind in (old, new))
+    n_old, numbers = len(places), np.arange(len(places))
+
+    def codes(loss, labels, n_classes):
+        return codes_of_targets(loss, loss.encode(labels, n_classes), loss.n_scores(n_classes))
+
+    own = codes(before, numbers, n_old)
+    matrix, offset = shift_of_codes(
+        np.array(places), own.shape[1], after.n_scores(n_new), lone=before.multiclass
+    )
+    assert_array_equal(own @ matrix + offset, codes(after, np.array(places), n_new))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_code_of_a_lone_class_is_that_of_one_of_two(place):
+    loss = Logistic()
+    matrix, offset = shift_of_codes(np.array([place]), 1, 1)
+    assert_array_equal(loss.encode([0], 1) @ matrix + offset, loss.encode([place], 2))
 
 
 @pytest.mark.parametrize("kind", ["stream", "part", "cells"])

@@ -445,16 +445,16 @@ def test_outputs_and_candidates_of_features_are_mapped(name):
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_going_back_to_a_mark_undoes_the_memory_too(name):
+def test_going_back_to_a_copy_undoes_the_memory_too(name):
     rng = np.random.default_rng(24)
     f = feature_start(MODES[name], 2)
     for n_steps in (0, 3):
         for _ in range(n_steps):
             before = copy.deepcopy(f)
             feature_step(f, rng, 8)
-        mark, copied = f.mark(), copy.deepcopy(f)
+        kept, copied = f.copy(), copy.deepcopy(f)
         feature_step(f, rng, 8)
-        f.back(mark)
+        f = kept
         assert_same_features(f, copied)
     assert_feature_previous_is(f, before)
 

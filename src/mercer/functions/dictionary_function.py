@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,13 +168,9 @@ class DictionaryFunction(Function):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def mark(self) -> Any:
-        """Remember the function, cheaply, to go :meth:`back` to it."""
-        return self.basis, self.coefficients, self.kernel, self.contest, self._raced_at
-
-    def back(self, mark: Any) -> None:
-        """Undo everything since ``mark``."""
-        self.basis, self.coefficients, self.kernel, self.contest, self._raced_at = mark
+    def copy(self) -> Self:
+        """Copy that may go another way; what both share is never changed in place."""
+        return copy.copy(self)
 
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Function`."""

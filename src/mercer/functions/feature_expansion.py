@@ -2,7 +2,8 @@ r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of ra
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
 from mercer.kernels import Kernel
 from mercer.numerics.factor import covariance_of, solve_ridge
 
-__all__ = ["BlockBasis", "FeatureExpansion", "Mark", "Update"]
+__all__ = ["BlockBasis", "FeatureExpansion", "Update"]
 
 Array = NDArray[np.float64]
 
@@ -33,15 +34,6 @@ class Update(NamedTuple):
     block: int
     coefficients: Floats
     mixing: Array | None = None
-
-
-class Mark(NamedTuple):
-    """A state to go back to; arrays are shared, because none is ever changed in place."""
-
-    blocks: tuple[Floats, ...]
-    before: tuple[float, ...]
-    numbers: Any  # scale, n_steps, total, weight
-    last: Update | None
 
 
 class BlockBasis:
@@ -408,16 +400,11 @@ class FeatureExpansion(Function):
 
     # -- state ----------------------------------------------------------------------------------
 
-    def mark(self) -> Mark:
-        """Remember the state, cheaply, to go :meth:`back` to it."""
-        numbers = self.scale, self.n_steps, self.total, self.weight
-        return Mark(tuple(self.blocks), tuple(self.before), numbers, self.last)
-
-    def back(self, mark: Mark) -> None:
-        """Undo all steps since ``mark``."""
-        self.blocks, self.before = list(mark.blocks), list(mark.before)
-        self.scale, self.n_steps, self.total, self.weight = mark.numbers
-        self.last = mark.last
+    def copy(self) -> Self:
+        """Copy that may go another way; what both share is never changed in place."""
+        other = copy.copy(self)
+        other.blocks, other.before = list(self.blocks), list(self.before)
+        return other
 
     def snapshot(self) -> dict[str, Any]:
         """See :class:`Function`."""
@@ -466,8 +453,9 @@ class FeatureExpansion(Function):
             raise ValueError("The arrays of the random-feature expansion do not fit together.")
         last = _last_from_state(arrays, numbers)
         self.n_outputs, self.ridges, self.best = numbers["n_outputs"], ridges, numbers["best"]
-        scalars = tuple(numbers[k] for k in ("scale", "n_steps", "total", "weight"))
-        self.back(Mark(tuple(blocks), tuple(before.tolist()), scalars, last))
+        self.blocks, self.before, self.last = list(blocks), before.tolist(), last
+        self.scale, self.n_steps = numbers["scale"], numbers["n_steps"]
+        self.total, self.weight = numbers["total"], numbers["weight"]
         self.keeps_previous = self.keeps_previous or last is not None
 
 

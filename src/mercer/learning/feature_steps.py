@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mercer._threads import one_blas_thread
 from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
-from mercer.functions.feature_expansion import FeatureExpansion, Mark, Update
+from mercer.functions.feature_expansion import FeatureExpansion, Update
 from mercer.learning.learner import (
     Array,
     NewOutputs,
@@ -202,7 +202,7 @@ class FeatureLearner(StepLearner):
 
     function: FeatureExpansion
     _waiting: Waiting | None = None
-    _before_provisional: tuple[Mark, list[dict[str, Any]]] | None = None
+    _before_provisional: tuple[FeatureExpansion, list[dict[str, Any]]] | None = None
 
     @property
     def objective(self) -> Objective:
@@ -474,13 +474,13 @@ class FeatureLearner(StepLearner):
             # Not every row that comes changes the step, or single rows would cost a step each.
             n = len(waiting)
             grain = max(1, 1 << max(0, n.bit_length() - 4))
-            mark, states = self.function.mark(), self._candidates.states()
+            before, states = self.function.copy(), self._candidates.states()
             try:
                 self._step_on(waiting[: n - n % grain], provisional=True)
             except BaseException:
-                self._put_back(mark, states)
+                self._put_back(before, states)
                 raise
-            self._before_provisional = mark, states
+            self._before_provisional = before, states
 
     def _step_on(self, rows: Waiting, *, provisional: bool) -> None:
         """Make a step on rows that are too few for a whole one."""
@@ -488,8 +488,8 @@ class FeatureLearner(StepLearner):
         points = self.function.prepare(rows.X)
         self._step(rows, points, share=share, provisional=provisional)
 
-    def _put_back(self, mark: Mark, states: list[dict[str, Any]]) -> None:
-        self.function.back(mark)
+    def _put_back(self, function: FeatureExpansion, states: list[dict[str, Any]]) -> None:
+        self.function = function
         self._candidates.set_states(states)
 
     def _undo_provisional(self) -> None:
@@ -513,12 +513,12 @@ class FeatureLearner(StepLearner):
 
     def _mark(self) -> Any:
         c = self._candidates
-        return self.function.mark(), self.function.best, self._waiting, c.race, c.unit, c.states()
+        return self.function.copy(), self._waiting, c.race, c.unit, c.states()
 
     def _back(self, state: Any) -> None:
         c = self._candidates
-        mark, self.function.best, self._waiting, c.race, c.unit, states = state
-        self._put_back(mark, states)
+        function, self._waiting, c.race, c.unit, states = state
+        self._put_back(function, states)
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
         """See :class:`Learner`."""

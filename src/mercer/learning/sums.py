@@ -446,13 +446,13 @@ class SecondOrderLearner(StepLearner):
             list(self._first_rows),
             self._n_rows,
             self._n_solved,
-            self.function.mark(),
+            self.function.copy(),
             self.objective.state(),
         )
 
     def _back(self, state: Any) -> None:
-        self._engine, self._first_rows, self._n_rows, self._n_solved, mark, scalars = state
-        self.function.back(mark)
+        self._engine, self._first_rows, *numbers, self.function, scalars = state
+        self._n_rows, self._n_solved = numbers
         self.objective.set_state(scalars)
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:

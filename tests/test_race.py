@@ -141,7 +141,8 @@ def test_the_race_is_told_to_the_user():
     model = KernelRegressor(random_state=0).fit(rows.X, rows.targets[:, 0])
     table = model.race_
     assert (
-        min(entry["error"] for entry in table) == model.learner_.function.contest.best_global.error
+        min(entry["error"] for entry in table)
+        == model.learner_.function.race_result.best_global.error
     )
     table[0]["error"] = -1.0
     assert model.race_[0]["error"] > 0.0

@@ -369,7 +369,7 @@ class DefaultLearner(Learner):
             few = budget is not None and budget < settings.haste
             raced = self._shuffled(rows)[: settings.hasty_rows if few else None]
             measured = raced.map_targets(np.diag(1.0 / self.unit), np.zeros(function.n_outputs))
-            function.contest = race(
+            function.race_result = race(
                 measured,
                 expected,
                 self.resources.seed,
@@ -398,11 +398,11 @@ class DefaultLearner(Learner):
             race=self.settings.race,
             settings=self.settings.allocation,
         )
-        if function.contest is None:
+        if function.race_result is None:
             components = [allocation.for_kernel(function.given_kernel)]
         else:
             steps = classes and self.revisits and loss.curvature is not None
-            components = allocation.for_race(function.contest, steps=steps)
+            components = allocation.for_race(function.race_result, steps=steps)
         function.replace_components(components)
         self._prepare_components()
 

@@ -145,13 +145,13 @@ class FittedLoss(FittedFunction):
             If there was no race.
         """
         function = self._fitted().current_function()
-        contest = getattr(function, "contest", None)
-        if contest is None:
+        result = getattr(function, "race_result", None)
+        if result is None:
             raise AttributeError(
                 "There was no race: `kernel`, `expansion` or `step_size` were given, or a risk or "
                 "a loss that the default expansion does not minimise; or no row was learned yet."
             )
-        return [dict(entry) for entry in contest.table]
+        return [dict(entry) for entry in result.table]
 
     @property
     def block_length_(self) -> int:

@@ -42,7 +42,7 @@ class DictionaryFunction(Function):
         f(X) = kernel(X, dictionary) @ coefficients.
     races : bool
         Whether a race on the first rows chooses the kernel.
-    contest : RaceResult or None
+    race_result : RaceResult or None
         What it found.
     """
 
@@ -60,7 +60,7 @@ class DictionaryFunction(Function):
         self.basis: KernelBasis | None = None
         self.coefficients = np.zeros((0, n_outputs))
         self.races = False
-        self.contest: RaceResult | None = None
+        self.race_result: RaceResult | None = None
         self._raced_at = 0
 
     @property
@@ -89,7 +89,7 @@ class DictionaryFunction(Function):
         """Number of points that there may be."""
         return int(self.expansion.size)
 
-    def suit(self, rows: Rows | None, *, chosen: bool) -> None:
+    def select_kernel(self, rows: Rows | None, *, chosen: bool) -> None:
         """Take the kernel that suits some rows best.
 
         Parameters
@@ -106,10 +106,12 @@ class DictionaryFunction(Function):
             some = rows[:n]
             # Rows are judged by others of the same, not by later ones.
             order = np.random.default_rng(self.expansion.seed).permutation(n)
-            self.contest = race(some[order], None, int(self.expansion.seed), cells=False)
-            self.kernel, self._raced_at = self.contest.kernel, n
+            self.race_result = race(some[order], None, int(self.expansion.seed), cells=False)
+            self.kernel, self._raced_at = self.race_result.kernel, n
 
-    def place(self, X: Floats, labels: NDArray[np.int64] | None, *, chosen: bool) -> KernelBasis:
+    def build_basis(
+        self, X: Floats, labels: NDArray[np.int64] | None, *, chosen: bool
+    ) -> KernelBasis:
         """Begin a function on a dictionary for some rows.
 
         Parameters
@@ -141,7 +143,7 @@ class DictionaryFunction(Function):
         self.coefficients = np.zeros((self.basis.size, self.n_outputs))
         return self.basis
 
-    def put(self, coefficients: Array) -> None:
+    def set_coefficients(self, coefficients: Array) -> None:
         """Take over coefficients on the points there are."""
         # Files know one layout only, and products are to be the same.
         self.coefficients = np.ascontiguousarray(coefficients)
@@ -177,9 +179,9 @@ class DictionaryFunction(Function):
         arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
         numbers = {"n_outputs": self.n_outputs, "races": self.races}
         state: dict[str, Any] = {"numbers": numbers, "arrays": arrays}
-        if self.contest is not None:
+        if self.race_result is not None:
             state["race"] = {
-                "contest": self.contest.to_state(),
+                "contest": self.race_result.to_state(),
                 "kernel": to_config(self.kernel),
                 "raced_at": self._raced_at,
             }
@@ -211,11 +213,11 @@ class DictionaryFunction(Function):
             kernel = from_config(raced["kernel"])
             if not isinstance(kernel, Kernel) or not kernel.is_resolved:
                 raise ValueError("the kernel of the race is none")
-            self.kernel, self.contest = kernel, RaceResult.from_state(raced["contest"])
+            self.kernel, self.race_result = kernel, RaceResult.from_state(raced["contest"])
             self._raced_at = check_integer("raced_at", raced["raced_at"], low=1)
         if len(points):
             self._begin(points)
-        self.put(coefficients.copy())
+        self.set_coefficients(coefficients.copy())
 
 
 def _komp_points(X: Floats, size: int, kernel: Kernel) -> Floats:

@@ -368,12 +368,12 @@ class FeatureExpansion(Function):
         """Features of the one block of solve mode."""
         return BlockBasis(self.features)
 
-    def place(self, X: Floats, labels: Any, *, chosen: bool) -> BlockBasis:
+    def build_basis(self, X: Floats, labels: Any, *, chosen: bool) -> BlockBasis:
         """Begin anew in solve mode; the features are the same for all rows."""
         self.blocks, self.before = [], []
         return self.basis
 
-    def put(self, coefficients: Array) -> None:
+    def set_coefficients(self, coefficients: Array) -> None:
         """Take over coefficients of the one block of solve mode."""
         self.blocks, self.before = [np.ascontiguousarray(coefficients, self.dtype)], [0.0]
         self.n_steps = 1

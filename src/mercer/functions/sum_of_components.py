@@ -55,7 +55,7 @@ class SumOfComponents:
         Their weights, at least 0.
     races : bool
         Whether a race on the first rows chooses the kernels.
-    contest : RaceResult or None
+    race_result : RaceResult or None
         What it found.
     block : int
         Rows that were held out together when kernels and weights were chosen.
@@ -79,7 +79,7 @@ class SumOfComponents:
         self.components: list[Component] = []
         self.weights = np.zeros(0)
         self.races = True
-        self.contest: RaceResult | None = None
+        self.race_result: RaceResult | None = None
         self.block = 1
         self.ridge: float | None = None
         self.is_stale = False
@@ -164,13 +164,13 @@ class SumOfComponents:
 
     def snapshot(self, *, sums: bool = True) -> dict[str, Any]:
         """Return what predicting needs as plain data, and with ``sums`` what learning does."""
-        contest = self.contest
+        result = self.race_result
         numbers = {name: getattr(self, name) for name in ("block", "is_stale", "races", "ridge")}
         states = [component_to_state(component, sums=sums) for component in self.components]
         return {
             "numbers": numbers,
             "arrays": {"v": self.weights.copy()},
-            "contest": None if contest is None else contest.to_state(),
+            "contest": None if result is None else result.to_state(),
             "parts": {str(i): state for i, state in enumerate(states)},
         }
 
@@ -201,8 +201,8 @@ class SumOfComponents:
         ridge = numbers["ridge"]
         self.ridge = None if ridge is None else check_real("ridge", ridge, low=0.0)
         self.replace_components(components)
-        contest = state["contest"]
-        self.contest = None if contest is None else RaceResult.from_state(contest)
+        result = state["contest"]
+        self.race_result = None if result is None else RaceResult.from_state(result)
 
 
 @dataclass(frozen=True)

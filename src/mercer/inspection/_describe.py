@@ -379,11 +379,11 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
         The entries of ``race_`` with ``chosen``; empty if there was no race.
     """
     function = _with_parts(estimator)
-    if function is None or function.contest is None:
+    if function is None or function.race_result is None:
         return []
     taken = {(part["form"], part.get("metric")) for part in _parts(function)}
     best: dict[tuple[Any, Any], Any] = {}
-    for entry in sorted(function.contest.table, key=lambda entry: -entry["error"]):
+    for entry in sorted(function.race_result.table, key=lambda entry: -entry["error"]):
         best[entry["form"], entry["metric"]] = entry
     # Lengths would not tell: of few rows the winning metric is made again, and its length with it.
     return [
@@ -391,7 +391,7 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
             **{name: entry[name] for name in _COLUMNS},
             "chosen": any(entry is best.get(x) for x in taken),
         }
-        for entry in function.contest.table
+        for entry in function.race_result.table
     ]
 
 
@@ -441,10 +441,10 @@ def _with_parts(estimator: Any) -> SumOfComponents | DictionaryFunction | None:
 
 
 def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any]]:
-    contest = function.contest
+    result = function.race_result
     if isinstance(function, DictionaryFunction):
-        return [] if contest is None else [_only_part(contest.best_global, function.size)]
-    raced = () if contest is None else (contest.best_global, *contest.cells)
+        return [] if result is None else [_only_part(result.best_global, function.size)]
+    raced = () if result is None else (result.best_global, *result.cells)
     table = []
     for weight, part in function.used:
         kernel = part.kernel

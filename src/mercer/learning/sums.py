@@ -236,14 +236,14 @@ class SecondOrderLearner(StepLearner):
         self._first_rows = [Rows.joined(self._first_rows)]
         rows = self._first_rows[0]
         self.objective.set_state(self._fresh)
-        engine = self._new_engine(self._place(rows, chosen=chosen))
+        engine = self._new_engine(self._build_basis(rows, chosen=chosen))
         if isinstance(engine, NewtonRows):
             self._rehearse(engine, rows, n_steps)
         else:
             engine.add(rows)
         return engine
 
-    def _place(self, rows: Rows, *, chosen: bool) -> Basis:
+    def _build_basis(self, rows: Rows, *, chosen: bool) -> Basis:
         """Features for some rows: as wanted, or quickly."""
         f = self.function
         used = rows.weights > 0.0 if rows.weights.any() else slice(None)
@@ -256,8 +256,8 @@ class SecondOrderLearner(StepLearner):
         ):
             labels = class_numbers(rows.targets[used], loss)
         if getattr(f, "races", False) and rows.weights.any():
-            f.suit(race_rows(self.objective, rows[used], f.n_outputs), chosen=chosen)
-        basis: Basis = f.place(rows.X[used], labels, chosen=chosen)
+            f.select_kernel(race_rows(self.objective, rows[used], f.n_outputs), chosen=chosen)
+        basis: Basis = f.build_basis(rows.X[used], labels, chosen=chosen)
         return basis
 
     def _rehearse(self, engine: NewtonRows, rows: Rows, n_steps: int) -> None:
@@ -366,7 +366,7 @@ class SecondOrderLearner(StepLearner):
         order = passes[0]
         count(n_rows - sum(map(len, passes)))
         most = self._most_first_rows
-        basis = self._place(take(order[: min(self._n_first_rows, most)]), chosen=True)
+        basis = self._build_basis(take(order[: min(self._n_first_rows, most)]), chosen=True)
         self._engine = engine = self._new_engine(basis)
         if isinstance(engine, NewtonRows):
             engine.begin(take(order[: min(engine.n_first_rows, most)]))
@@ -407,7 +407,7 @@ class SecondOrderLearner(StepLearner):
         if engine is None and self._first_rows:
             engine = self._begun(_FEW_STEPS, chosen=False)
         if engine is not None:
-            self.function.put(engine.solve())
+            self.function.set_coefficients(engine.solve())
         self._n_solved = self._n_rows
 
     def map_outputs(self, new: NewOutputs) -> None:

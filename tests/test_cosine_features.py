@@ -19,7 +19,7 @@ from mercer.features import (
     SumLaw,
     TanLaw,
 )
-from mercer.features.designs import choose_design
+from mercer.features.cosine import choose_design
 from mercer.features.laws import Address
 from mercer.kernels import (
     Cauchy,

@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer import kernels
 from mercer.features import CosineMap, FeatureOptions, SumLaw
 from mercer.features.composite import ProductMap, ScaledMap, SumMap, child_paths
-from mercer.features.series import EXPONENTIAL_COEFFICIENTS
+from mercer.features.dot import EXPONENTIAL_COEFFICIENTS
 from mercer.kernels import (
     ArcCosine,
     Bias,

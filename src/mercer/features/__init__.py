@@ -4,8 +4,7 @@ They are drawn in blocks by a counter-based generator, so a block can be made ag
 in any order, by any thread, and nothing but the seed needs to be stored.
 """
 
-from mercer.features.cosine import CosineMap
-from mercer.features.designs import DESIGNS
+from mercer.features.cosine import DESIGNS, CosineMap
 from mercer.features.feature_map import FeatureMap, FeatureOptions
 from mercer.features.laws import (
     CoordinateLaw,

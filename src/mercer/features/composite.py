@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.features.feature_map import FeatureMap, Floats, Numbers, Prepared
-from mercer.features.streams import MOST_PATHS, SCALARS, stream_of
+from mercer.features.feature_map import (
+    MOST_PATHS,
+    SCALARS,
+    FeatureMap,
+    Floats,
+    Numbers,
+    Prepared,
+    stream_of,
+)
 from mercer.numerics import philox
 
 __all__ = ["MappedMap", "ProductMap", "ScaledMap", "SumMap", "child_paths"]

@@ -1,24 +1,41 @@
 """What every family of random features is: draw the numbers of a block, apply them to rows.
 
-And the checks of rows and options that maps and kernels share.
+And the checks of rows and options that maps and kernels share, the streams of the generator that
+numbers come from, and sums of features by tiles. The stream word is ``path * 65536`` plus a local
+number, so that the parts of a composite kernel, which have different paths, never share a number.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import spread
+
 __all__ = [
+    "FACTORS",
+    "MOST_PATHS",
+    "NORMS",
+    "PHASES",
+    "SCALARS",
+    "SHIFTS",
+    "SIGNS",
+    "WEIGHTS",
     "FeatureMap",
     "FeatureOptions",
     "Floats",
     "Numbers",
+    "Part",
     "Prepared",
+    "add_blocks",
     "check_domain",
+    "features_of",
     "require_iid",
+    "stream_of",
 ]
 
 Floats = NDArray[np.floating]
@@ -26,6 +43,17 @@ Floats = NDArray[np.floating]
 Prepared = tuple[Floats, ...]
 #: What is drawn for a block: a pure function of seed, block and sizes, so never stored.
 Numbers = tuple[NDArray[Any], ...]
+
+WEIGHTS, PHASES, SCALARS, SIGNS = 0, 1, 2, 3
+#: Norms of structured frequencies, and what shifts a sequence of points.
+NORMS, SHIFTS = 4, 5
+#: Local number of the first factor of features that are products.
+FACTORS = 16
+#: Paths there are: both halves of the word have 16 bits.
+MOST_PATHS = 2**16
+
+# Features of a tile: 512 kB of float32, which fits in a core's second-level cache.
+_TILE = 131_072
 
 
 class FeatureOptions(NamedTuple):
@@ -175,3 +203,100 @@ def require_iid(options: FeatureOptions, kernel: str) -> None:
             f"`design` must be 'iid' or 'auto' for {kernel}, got {options.design!r}: its features "
             "are not cosines of frequencies that could be spread evenly."
         )
+
+
+def stream_of(path: int, local: int) -> int:
+    """Stream word of a part.
+
+    Parameters
+    ----------
+    path : int
+        Place in a composite kernel, below 65536.
+    local : int
+        Number within the part, below 65536.
+
+    Examples
+    --------
+    >>> stream_of(1, FACTORS)
+    65552
+    """
+    return path * MOST_PATHS + local
+
+
+def _rows_per_tile(n_features: int) -> int:
+    return max(16, _TILE // n_features)
+
+
+class Part(NamedTuple):
+    """One block's part of a function: Z @ coefficients * factor.
+
+    Attributes
+    ----------
+    numbers : tuple of ndarray
+        Of the block, from ``FeatureMap.draw``.
+    coefficients : ndarray of shape (n_features, n_columns)
+        Of the dtype of the rows.
+    factor : float
+        What multiplies them.
+    """
+
+    numbers: Numbers
+    coefficients: Floats
+    factor: float = 1.0
+
+
+def add_blocks(
+    feature_map: FeatureMap, prepared: Prepared, parts: Sequence[Part], values: Floats
+) -> None:
+    """Add the parts of some blocks of a function, ``values += Z @ coefficients * factor`` for each.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        Makes Z.
+    prepared : tuple of ndarray
+        Rows, from ``feature_map.prepare``.
+    parts : sequence of Part
+        Blocks, all of one size.
+    values : ndarray of shape (n, n_columns)
+        Changed in place. Does not depend on the number of threads, nor on how blocks are grouped.
+    """
+    n, (m, n_columns) = values.shape[0], parts[0].coefficients.shape
+    dtype = parts[0].coefficients.dtype
+    tile = _rows_per_tile(m)
+
+    def work(first: int, last: int) -> None:
+        Z = np.empty((min(tile, n), m), dtype)
+        product = np.empty((Z.shape[0], n_columns), dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the values
+            for start in range(first * tile, min(last * tile, n), tile):
+                rows = slice(start, min(start + tile, n))
+                size = rows.stop - rows.start
+                points = tuple(P[rows] for P in prepared)
+                Z_rows, product_rows, sums = Z[:size], product[:size], values[rows]
+                for numbers, coefficients, factor in parts:
+                    feature_map.transform(points, numbers, Z_rows)
+                    np.matmul(Z_rows, coefficients, out=product_rows)
+                    if factor != 1.0:
+                        product_rows *= factor
+                    sums += product_rows
+
+    spread(work, -(-n // tile))
+
+
+def features_of(
+    feature_map: FeatureMap, prepared: Prepared, numbers: Numbers, n_features: int
+) -> Floats:
+    """Features of all rows, shape (n, n_features)."""
+    n = prepared[0].shape[0]
+    Z: Floats = np.empty((n, n_features), prepared[0].dtype)
+    tile = _rows_per_tile(n_features)
+
+    def work(first: int, last: int) -> None:
+        rows = slice(first * tile, min(last * tile, n))
+        for start in range(rows.start, rows.stop, tile):
+            piece = slice(start, min(start + tile, rows.stop))
+            feature_map.transform(tuple(P[piece] for P in prepared), numbers, Z[piece])
+
+    spread(work, -(-n // tile))
+    return Z

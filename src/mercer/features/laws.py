@@ -16,8 +16,7 @@ from scipy import special
 
 from mercer._validation import check_real
 from mercer.features.composite import child_paths
-from mercer.features.feature_map import Floats
-from mercer.features.streams import SCALARS, WEIGHTS, stream_of
+from mercer.features.feature_map import SCALARS, WEIGHTS, Floats, stream_of
 from mercer.numerics import philox
 
 __all__ = [

@@ -10,8 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.expansions import RandomFeatures
 from mercer.features import FeatureMap, FeatureOptions
-from mercer.features.feature_map import Numbers, Prepared
-from mercer.features.tiles import Part, add_blocks, features_of
+from mercer.features.feature_map import Numbers, Part, Prepared, add_blocks, features_of
 from mercer.kernels import Kernel
 
 __all__ = ["FeatureBlocks", "blocks_of"]

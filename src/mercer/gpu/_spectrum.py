@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mercer.features import CosineMap, FeatureOptions
+from mercer.features.feature_map import PHASES, WEIGHTS, stream_of
 from mercer.features.laws import Address, LaplaceLaw, Law, NormalLaw, RadialLaw, TanLaw
-from mercer.features.streams import PHASES, WEIGHTS, stream_of
 from mercer.gpu._torch import Tensor, require_torch
 from mercer.gpu.philox import distance_to_ends, logarithm, normals, phases, words
 from mercer.kernels import Kernel

@@ -10,11 +10,14 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer._validation import check_real, integer, or_none, parameters, positive, real
-from mercer.features.arc_cosine import ArcCosineMap
+from mercer.features.dot import (
+    EXPONENTIAL_COEFFICIENTS,
+    ArcCosineMap,
+    SeriesMap,
+    SignMap,
+    TensorSketchMap,
+)
 from mercer.features.feature_map import FeatureMap, FeatureOptions
-from mercer.features.series import EXPONENTIAL_COEFFICIENTS, SeriesMap
-from mercer.features.signs import SignMap
-from mercer.features.tensor_sketch import TensorSketchMap
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
 from mercer.kernels.kernel import Kernel

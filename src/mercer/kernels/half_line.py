@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
 from mercer._validation import parameters, positive
-from mercer.features.additive import AdditiveMap
-from mercer.features.exponential import ExponentialMap
+from mercer.features.cosine import LogCosineMap
+from mercer.features.dot import SignMap
 from mercer.features.feature_map import FeatureMap, FeatureOptions, check_domain
+from mercer.features.half_line import AdditiveMap, ExponentialMap
 from mercer.features.laws import CoordinateLaw, Law, SechLaw, TanLaw
-from mercer.features.log_cosine import LogCosineMap
-from mercer.features.signs import SignMap
 from mercer.kernels._compiled import RowFunction, compile_row, gram_by_rows
 from mercer.kernels._pairwise import FloatArray, inner_products
 from mercer.kernels.kernel import Kernel

@@ -14,8 +14,8 @@ from mercer._component import Component
 from mercer._validation import check_integer, parameters, positive
 from mercer.features import FeatureMap, FeatureOptions
 from mercer.features.composite import ProductMap, ScaledMap, SumMap, child_paths
-from mercer.features.log_cosine import joined_cosines
-from mercer.features.tiles import features_of
+from mercer.features.cosine import joined_cosines
+from mercer.features.feature_map import features_of
 from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
 

@@ -8,8 +8,14 @@ behind one.
 """
 
 from mercer.maps._affine import Affine
-from mercer.maps._learned import LearnedMap, MapStatistics, PrincipalComponents, Standardize
-from mercer.maps._metrics import ard_metric, full_metric
+from mercer.maps._learned import (
+    LearnedMap,
+    MapStatistics,
+    PrincipalComponents,
+    Standardize,
+    ard_metric,
+    full_metric,
+)
 
 __all__ = [
     "Affine",

@@ -6,9 +6,7 @@ Kernels add, multiply and scale; a name or a function of one's own becomes one b
 """
 
 from mercer.kernels._compiled import CompiledKernel
-from mercer.kernels.bias import Bias
-from mercer.kernels.custom import FunctionKernel
-from mercer.kernels.dot import ArcCosine, DotProduct, Linear, Polynomial
+from mercer.kernels.dot import ArcCosine, Bias, DotProduct, Linear, Polynomial
 from mercer.kernels.half_line import (
     ChiSquared,
     ExponentialSemigroup,
@@ -19,9 +17,8 @@ from mercer.kernels.half_line import (
     SkewedChiSquared,
     SkewedIntersection,
 )
-from mercer.kernels.kernel import Kernel, Product, Scaled, Sum
-from mercer.kernels.mapped import Mapped
-from mercer.kernels.names import as_kernel
+from mercer.kernels.kernel import Kernel, Mapped, Product, Scaled, Sum
+from mercer.kernels.names import FunctionKernel, as_kernel
 from mercer.kernels.pairs import PairKernel, as_pair_kernel
 from mercer.kernels.partitioned import Partitioned
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic

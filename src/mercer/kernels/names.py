@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numba import carray, njit  # type: ignore[attr-defined]
+from numba.extending import is_jitted
+
+from mercer._validation import choice, or_none, parameters, positive
 from mercer.exceptions import Advice, InPython, ParameterError
-from mercer.kernels.custom import FunctionKernel
+from mercer.kernels._compiled import RowFunction
+from mercer.kernels._pairwise import FloatArray
 from mercer.kernels.dot import ArcCosine, DotProduct, Linear, Polynomial
 from mercer.kernels.half_line import (
     ChiSquared,
@@ -21,7 +29,9 @@ from mercer.kernels.half_line import (
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 
-__all__ = ["as_kernel"]
+__all__ = ["FunctionKernel", "as_kernel"]
+
+_BLOCK = 16  # rows at a time for the diagonal of a function that knows only whole matrices
 
 _NAMES: dict[str, type[Kernel]] = {
     "arc_cosine": ArcCosine,
@@ -59,6 +69,142 @@ _ELSEWHERE = {
     "skewed_chi2": "skewed_chi_squared",
     "squared_exponential": "gaussian",
 }
+
+
+def _check_function(name: str, value: Any) -> None:
+    if not callable(value):
+        raise ValueError(f"`{name}` must be a function of two arrays or two points, got {value!r}.")
+
+
+@functools.cache
+def _point_row(function: Callable[..., Any]) -> RowFunction:
+    """Row function of a user's jitted ``function(x, z) -> float`` of two points."""
+
+    def row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]
+        rows = carray(points, (n, d))
+        point = carray(x, (d,))
+        for i in range(n):
+            out[i] = function(rows[i], point)
+
+    # The code of a user's function is not kept: numba could not find it again.
+    return RowFunction(row, (), cache=False)
+
+
+@functools.cache
+def _point_matrix(function: Callable[..., Any]) -> Callable[..., None]:
+    """Jitted filler of ``out[i, j] = function(X[i], Z[j])`` for a jitted function of two points."""
+
+    def matrix(X, Z, out):  # type: ignore[no-untyped-def]
+        for i in range(len(X)):
+            for j in range(len(Z)):
+                out[i, j] = function(X[i], Z[j])
+
+    jitted: Callable[..., None] = njit(nogil=True)(matrix)
+    return jitted
+
+
+class FunctionKernel(Kernel):
+    """A kernel from a function, which has to be symmetric and positive semi-definite.
+
+    Parameters
+    ----------
+    function : callable
+        Either ``function(X, Z)`` of arrays of shapes (n_rows_X, n_features) and (n_rows_Z,
+        n_features), which returns the kernel matrix (n_rows_X, n_rows_Z); or ``function(x, z)`` of
+        two points of shape (n_features,), which returns a number. With ``numba.njit`` the latter is
+        fast, and runs inside compiled loops.
+    pairwise : bool or None, default=None
+        Whether the function is one of two points. None means yes if it is compiled by numba, no
+        otherwise.
+    bound : float or None, default=None
+        Upper bound of k(x, x) over all x, if you know one: learners derive a safe step size of it.
+
+    Raises
+    ------
+    ValueError
+        If ``function`` cannot be called or ``bound`` is not positive; on evaluation, if the
+        function returns an array of a wrong shape.
+
+    Notes
+    -----
+    A model file holds data only and so no function: a model with this kernel can be pickled, if
+    the function can, but not saved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba import njit
+    >>> from mercer.kernels import FunctionKernel
+    >>> FunctionKernel(lambda X, Z: np.minimum(X, Z.T))([[1.0], [2.0]])
+    array([[1., 1.],
+           [1., 2.]])
+    >>> @njit
+    ... def brownian(x, z):
+    ...     return min(x[0], z[0])
+    >>> FunctionKernel(brownian)([[1.0], [2.0]])
+    array([[1., 1.],
+           [1., 2.]])
+    """
+
+    # A constructor parameter here: a plain attribute in the place of the property of the base.
+    bound: float | None = None
+
+    _parameters = parameters(
+        function=_check_function,
+        pairwise=choice(True, False, None),
+        bound=or_none(positive("It bounds k(x, x). Use None if you know no bound.")),
+    )
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        pairwise: bool | None = None,
+        bound: float | None = None,
+    ) -> None:
+        self.function = function
+        self.pairwise = pairwise
+        self.bound = bound
+        self._check()
+
+    @property
+    def _is_pairwise(self) -> bool:
+        return is_jitted(self.function) if self.pairwise is None else self.pairwise
+
+    def _gram(self, X: Any, Z: Any) -> FloatArray:
+        if not self._is_pairwise:
+            K = np.array(self.function(X, Z), dtype=X.dtype)
+            if K.shape != (len(X), len(Z)):
+                raise ValueError(
+                    f"`function` must return one value for each pair of rows, of the shape "
+                    f"{(len(X), len(Z))}, got {K.shape}. If it takes two single points, say "
+                    "pairwise=True."
+                )
+            return K
+        K = np.empty((len(X), len(Z)), dtype=X.dtype)
+        if is_jitted(self.function):
+            _point_matrix(self.function)(X, Z, K)
+        else:
+            for i, x in enumerate(X):
+                for j, z in enumerate(Z):
+                    K[i, j] = self.function(x, z)
+        return K
+
+    def _diagonal(self, X: Any) -> FloatArray:
+        values = np.empty(len(X), dtype=X.dtype)
+        if self._is_pairwise:
+            for i, x in enumerate(X):
+                values[i] = self.function(x, x)
+            return values
+        for start in range(0, len(X), _BLOCK):
+            rows = X[start : start + _BLOCK]
+            values[start : start + _BLOCK] = self._gram(rows, rows).diagonal()
+        return values
+
+    def _row(self) -> RowFunction | None:
+        if not (is_jitted(self.function) and self._is_pairwise):
+            return None
+        return _point_row(self.function)
 
 
 def as_kernel(value: Any) -> Kernel:

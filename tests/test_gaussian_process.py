@@ -16,7 +16,6 @@ from mercer.exceptions import ConditioningWarning, DivergenceError, TargetScaleW
 from mercer.features import FeatureMap, FeatureOptions
 from mercer.gaussian_process import Cyclic, Faithful, FeatureBlocks, Operator
 from mercer.gaussian_process import _descent as descent
-from mercer.gaussian_process import _operator as operator
 from mercer.kernels import Gaussian, Kernel, Laplacian, Polynomial
 from oracles_gp import log_marginal_likelihood, operator_descent, posterior, ridge_descent
 
@@ -422,7 +421,7 @@ def test_operator_steps_are_the_papers_algorithm_averaged():
     n_steps, ridge = 12, 0.05
     steps = [0.8 / (1.0 + t / 5.0) for t in range(1, n_steps + 1)]
     blocks = blocks_of(KERNEL, 1)
-    theta = operator.operator_descent(
+    theta = descent.operator_descent(
         blocks, X, np.ones(60), regularization=ridge, step_size=lambda t: steps[t - 1],
         n_steps=n_steps, batch_size=1, generator=np.random.RandomState(5),
     )  # fmt: skip

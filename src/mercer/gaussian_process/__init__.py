@@ -7,11 +7,15 @@ coordinate descent (:class:`Cyclic`) and the paper's doubly stochastic gradients
 """
 
 from mercer.functions.feature_blocks import FeatureBlocks
-from mercer.gaussian_process._dictionary import DictionaryPosterior
-from mercer.gaussian_process._features import FeaturePosterior
-from mercer.gaussian_process._inducing import InducingPoints
-from mercer.gaussian_process._methods import Cyclic, Faithful, Method, Operator, as_method
-from mercer.gaussian_process._rows import DescentPosterior
+from mercer.gaussian_process._exact import DictionaryPosterior, FeaturePosterior, InducingPoints
+from mercer.gaussian_process._rows import (
+    Cyclic,
+    DescentPosterior,
+    Faithful,
+    Method,
+    Operator,
+    as_method,
+)
 
 __all__ = [
     "Cyclic",

@@ -1,24 +1,441 @@
-"""Sparse Gaussian processes on a dictionary that is chosen from the first rows of a stream."""
+"""Exact posteriors from streaming sums: on fixed features, and on a dictionary of inducing points.
+
+The points are chosen from the first rows of a stream and then fixed.
+"""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
+from mercer._component import Component
+from mercer._validation import check_choice, check_integer
 from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
-from mercer.gaussian_process._features import FeaturePosterior
-from mercer.gaussian_process._inducing import InducingFeatures, InducingPoints
 from mercer.kernels import Kernel
-from mercer.sums import Rows, check_alike, choose_centers
+from mercer.sums import (
+    CENTERS,
+    KernelBasis,
+    Rows,
+    Statistics,
+    WeightPosterior,
+    check_alike,
+    choose_centers,
+    factor_ridge,
+    weight_posterior,
+)
 
-__all__ = ["DictionaryPosterior"]
+__all__ = [
+    "DictionaryPosterior",
+    "FeaturePosterior",
+    "FeatureSource",
+    "InducingFeatures",
+    "InducingPoints",
+]
 
 Array = NDArray[np.float64]
+
+_FEWEST, _MOST = 2_000, 30_000  # first rows, where their number is chosen
+
+
+class FeatureSource(Protocol):
+    """Features of rows whose inner products are, or stand for, a kernel."""
+
+    kernel: Kernel
+
+    @property
+    def block_size(self) -> int:
+        """Number of features M."""
+        ...
+
+    def prepare(self, X: Array) -> tuple[Any, ...]:
+        """Rows as arrays of as many rows; ValueError outside the kernel's domain."""
+        ...
+
+    def of(self, prepared: tuple[Any, ...], number: int = 0) -> Array:
+        """Features of prepared rows, shape (n, M), C-ordered and the caller's own."""
+        ...
+
+
+class FeaturePosterior:
+    r"""Gaussian process whose kernel is :math:`z(x)^T z(x')` for M features.
+
+    The posterior is exact for that kernel. Of random features it is a Monte Carlo estimate of the
+    one asked for, whose error falls like :math:`1 / \sqrt{M}`. Memory is M²/2 numbers, and M² more
+    to predict, whatever the number of rows, which may come in any number of calls.
+
+    Parameters
+    ----------
+    blocks : FeatureSource
+        Features; block 0 is used.
+    n_targets : int
+        Number of targets.
+    noise : float
+        Variance of the noise.
+    normalize : bool
+        Whether the model is of the targets less their mean and over their standard deviation.
+    chunk : int
+        Rows at a time.
+    """
+
+    def __init__(
+        self, blocks: FeatureSource, n_targets: int, noise: float, normalize: bool, chunk: int
+    ) -> None:
+        self.blocks = blocks
+        self.noise = noise
+        self.normalize = normalize
+        self.chunk = chunk
+        self.statistics = Statistics(blocks.block_size, n_targets)
+        self._solved: tuple[WeightPosterior, float, Array, Array] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learned, those of weight 0 left out."""
+        return self.statistics.n_rows
+
+    def learn(self, X: Array, targets: Array, weights: Array) -> None:
+        """Add rows; all of them or, after an error, none.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_inputs)
+            Inputs.
+        targets : ndarray of shape (n, n_targets)
+            Targets.
+        weights : ndarray of shape (n,)
+            Weights, at least 0: the noise of a row is ``noise / weight``.
+
+        Raises
+        ------
+        ValueError
+            For inputs outside the kernel's domain or features that are not finite.
+        """
+        used = weights > 0.0
+        if not used.all():
+            X, targets, weights = X[used], targets[used], weights[used]
+        if weights.size == 0:
+            return
+        prepared = self.blocks.prepare(X)
+        several = weights.size > self.chunk
+        statistics = self.statistics.copy() if several else self.statistics
+        origin = statistics.origin
+        if self.normalize and statistics.n_rows == 0:
+            origin = np.average(targets, axis=0, weights=weights)
+        for start in range(0, weights.size, self.chunk):
+            rows = slice(start, start + self.chunk)
+            Z = self.blocks.of(tuple(part[rows] for part in prepared))
+            if not np.isfinite(Z).all():
+                raise ValueError(
+                    f"Features of {self.blocks.kernel!r} are not finite on these rows, "
+                    f"whose largest input is {float(np.abs(X[rows]).max()):.3g}. Rescale the "
+                    "inputs, for example with sklearn.preprocessing.StandardScaler."
+                )
+            statistics.origin = origin
+            statistics.add(Z, targets[rows], weights[rows])
+        self.statistics, self._solved = statistics, None
+
+    def merge(self, other: FeaturePosterior) -> None:
+        """Add the rows of another posterior, which stays as it is; the noise stays, too.
+
+        Parameters
+        ----------
+        other : FeaturePosterior
+            On the same features, of as many targets, normalised alike.
+
+        Raises
+        ------
+        ValueError
+            If these differ; neither posterior has changed then.
+        """
+        if not _are_same(self.blocks, other.blocks):
+            raise ValueError(
+                f"Posteriors on other features cannot be merged: {_named(self.blocks)} and "
+                f"{_named(other.blocks)}. Make both with the same kernel, features and seed, or on "
+                "the same inducing points."
+            )
+        check_alike(
+            "`normalize`",
+            self.normalize,
+            other.normalize,
+            "Normalise the targets of both, or none.",
+        )
+        statistics = self.statistics.copy()
+        statistics.merge(other.statistics)
+        self.statistics, self._solved = statistics, None
+
+    def emptied(self) -> Self:
+        """Return the same model of no rows: for those that are learned elsewhere."""
+        n_targets = self.statistics.products.shape[1]
+        return type(self)(self.blocks, n_targets, self.noise, self.normalize, self.chunk)
+
+    def mean(self, X: Array) -> Array:
+        """Posterior means, shape (n, n_targets)."""
+        posterior, _, mean, scale = self.solution()
+        return self.by_chunks(X, lambda Z: Z @ posterior.mean) * scale + mean
+
+    def variance(self, X: Array) -> Array:
+        """Posterior variances of the function without noise, shape (n, n_targets)."""
+        posterior, _, _, scale = self.solution()
+        return np.outer(self.by_chunks(X, posterior.variances), scale**2)
+
+    def covariance(self, X: Array) -> Array:
+        """Posterior covariances between rows, shape (n, n, n_targets)."""
+        posterior, _, _, scale = self.solution()
+        covariance = posterior.covariance(self.features(X))
+        return np.multiply.outer(covariance, scale**2)
+
+    def sample(self, X: Array, n_samples: int, generator: np.random.RandomState) -> Array:
+        """Values of functions drawn from the posterior, shape (n, n_targets, n_samples)."""
+        weights = self.draw(n_samples, generator)
+        values = self.by_chunks(X, lambda Z: Z @ weights)
+        return self.in_units(values, n_samples)
+
+    def draw(self, n_samples: int, generator: np.random.RandomState) -> Array:
+        """Weights drawn from their posterior, shape (n_features, n_targets * n_samples)."""
+        posterior = self.solution()[0]
+        M, C = posterior.mean.shape
+        deviations = posterior.draw(generator.standard_normal((M, C * n_samples)))
+        return np.repeat(posterior.mean, n_samples, axis=1) + deviations
+
+    def in_units(self, values: Array, n_samples: int) -> Array:
+        """Values of drawn functions, (n, n_targets * n_samples), in units of the targets.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n_targets, n_samples)
+        """
+        mean, scale = self.normalization()
+        scaled: Array = values.reshape(-1, scale.size, n_samples) * scale[:, np.newaxis]
+        return scaled + mean[:, np.newaxis]
+
+    def log_marginal_likelihood(self, noise: float | None = None) -> float:
+        """Log density of the targets learned, for this noise or another one."""
+        return self.solution(noise)[1]
+
+    def effective_dimension(self) -> float:
+        """Return the number of features that the data determine, between 0 and M."""
+        return self.solution()[0].effective_dimension()
+
+    def features(self, X: Array) -> Array:
+        """Features of rows, shape (n, n_features)."""
+        return self.blocks.of(self.blocks.prepare(X))
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return self.blocks.block_size
+
+    @property
+    def coefficients(self) -> Array:
+        """Weights of the posterior mean, in units of the targets, (n_features, n_targets)."""
+        posterior, _, _, scale = self.solution()
+        return posterior.mean * scale
+
+    def normalization(self) -> tuple[Array, Array]:
+        """Mean and scale of the targets; 0 and 1 unless they are normalised."""
+        if self.normalize:
+            return self.statistics.normalization()
+        n_targets = self.statistics.products.shape[1]
+        return np.zeros(n_targets), np.ones(n_targets)
+
+    def set_noise(self, noise: float) -> None:
+        """Take another noise; the sums do not depend on it."""
+        if noise != self.noise:
+            self.noise, self._solved = noise, None
+
+    def solution(self, noise: float | None = None) -> tuple[WeightPosterior, float, Array, Array]:
+        """Posterior of the weights, log likelihood, mean and scale of the targets.
+
+        Parameters
+        ----------
+        noise : float, default=None
+            Another noise than that of the model.
+        """
+        if noise is not None and noise != self.noise:
+            mean, scale = self.normalization()
+            return *weight_posterior(self.statistics, noise, mean, scale), mean, scale
+        # Once for all rows learned, when somebody asks.
+        if self._solved is None:
+            mean, scale = self.normalization()
+            self._solved = *weight_posterior(self.statistics, self.noise, mean, scale), mean, scale
+        return self._solved
+
+    def by_chunks(self, X: Array, function: Callable[[Array], Array]) -> Array:
+        """Return a function of the features of rows, made for some rows at a time."""
+        prepared = self.blocks.prepare(X)
+        parts = [
+            function(self.blocks.of(tuple(part[start : start + self.chunk] for part in prepared)))
+            for start in range(0, X.shape[0], self.chunk)
+        ]
+        return np.concatenate(parts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_solved": None}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what learning changes, as plain data."""
+        return {"statistics": self.statistics.to_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
+        self.statistics.restore(state["statistics"])
+        self._solved = None
+
+
+def _are_same(mine: FeatureSource, theirs: FeatureSource) -> bool:
+    if not (isinstance(mine, FeatureBlocks) and isinstance(theirs, FeatureBlocks)):
+        return mine is theirs or mine == theirs
+    names = "kernel", "block_size", "seed", "options", "dtype"
+    return mine.map.n_inputs == theirs.map.n_inputs and all(
+        getattr(mine, name) == getattr(theirs, name) for name in names
+    )
+
+
+def _named(features: FeatureSource) -> str:
+    return f"{features.block_size:,} of {features.kernel!r}"
+
+
+class InducingPoints(Component):
+    """A dictionary of inducing points, chosen from the first rows and then fixed.
+
+    The first rows are kept until there are enough of them to choose the points from; from then on
+    sums over the rows that take ``size``² numbers. Until then predictions are those of points
+    chosen from the rows so far: of up to ``size`` rows all, which is the exact Gaussian process.
+
+    Parameters
+    ----------
+    size : int, default=1000
+        Most inducing points.
+    centers : {"kmeans", "uniform", "leverage"}, default="kmeans"
+        How they are chosen: means of clusters of the first rows, rows drawn at random, or rows
+        drawn by their ridge leverage (:func:`mercer.sums.choose_centers`).
+    first_rows : int or "auto", default="auto"
+        Rows that they are chosen from, at least ``size``. "auto" means five times ``size``, but
+        from 2,000 to 30,000 where ``size`` allows.
+
+    Raises
+    ------
+    ValueError
+        For values out of range.
+
+    References
+    ----------
+    J. Quiñonero-Candela, C. E. Rasmussen, A unifying view of sparse approximate Gaussian process
+    regression, JMLR 2005, for the posterior. M. K. Titsias, Variational learning of inducing
+    variables in sparse Gaussian processes, AISTATS 2009, for the marginal likelihood.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GaussianProcessRegressor
+    >>> from mercer.gaussian_process import InducingPoints
+    >>> from mercer.kernels import Gaussian
+    >>> x = np.linspace(-3, 3, 50)[:, None]
+    >>> model = GaussianProcessRegressor(
+    ...     Gaussian(1.0), noise=0.01, method=InducingPoints(12), random_state=0
+    ... )
+    >>> mean, std = model.fit(x, np.sin(x[:, 0])).predict([[1.0], [9.0]], return_std=True)
+    >>> mean.round(1) + 0.0, std.round(1)
+    (array([0.8, 0. ]), array([0., 1.]))
+    >>> model.model_order_
+    12
+    """
+
+    def __init__(
+        self, size: int = 1000, centers: str = "kmeans", first_rows: int | str = "auto"
+    ) -> None:
+        self.size = size
+        self.centers = centers
+        self.first_rows = first_rows
+        self._check()
+
+    def _check(self) -> None:
+        check_integer("size", self.size, low=1)
+        check_choice("centers", self.centers, CENTERS)
+        if isinstance(self.first_rows, str):
+            check_choice("first_rows", self.first_rows, ("auto",))
+        else:
+            check_integer("first_rows", self.first_rows, low=self.size)
+
+    @property
+    def n_first_rows(self) -> int:
+        """Rows that the points are chosen from."""
+        if isinstance(self.first_rows, str):
+            return max(self.size, min(max(5 * self.size, _FEWEST), _MOST))
+        return int(self.first_rows)
+
+
+class InducingFeatures:
+    r"""Features :math:`z(x) = L^{-1} k(D, x)` with :math:`LL^T = k(D, D)` for a dictionary D.
+
+    Their inner products are :math:`q(x, x') = k(x, D) k(D, D)^{-1} k(D, x')`, the part of the
+    kernel that functions on D hold: k itself where x or x' is in D, never more than k elsewhere.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    points : ndarray of shape (n_points, n_inputs)
+        Dictionary, in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> features = InducingFeatures(Gaussian(1.0), np.array([[0.0], [1.0]]))
+    >>> Z = features.of(features.prepare(np.array([[0.0], [9.0]])))
+    >>> (Z @ Z.T).round(9) + 0.0
+    array([[1., 0.],
+           [0., 0.]])
+    """
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        self.kernel = kernel
+        self.basis = KernelBasis(kernel, points)
+        # With jitter the points are known up to a little noise: still a part of the kernel.
+        self._lower = factor_ridge(self.basis.penalty(), 0.0).lower
+
+    def __eq__(self, other: object) -> bool:
+        """Whether kernel and points are the same."""
+        return isinstance(other, InducingFeatures) and self.basis == other.basis
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def points(self) -> Array:
+        """Dictionary, shape (n_points, n_inputs)."""
+        return np.asarray(self.basis.points, dtype=np.float64)
+
+    @property
+    def block_size(self) -> int:
+        """Number of points, and of features."""
+        return self.basis.size
+
+    def prepare(self, X: Array) -> tuple[Array]:
+        """Rows, C-ordered, in float64."""
+        return (np.ascontiguousarray(X, dtype=np.float64),)
+
+    def of(self, prepared: tuple[Array], number: int = 0) -> Array:
+        """Features of prepared rows, shape (n, n_points); there is one block of them."""
+        return self.whiten(self.basis.features(prepared[0]).T).T
+
+    def whiten(self, values: Any) -> Array:
+        """Weights in z of the functions with given values at the points: L⁻¹ values."""
+        whitened: Array = solve_triangular(self._lower, values, lower=True, check_finite=False)
+        return whitened
+
+    def coefficients(self, weights: Array) -> Array:
+        """Coefficients of the kernel functions at the points for weights in z: L'⁻¹ weights."""
+        solved: Array = solve_triangular(
+            self._lower, weights, lower=True, trans="T", check_finite=False
+        )
+        return solved
 
 
 @dataclass

@@ -13,8 +13,14 @@ from covering import covering
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.functions import BilinearExpansion, BilinearFeatures, start_bilinear
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from mercer.numerics.bilinear import BilinearState, change_norm2, fold, trusted_inverse
-from mercer.numerics.bilinear_removal import project_away, removal_errors
+from mercer.numerics.bilinear import (
+    BilinearState,
+    change_norm2,
+    fold,
+    project_away,
+    removal_errors,
+    trusted_inverse,
+)
 from mercer.numerics.state import GREEDY
 from mercer.numerics.step import TRIANGULAR, Compressor
 

@@ -30,7 +30,7 @@ from mercer.kernels import (
     RationalQuadratic,
 )
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
-from mercer.numerics.hadamard import hadamard_projections, padded_size
+from mercer.numerics.designs import hadamard_projections, padded_size
 
 DTYPES = [np.float32, np.float64]
 # Matérn of a chi-squared law by squares (nu = 3/2) and by its inverse (0.7, 9).

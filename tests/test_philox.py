@@ -13,8 +13,8 @@ from scipy import stats
 from scipy.stats import qmc
 
 from mercer.numerics import philox
+from mercer.numerics.designs import MOST_DIMENSIONS, sobol_uniforms
 from mercer.numerics.philox import box_muller
-from mercer.numerics.sobol import MOST_DIMENSIONS, sobol_uniforms
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "philox.json").read_text())
 DTYPES = [np.float32, np.float64]

@@ -26,8 +26,12 @@ from mercer.features.feature_map import (
 from mercer.features.laws import Address, Law, SumLaw
 from mercer.numerics import philox
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
-from mercer.numerics.hadamard import hadamard_projections, padded_size
-from mercer.numerics.sobol import MOST_DIMENSIONS, sobol_uniforms
+from mercer.numerics.designs import (
+    MOST_DIMENSIONS,
+    hadamard_projections,
+    padded_size,
+    sobol_uniforms,
+)
 
 __all__ = [
     "DESIGNS",

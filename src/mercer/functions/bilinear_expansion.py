@@ -19,12 +19,13 @@ from mercer.numerics.bilinear import (
     BilinearState,
     add_block,
     cholesky_inverse,
+    delete,
     fold,
     join,
+    project_away,
     refresh_norms,
     trusted_inverse,
 )
-from mercer.numerics.bilinear_removal import delete, project_away
 from mercer.numerics.komp import BOOKED_SHARE, absorb
 from mercer.numerics.row_loop import squared_tolerance
 from mercer.numerics.state import GREEDY

@@ -12,7 +12,7 @@ from mercer.features.laws import Address
 from mercer.gpu._spectrum import Spectrum, cosine_map_of, phases_of, spectrum_of_law
 from mercer.gpu._torch import Tensor, require_torch
 from mercer.kernels import Kernel
-from mercer.numerics.hadamard import hadamard_projections
+from mercer.numerics.designs import hadamard_projections
 
 __all__ = ["Draws", "draws_of"]
 

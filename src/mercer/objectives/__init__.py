@@ -2,11 +2,9 @@
 
 from mercer.objectives._base import Anchors, Batch, Objective
 from mercer.objectives.bellman import Bellman
-from mercer.objectives.density_ratio import KullbackLeibler
-from mercer.objectives.novelty import Novelty
 from mercer.objectives.pairwise import Pairwise
-from mercer.objectives.pointwise import Pointwise
 from mercer.objectives.risk import Compositional, make_objective
+from mercer.objectives.rows import KullbackLeibler, Novelty, Pointwise
 
 __all__ = [
     "Anchors",

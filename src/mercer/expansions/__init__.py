@@ -10,10 +10,8 @@ from typing import Any
 from mercer._validation import nearest
 from mercer.expansions._base import Expansion
 from mercer.expansions.auto import Auto
-from mercer.expansions.budget import Budget
+from mercer.expansions.compressed import KOMP, Budget, Full
 from mercer.expansions.dictionary import Dictionary
-from mercer.expansions.full import Full
-from mercer.expansions.komp import KOMP
 from mercer.expansions.random_features import RandomFeatures
 
 __all__ = [

@@ -1,0 +1,218 @@
+"""Kernel expansions that keep all points, compress them, or have a budget of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._validation import check_integer, check_real, choice, integer, or_none, parameters
+from mercer.expansions._base import UNLIMITED, Expansion
+from mercer.kernels import Gaussian, Kernel
+from mercer.numerics.state import SMALLEST
+from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING, Compressor
+
+__all__ = ["KOMP", "Budget", "Full"]
+
+# Tolerance of the automatic choice, in units of what one row adds to the function.
+_AUTO_TOLERANCE = 0.25
+
+# k(d, d) P_jj above this, and the explicit inverse gives way to a triangular root: its errors
+# grow with the square of the condition number.
+CONDITIONING_LIMIT = 1e5
+
+
+class Full(Expansion):
+    """Keep all points that moved the function, or only the last ``max_size`` of them.
+
+    Without a cap this is functional stochastic gradient descent as it stands: exact, and as large
+    as the stream. With one it is NORMA's truncation: old terms have shrunk by
+    ``(1 - step_size * regularization)**age``, so that dropping the oldest costs little *if*
+    ``max_size * step_size * regularization`` is well above 1.
+
+    Parameters
+    ----------
+    max_size : int or None, default=None
+        Number of most recent points to keep; None keeps all.
+
+    References
+    ----------
+    Kivinen, Smola, Williamson (2004), Online learning with kernels, for the truncation.
+
+    Examples
+    --------
+    >>> Full(max_size=500)
+    Full(max_size=500)
+    """
+
+    _parameters = parameters(max_size=or_none(integer(low=1)))
+
+    def __init__(self, max_size: int | None = None) -> None:
+        self.max_size = max_size
+        self._check()
+
+    @property
+    def averages(self) -> bool:
+        """Whether averaged coefficients make sense: only if all points are kept."""
+        return self.max_size is None
+
+    def compressor(self, kernel: Kernel) -> Compressor:
+        """See :class:`Expansion`."""
+        return Compressor(PLAIN if self.max_size is None else RING, 0.0, 0.0)
+
+    def limit(self) -> int:
+        """See :class:`Expansion`."""
+        return UNLIMITED if self.max_size is None else self.max_size
+
+
+class KOMP(Expansion):
+    r"""Remove points after every step while the function moves by at most a tolerance.
+
+    After each step the points are removed greedily, the others refitted, as long as
+    :math:`\|f_{after} - f_{before}\|_H \le` tolerance. The bound holds for every step, whatever
+    the data; only ``max_size`` can force a larger error, which is then reported in ``history_``.
+    Distances below about 1e-8 of the coefficients cannot be told from zero in float64.
+
+    Parameters
+    ----------
+    tolerance : float, callable or None, default=None
+        RKHS norm of the error per step; a callable maps the step number (1, 2, ...) to it.
+        0 removes only what is linearly dependent. The error is spent per mini-batch: one row
+        changes the function by about ``step_size / batch_size``.
+    parsimony : float or None, default=None
+        The constant K of the rule tolerance = K · step_size\ :sup:`1.5`, which ties the tolerance
+        to the step size so that both errors vanish together. Give this or ``tolerance``.
+        With neither, the tolerance is a quarter of what a single row adds to the function.
+    max_size : int or None, default=None
+        Hard cap on the model order. Memory is max_size² numbers for the inverse Gram matrix
+        besides the points themselves, and twice that while arrays grow.
+
+    References
+    ----------
+    POLK, Algorithms 1 and 2; Theorem 2 for the rule of ``parsimony`` and Theorem 3 for the finite
+    model order under it.
+
+    Examples
+    --------
+    >>> KOMP(parsimony=0.04).tolerances(np.array([6.0]), 1, 1.0).round(3)
+    array([0.588])
+    """
+
+    def __init__(
+        self,
+        tolerance: float | Callable[[int], float] | None = None,
+        parsimony: float | None = None,
+        max_size: int | None = None,
+    ) -> None:
+        self.tolerance = tolerance
+        self.parsimony = parsimony
+        self.max_size = max_size
+        self._check()
+
+    def _check(self) -> None:
+        if self.tolerance is not None and self.parsimony is not None:
+            raise ValueError(
+                "Give `tolerance` or `parsimony`, not both: got "
+                f"tolerance={self.tolerance!r} and parsimony={self.parsimony!r}. Parsimony K "
+                "means tolerance = K * step_size**1.5."
+            )
+        if self.tolerance is not None and not callable(self.tolerance):
+            check_real("tolerance", self.tolerance, low=0.0)
+        if self.parsimony is not None:
+            check_real("parsimony", self.parsimony, low=0.0)
+        if self.max_size is not None:
+            check_integer("max_size", self.max_size, low=1)
+
+    @property
+    def needs_inverse(self) -> bool:
+        """Whether the compression needs the inverse Gram matrix: yes."""
+        return True
+
+    def compressor(self, kernel: Kernel) -> Compressor:
+        """See :class:`Expansion`."""
+        return Compressor(INVERSE, 0.0, CONDITIONING_LIMIT)
+
+    def limit(self) -> int:
+        """See :class:`Expansion`."""
+        return UNLIMITED if self.max_size is None else self.max_size
+
+    def tolerances(
+        self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float
+    ) -> NDArray[np.float64]:
+        """See :class:`Expansion`."""
+        if self.parsimony is not None:
+            return self.parsimony * step_sizes * np.sqrt(step_sizes)
+        if self.tolerance is None:
+            return _AUTO_TOLERANCE * typical_norm * step_sizes
+        if not callable(self.tolerance):
+            return np.full(step_sizes.size, float(self.tolerance))
+        values = [self.tolerance(first_step + i) for i in range(step_sizes.size)]
+        return np.array([check_real("tolerance", float(v), low=0.0) for v in values])
+
+
+class Budget(Expansion):
+    """Keep at most ``size`` points: what exceeds the budget is removed, projected or merged.
+
+    All three act on the point whose term has the smallest RKHS norm.
+
+    Parameters
+    ----------
+    size : int, default=1000
+        Largest model order.
+    strategy : {"merge", "project", "remove"}, default="merge"
+        - ``"merge"``: replace it and its best partner by one point between them. Gaussian kernel
+          only; the merged points are no data points. Best accuracy at a given size for ``hinge``
+          losses, single rows and large budgets.
+        - ``"project"``: delete it and refit the others (needs size² numbers).
+        - ``"remove"``: delete it. Cheap, and poor at small budgets.
+
+    References
+    ----------
+    Wang, Crammer, Vucetic (2012), Breaking the curse of kernelization.
+
+    Examples
+    --------
+    >>> Budget(200, "project").limit()
+    200
+    """
+
+    rule = SMALLEST
+    # Nothing else keeps the Gram matrix of a full budget from becoming singular.
+    absorb = 1e-6
+
+    _parameters = parameters(size=integer(low=1), strategy=choice("merge", "project", "remove"))
+
+    def __init__(self, size: int = 1000, strategy: str = "merge") -> None:
+        self.size = size
+        self.strategy = strategy
+        self._check()
+
+    @property
+    def needs_inverse(self) -> bool:
+        """Whether the compression needs the inverse Gram matrix: for ``"project"``."""
+        return self.strategy == "project"
+
+    def compressor(self, kernel: Kernel) -> Compressor:
+        """See :class:`Expansion`."""
+        if self.strategy == "project":
+            return Compressor(INVERSE, 0.0, CONDITIONING_LIMIT)
+        if self.strategy == "remove":
+            return Compressor(REMOVE, 0.0, 0.0)
+        if not isinstance(kernel, Gaussian):
+            raise ValueError(
+                f"Budget(strategy='merge') exists for the Gaussian kernel only, got {kernel!r}: "
+                "two terms merge into one at a point between them, whose best place is known in "
+                "closed form for that kernel. Use strategy='project', or kernel='gaussian'."
+            )
+        return Compressor(MERGE, 0.5 / float(kernel.length_scale) ** 2, 0.0)
+
+    def limit(self) -> int:
+        """See :class:`Expansion`."""
+        return self.size
+
+    def tolerances(
+        self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float
+    ) -> NDArray[np.float64]:
+        """See :class:`Expansion`: nothing is removed while there is room."""
+        return np.full(step_sizes.size, -1.0)

@@ -31,7 +31,16 @@ import re
 from typing import Any
 
 from mercer.exceptions import Advice, InPython, ParameterError
-from mercer.losses._base import CompiledLoss, Loss, Task, check_formula, loss_and_slopes
+from mercer.losses._base import (
+    CompiledLoss,
+    Loss,
+    MarginLoss,
+    MulticlassLoss,
+    RegressionLoss,
+    Task,
+    check_formula,
+    loss_and_slopes,
+)
 from mercer.losses._classification import (
     Hinge,
     LeastSquaresMargin,
@@ -41,7 +50,6 @@ from mercer.losses._classification import (
     Softmax,
     SquaredHinge,
 )
-from mercer.losses._families import MarginLoss, MulticlassLoss, RegressionLoss
 from mercer.losses._regression import (
     AbsoluteError,
     EpsilonInsensitive,

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mercer._validation import parameters, real
-from mercer.losses._base import Array
-from mercer.losses._families import MarginLoss, MulticlassLoss, as_scores
+from mercer.losses._base import Array, MarginLoss, MulticlassLoss, as_scores
 
 __all__ = [
     "Hinge",

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from mercer._validation import check_real, parameters, positive, real
-from mercer.losses._base import Array
-from mercer.losses._families import RegressionLoss
+from mercer.losses._base import Array, RegressionLoss
 
 __all__ = [
     "AbsoluteError",

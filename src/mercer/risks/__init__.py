@@ -33,7 +33,7 @@ import inspect
 from typing import Any
 
 from mercer.exceptions import Advice, InPython, ParameterError
-from mercer.risks._base import Inner, Mixture, Outer, Risk
+from mercer.risks._base import Inner, Mixture, Outer, Risk, Tracker, as_tracker
 from mercer.risks._deviation import (
     CentralMoments,
     DeviationRisk,
@@ -42,7 +42,6 @@ from mercer.risks._deviation import (
     Variance,
 )
 from mercer.risks._tail import CVaR, Entropic, Mean
-from mercer.risks._tracker import Tracker, as_tracker
 
 __all__ = [
     "RISKS",

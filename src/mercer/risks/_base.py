@@ -1,4 +1,4 @@
-"""What all risks share: the interface of the compositional objective, units, and weighted sums."""
+"""What all risks share: the interface of the compositional objective, tracking, units, sums."""
 
 from __future__ import annotations
 
@@ -10,14 +10,134 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from mercer._component import Component
-from mercer._validation import check_real, or_none, parameters, positive
-from mercer.risks._tracker import Tracker, as_tracker
+from mercer._validation import check_real, choice, or_none, parameters, positive, real
 
-__all__ = ["Array", "Inner", "Mixture", "Outer", "Risk"]
+__all__ = [
+    "Array",
+    "Inner",
+    "Mixture",
+    "Outer",
+    "Risk",
+    "Tracker",
+    "as_tracker",
+    "check_smoothing",
+    "positive_part",
+]
+
+_RULES = ("momentum", "scgd", "nasa")
+_PAIRS = ("tracked", "stream", "reservoir")
+_SHARE = real(
+    low=0, high=1, open_low=True, why="It is the share of the newest sample in a running mean."
+)
 
 Array = NDArray[np.float64]
+
+
+class Tracker(Component):
+    r"""Follow :math:`g = E[h_\xi(f)]`, an expectation of a function that every step changes.
+
+    One sample in place of :math:`g` would bias every slope (for the variance it would make the
+    risk vanish), so a running value :math:`g_t` is kept.
+
+    Parameters
+    ----------
+    rule : {"momentum", "scgd", "nasa"}, default="momentum"
+        - ``"momentum"``: :math:`g_{t+1} = (1-\beta)(g_t - h_\xi(f_{t-1})) + h_\xi(f_t)`. Takes out
+          what the last step did to f, and so needs f before that step, too.
+        - ``"scgd"``: :math:`g_{t+1} = (1-\beta) g_t + \beta h_\xi(f_t)`. Lags behind f, but does
+          not add the noise of differences: the better rule for heavy-tailed losses, and for steps
+          much above ``rate``.
+        - ``"nasa"``: ``"scgd"`` with an averaged direction of f; all on one time scale.
+    rate : float, default=0.1
+        :math:`\beta` in (0, 1]: the weight of the newest sample. At least half of the step size is
+        advisable.
+    pairs : {"tracked", "stream", "reservoir"}, default="tracked"
+        Where the two independent samples of a step come from.
+
+        - ``"tracked"``: every row is both, and the expectation of the outer slope is tracked as
+          the inner one is; a step of one row is enough.
+        - ``"stream"``: rows of the stream are outer and inner sample in turn. ``fit`` visits each
+          row twice a pass, once as either, in two independent orders.
+        - ``"reservoir"``: the inner sample is drawn from earlier rows. ``history_`` counts both
+          rows of a pair, ``n_samples_seen_`` the new one.
+    direction_rate : float, default=0.1
+        :math:`\rho` in (0, 1]: weight of the newest direction in the average of ``"nasa"``; the
+        other rules do not use it.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    COLK, eq. (20) for ``"momentum"``, eq. (19) for ``"scgd"``, Algorithm 1 for ``"stream"``.
+    Ghadimi, Ruszczynski and Wang (2020), "A single timescale stochastic approximation method for
+    nested stochastic optimization", for ``"nasa"``.
+
+    Examples
+    --------
+    >>> from mercer.risks import Semivariance, Tracker
+    >>> Semivariance(tracker=Tracker("scgd", rate=0.05)).tracker
+    Tracker(rate=0.05, rule='scgd')
+    """
+
+    _parameters = parameters(
+        rule=choice(*_RULES),
+        pairs=choice(*_PAIRS),
+        rate=_SHARE,
+        direction_rate=_SHARE,
+    )
+
+    def __init__(
+        self,
+        rule: str = "momentum",
+        *,
+        rate: float = 0.1,
+        pairs: str = "tracked",
+        direction_rate: float = 0.1,
+    ) -> None:
+        self.rule = rule
+        self.rate = rate
+        self.pairs = pairs
+        self.direction_rate = direction_rate
+        self._check()
+
+
+def as_tracker(value: Any) -> Tracker:
+    """Turn a tracker or the name of a rule into a tracker.
+
+    Parameters
+    ----------
+    value : Tracker or {"momentum", "scgd", "nasa"}
+        A tracker is returned as it is; a name stands for that rule with default rates.
+
+    Returns
+    -------
+    tracker : Tracker
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+
+    Examples
+    --------
+    >>> as_tracker("scgd")
+    Tracker(rule='scgd')
+    """
+    if isinstance(value, Tracker):
+        return value
+    if isinstance(value, str) and value in _RULES:
+        return Tracker(value)
+    listed = ", ".join(repr(rule) for rule in _RULES)
+    raise ValueError(
+        f"`tracker` must be one of {listed} or a Tracker, got {value!r}. Write for example "
+        "Tracker('scgd', rate=0.05) for a rate of your own."
+    )
 
 
 class Inner(NamedTuple):
@@ -530,3 +650,44 @@ def _terms(risk: Any) -> list[tuple[Risk, float]]:
     if type(risk) is Mixture and risk.clip is None and risk.units == "running":
         return [(part, weight) for part, weight, _, _ in risk._parts()]
     return [(risk, 1.0)]
+
+
+def positive_part(u: Array, smoothing: float) -> tuple[Array, Array]:
+    r"""Positive part :math:`\max(u, 0)`, smoothed to a softplus, and its derivative.
+
+    .. math:: s(u) = \tau \log(1 + e^{u/\tau}), \qquad s'(u) = \frac{1}{1 + e^{-u/\tau}}
+
+    Parameters
+    ----------
+    u : ndarray of shape (n,)
+        Numbers in units of the loss scale.
+    smoothing : float
+        :math:`\tau`, in the same units; 0 gives the positive part itself, with slope 0 at its
+        kink.
+
+    Returns
+    -------
+    value, slope : ndarray of shape (n,)
+
+    References
+    ----------
+    COLK, Section II, after eq. (12), which calls it a softmax.
+
+    Examples
+    --------
+    >>> positive_part(np.array([-1.0, 0.0, 2.0]), 0.0)
+    (array([0., 0., 2.]), array([0., 0., 1.]))
+    """
+    if smoothing == 0:
+        return np.maximum(u, 0.0), np.where(np.isnan(u), np.nan, u > 0.0)
+    # A loss that is NaN or overflows is for the learner to report.
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = u / smoothing
+        slope: Array = special.expit(scaled)
+        return smoothing * np.logaddexp(0.0, scaled), slope
+
+
+#: Check of the width of a smoothed kink.
+check_smoothing = real(
+    low=0, why="It is the width of a smoothed kink in units of the loss scale; 0 leaves the kink."
+)

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._validation import Check, integer, or_none, parameters, positive, real
-from mercer.risks._base import Array, Outer, Risk
-from mercer.risks._formulas import check_smoothing, positive_part
-from mercer.risks._tracker import Tracker
+from mercer.risks._base import Array, Outer, Risk, Tracker, check_smoothing, positive_part
 
 __all__ = ["CentralMoments", "DeviationRisk", "Semivariance", "UpperSemideviation", "Variance"]
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from mercer._validation import parameters, positive, real
-from mercer.risks._base import Array, Outer, Risk
-from mercer.risks._formulas import check_smoothing, positive_part
+from mercer.risks._base import Array, Outer, Risk, check_smoothing, positive_part
 
 __all__ = ["CVaR", "Entropic", "Mean"]
 

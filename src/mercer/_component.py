@@ -6,7 +6,7 @@ A component stores its constructor arguments unchanged (scikit-learn's conventio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -26,11 +26,12 @@ class Component(BaseEstimator):
     """Base of all parameter objects: value equality and conversion to plain data.
 
     What each parameter may be stands in ``_parameters``, a check for each name in the order in
-    which they are made. ``_check`` makes them, in constructors and when a parameter is set; a class
-    whose parameters depend on each other adds to it.
+    which they are made, and what several of them may be together in ``_relations``, checks of the
+    component. ``_check`` makes them all, in constructors and when a parameter is set.
     """
 
     _parameters: ClassVar[Mapping[str, Check]] = parameters()
+    _relations: ClassVar[tuple[Callable[[Any], None], ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -66,6 +67,8 @@ class Component(BaseEstimator):
         """Raise ``ValueError`` if a parameter is outside its range."""
         for name, check in self._parameters.items():
             check(name, getattr(self, name))
+        for relation in self._relations:
+            relation(self)
 
 
 @cache

@@ -19,6 +19,7 @@ __all__ = [
     "choice",
     "integer",
     "nearest",
+    "or_auto",
     "or_none",
     "parameters",
     "positive",
@@ -146,6 +147,12 @@ def choice(*choices: Any) -> Check:
 def or_none(check: Check) -> Check:
     """Return the check that lets None pass, too."""
     return lambda name, value: None if value is None else check(name, value)
+
+
+def or_auto(check: Check) -> Check:
+    """Return the check of what is "auto" or, if it is no text, passes another check."""
+    automatic = choice("auto")
+    return lambda name, value: (automatic if _is_text(value) else check)(name, value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from mercer._validation import check_integer, check_real
+from mercer._validation import check_integer, integer, or_none, parameters, positive, real
 from mercer.exceptions import InPython
 from mercer.expansions._base import Expansion
 
 __all__ = ["Auto"]
+
+
+def _check_resumable(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
+
+
+def _check_block_length(name: str, value: Any) -> None:
+    if not isinstance(value, str) or value != "auto":
+        found = InPython('Or "auto".', ("Leave it out to have it found.",))
+        check_integer(name, value, low=1, mend=found)
 
 
 class Auto(Expansion):
@@ -78,6 +91,17 @@ class Auto(Expansion):
     True
     """
 
+    _parameters = parameters(
+        budget_seconds=or_none(positive()),
+        max_memory=integer(low=2**20, why="In bytes, one MiB at least."),
+        forgetting=real(low=0.0, open_low=True, high=1.0),
+        refresh=real(low=0.0),
+        expected_rows=or_none(integer(low=1)),
+        resumable=_check_resumable,
+        block_length=_check_block_length,
+        seed=integer(low=0),
+    )
+
     def __init__(
         self,
         budget_seconds: float | None = None,
@@ -98,21 +122,6 @@ class Auto(Expansion):
         self.block_length = block_length
         self.seed = seed
         self._check()
-
-    def _check(self) -> None:
-        if self.budget_seconds is not None:
-            check_real("budget_seconds", self.budget_seconds, low=0.0, open_low=True)
-        check_integer("max_memory", self.max_memory, low=2**20, why="In bytes, one MiB at least.")
-        check_real("forgetting", self.forgetting, low=0.0, open_low=True, high=1.0)
-        check_real("refresh", self.refresh, low=0.0)
-        if self.expected_rows is not None:
-            check_integer("expected_rows", self.expected_rows, low=1)
-        if not isinstance(self.resumable, bool | np.bool_):
-            raise ValueError(f"`resumable` must be True or False, got {self.resumable!r}.")
-        if not isinstance(self.block_length, str) or self.block_length != "auto":
-            found = InPython('Or "auto".', ("Leave it out to have it found.",))
-            check_integer("block_length", self.block_length, low=1, mend=found)
-        check_integer("seed", self.seed, low=0)
 
     @property
     def averages(self) -> bool:

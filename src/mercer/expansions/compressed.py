@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_integer, check_real, choice, integer, or_none, parameters
+from mercer._validation import check_real, choice, integer, or_none, parameters, real
 from mercer.expansions._base import UNLIMITED, Expansion
 from mercer.kernels import Gaussian, Kernel
 from mercer.numerics.state import SMALLEST
@@ -66,6 +67,20 @@ class Full(Expansion):
         return UNLIMITED if self.max_size is None else self.max_size
 
 
+def _check_tolerance(name: str, value: Any) -> None:
+    if value is not None and not callable(value):
+        check_real(name, value, low=0.0)
+
+
+def _refuse_both(komp: KOMP) -> None:
+    if komp.tolerance is not None and komp.parsimony is not None:
+        raise ValueError(
+            "Give `tolerance` or `parsimony`, not both: got "
+            f"tolerance={komp.tolerance!r} and parsimony={komp.parsimony!r}. Parsimony K "
+            "means tolerance = K * step_size**1.5."
+        )
+
+
 class KOMP(Expansion):
     r"""Remove points after every step while the function moves by at most a tolerance.
 
@@ -99,6 +114,13 @@ class KOMP(Expansion):
     array([0.588])
     """
 
+    _parameters = parameters(
+        tolerance=_check_tolerance,
+        parsimony=or_none(real(low=0.0)),
+        max_size=or_none(integer(low=1)),
+    )
+    _relations = (_refuse_both,)
+
     def __init__(
         self,
         tolerance: float | Callable[[int], float] | None = None,
@@ -109,20 +131,6 @@ class KOMP(Expansion):
         self.parsimony = parsimony
         self.max_size = max_size
         self._check()
-
-    def _check(self) -> None:
-        if self.tolerance is not None and self.parsimony is not None:
-            raise ValueError(
-                "Give `tolerance` or `parsimony`, not both: got "
-                f"tolerance={self.tolerance!r} and parsimony={self.parsimony!r}. Parsimony K "
-                "means tolerance = K * step_size**1.5."
-            )
-        if self.tolerance is not None and not callable(self.tolerance):
-            check_real("tolerance", self.tolerance, low=0.0)
-        if self.parsimony is not None:
-            check_real("parsimony", self.parsimony, low=0.0)
-        if self.max_size is not None:
-            check_integer("max_size", self.max_size, low=1)
 
     @property
     def needs_inverse(self) -> bool:

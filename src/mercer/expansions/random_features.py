@@ -7,7 +7,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from mercer._validation import check_choice, check_integer, check_real
+from mercer._validation import (
+    check_choice,
+    check_integer,
+    check_real,
+    choice,
+    integer,
+    parameters,
+)
 from mercer.expansions._base import Expansion
 from mercer.expansions.dictionary import RIDGES as SOLVED_RIDGES
 from mercer.expansions.dictionary import n_first_rows
@@ -41,6 +48,44 @@ class Plan(NamedTuple):
     block_size: int
     rows_per_step: int
     n_passes: int
+
+
+def _check_block_size(name: str, value: Any) -> None:
+    if value != "auto":
+        check_integer(name, value, low=1, high=2**24)
+
+
+def _check_blocks_of_mode(features: RandomFeatures) -> None:
+    mode, growth, most = features.mode, features.growth, features.max_blocks
+    if mode != "cyclic":
+        if growth not in ("auto", "block"):
+            raise ValueError(
+                f"`growth={growth!r}` is for mode 'cyclic', which visits blocks again: in "
+                f"mode {mode!r} every step draws a block. Use growth='block'."
+            )
+        if most is not None:
+            raise ValueError(
+                f"`max_blocks` is for mode 'cyclic', got max_blocks={most!r} with "
+                f"mode {mode!r}, where every step draws a block. Leave it out."
+            )
+    elif most is not None:
+        check_integer("max_blocks", most, low=1, high=_MOST_BLOCKS)
+
+
+def _check_ridge_of_mode(features: RandomFeatures) -> None:
+    ridge = features.ridge
+    if isinstance(ridge, str):
+        check_choice("ridge", ridge, ("auto",))
+        return
+    if features.mode == "faithful":
+        raise ValueError(
+            f"`ridge` is for the modes 'newton', 'cyclic' and 'solve', got {ridge!r} "
+            "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
+        )
+    if np.size(ridge) == 0 or np.ndim(ridge) > 1:
+        raise ValueError(f"`ridge` must be a number or some numbers, got {ridge!r}.")
+    for value in np.atleast_1d(np.asarray(ridge, dtype=object)).tolist():
+        check_real("ridge", value, low=0.0, open_low=True)
 
 
 class RandomFeatures(Expansion):
@@ -116,6 +161,19 @@ class RandomFeatures(Expansion):
     True
     """
 
+    _parameters = parameters(
+        block_size=_check_block_size,
+        mode=choice(*MODES),
+        growth=choice(*GROWTHS),
+        design=choice(*DESIGNS),
+        precision=choice("single", "double"),
+        paired=choice(True, False),
+        cache_bytes=integer(low=0),
+        min_steps=integer(low=0),
+        seed=integer(low=0, high=2**64 - 1),
+    )
+    _relations = (_check_blocks_of_mode, _check_ridge_of_mode)
+
     def __init__(
         self,
         block_size: int | Literal["auto"] = 256,
@@ -142,43 +200,6 @@ class RandomFeatures(Expansion):
         self.min_steps = min_steps
         self.seed = seed
         self._check()
-
-    def _check(self) -> None:
-        if self.block_size != "auto":
-            check_integer("block_size", self.block_size, low=1, high=2**24)
-        check_choice("mode", self.mode, MODES)
-        check_choice("growth", self.growth, GROWTHS)
-        check_choice("design", self.design, DESIGNS)
-        check_choice("precision", self.precision, ("single", "double"))
-        check_choice("paired", self.paired, (True, False))
-        check_integer("cache_bytes", self.cache_bytes, low=0)
-        check_integer("min_steps", self.min_steps, low=0)
-        check_integer("seed", self.seed, low=0, high=2**64 - 1)
-        if self.mode != "cyclic":
-            if self.growth not in ("auto", "block"):
-                raise ValueError(
-                    f"`growth={self.growth!r}` is for mode 'cyclic', which visits blocks again: in "
-                    f"mode {self.mode!r} every step draws a block. Use growth='block'."
-                )
-            if self.max_blocks is not None:
-                raise ValueError(
-                    f"`max_blocks` is for mode 'cyclic', got max_blocks={self.max_blocks!r} with "
-                    f"mode {self.mode!r}, where every step draws a block. Leave it out."
-                )
-        elif self.max_blocks is not None:
-            check_integer("max_blocks", self.max_blocks, low=1, high=_MOST_BLOCKS)
-        if isinstance(self.ridge, str):
-            check_choice("ridge", self.ridge, ("auto",))
-            return
-        if self.mode == "faithful":
-            raise ValueError(
-                f"`ridge` is for the modes 'newton', 'cyclic' and 'solve', got {self.ridge!r} "
-                "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
-            )
-        if np.size(self.ridge) == 0 or np.ndim(self.ridge) > 1:
-            raise ValueError(f"`ridge` must be a number or some numbers, got {self.ridge!r}.")
-        for value in np.atleast_1d(np.asarray(self.ridge, dtype=object)).tolist():
-            check_real("ridge", value, low=0.0, open_low=True)
 
     def ridges(self) -> tuple[float, ...]:
         """Ridges that are raced; empty where the regularization of the objective is the ridge."""

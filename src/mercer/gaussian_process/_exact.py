@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from mercer._component import Component
-from mercer._validation import check_choice, check_integer
+from mercer._validation import choice, integer, or_auto, parameters
 from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.kernels import Kernel
@@ -301,6 +301,10 @@ def _named(features: FeatureSource) -> str:
     return f"{features.block_size:,} of {features.kernel!r}"
 
 
+def _check_first_rows(points: InducingPoints) -> None:
+    or_auto(integer(low=points.size))("first_rows", points.first_rows)
+
+
 class InducingPoints(Component):
     """A dictionary of inducing points, chosen from the first rows and then fixed.
 
@@ -347,6 +351,9 @@ class InducingPoints(Component):
     12
     """
 
+    _parameters = parameters(size=integer(low=1), centers=choice(*CENTERS))
+    _relations = (_check_first_rows,)
+
     def __init__(
         self, size: int = 1000, centers: str = "kmeans", first_rows: int | str = "auto"
     ) -> None:
@@ -354,14 +361,6 @@ class InducingPoints(Component):
         self.centers = centers
         self.first_rows = first_rows
         self._check()
-
-    def _check(self) -> None:
-        check_integer("size", self.size, low=1)
-        check_choice("centers", self.centers, CENTERS)
-        if isinstance(self.first_rows, str):
-            check_choice("first_rows", self.first_rows, ("auto",))
-        else:
-            check_integer("first_rows", self.first_rows, low=self.size)
 
     @property
     def n_first_rows(self) -> int:

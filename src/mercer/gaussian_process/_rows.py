@@ -53,6 +53,16 @@ def _check_step_size(name: str, value: StepSize) -> None:
         as_schedule(value)
 
 
+def _check_memory(operator: Operator) -> None:
+    size = operator.n_steps * operator.block_size
+    if size > _LARGEST_OPERATOR:
+        raise ValueError(
+            f"`n_steps * block_size` must be at most {_LARGEST_OPERATOR}, got {size}: the "
+            f"operator has the square of it in coefficients, {8 * size**2 / 2**30:.0f} GiB. "
+            'Take fewer, or variance="columns", whose memory is linear.'
+        )
+
+
 class Operator(Component):
     """Variances from one operator for all test points: DSG, Section 4, route 1.
 
@@ -89,6 +99,7 @@ class Operator(Component):
         batch_size=integer(low=1),
         step_size=_check_step_size,
     )
+    _relations = (_check_memory,)
 
     def __init__(
         self,
@@ -102,16 +113,6 @@ class Operator(Component):
         self.batch_size = batch_size
         self.step_size = step_size
         self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        size = self.n_steps * self.block_size
-        if size > _LARGEST_OPERATOR:
-            raise ValueError(
-                f"`n_steps * block_size` must be at most {_LARGEST_OPERATOR}, got {size}: the "
-                f"operator has the square of it in coefficients, {8 * size**2 / 2**30:.0f} GiB. "
-                'Take fewer, or variance="columns", whose memory is linear.'
-            )
 
 
 def _check_variance(name: str, value: str | Operator) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._component import Component
-from mercer._validation import check_real
+from mercer._validation import parameters, real
 
 __all__ = ["PAIR_KERNELS", "PairKernel", "as_pair_kernel"]
 
@@ -40,6 +40,38 @@ PAIR_KERNELS: dict[str, Any] = {
     "mlpk": [[1.0, -1.0], [-1.0, 1.0]],
     "product": [[0.0, 1.0], [0.0, 0.0]],
 }
+
+
+def _weights_of(name: str, pattern: Any) -> Array:
+    """Numbers of a pattern or of a known name, or ``ValueError``."""
+    if isinstance(pattern, str) and pattern not in PAIR_KERNELS:
+        raise ValueError(
+            f"`pair_kernel` must be one of {', '.join(map(repr, PAIR_KERNELS))}, a "
+            "PairKernel, or a pattern of numbers of shape (2,) or (2, 2), got "
+            f"{pattern!r}."
+        )
+    try:
+        numbers = PAIR_KERNELS[pattern] if isinstance(pattern, str) else pattern
+        weights = np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape not in ((2,), (2, 2)) or not np.isfinite(weights).all():
+        raise ValueError(
+            f"`{name}` must be a name or finite numbers of shape (2,) or (2, 2), got "
+            f"{pattern!r}. [1, -1] is the difference kernel, [[0, 1], [0, 0]] the product."
+        )
+    return weights
+
+
+def _check_bias(kernel: PairKernel) -> None:
+    if kernel.bias and kernel.symmetry == -1:
+        raise ValueError(
+            f"`bias` must be 0 for the pair kernel {kernel.pattern!r}, got {kernel.bias!r}: its "
+            "functions change sign when the points of a pair change places, so that no "
+            "constant belongs to them."
+        )
+    if not kernel.weights.any():
+        raise ValueError("`pattern` must have a number other than 0: the kernel would be 0.")
 
 
 class PairKernel(Component):
@@ -87,45 +119,20 @@ class PairKernel(Component):
     array([[0.787]])
     """
 
+    _parameters = parameters(
+        pattern=_weights_of, bias=real(low=0.0, why="It is added to a kernel.")
+    )
+    _relations = (_check_bias,)
+
     def __init__(self, pattern: Any = "difference", bias: float = 0.0) -> None:
         self.pattern = pattern
         self.bias = bias
         self._check()
 
-    def _check(self) -> None:
-        weights = self.weights
-        check_real("bias", self.bias, low=0.0, why="It is added to a kernel.")
-        if self.bias and self.symmetry == -1:
-            raise ValueError(
-                f"`bias` must be 0 for the pair kernel {self.pattern!r}, got {self.bias!r}: its "
-                "functions change sign when the points of a pair change places, so that no "
-                "constant belongs to them."
-            )
-        if not weights.any():
-            raise ValueError("`pattern` must have a number other than 0: the kernel would be 0.")
-
     @property
     def weights(self) -> Array:
         """The numbers of the pattern, shape (2,) or (2, 2)."""
-        pattern = self.pattern
-        if isinstance(pattern, str):
-            if pattern not in PAIR_KERNELS:
-                raise ValueError(
-                    f"`pair_kernel` must be one of {', '.join(map(repr, PAIR_KERNELS))}, a "
-                    "PairKernel, or a pattern of numbers of shape (2,) or (2, 2), got "
-                    f"{pattern!r}."
-                )
-            pattern = PAIR_KERNELS[pattern]
-        try:
-            weights = np.array(pattern, dtype=np.float64)
-        except (TypeError, ValueError):
-            weights = np.empty(0)
-        if weights.shape not in ((2,), (2, 2)) or not np.isfinite(weights).all():
-            raise ValueError(
-                "`pattern` must be a name or finite numbers of shape (2,) or (2, 2), got "
-                f"{self.pattern!r}. [1, -1] is the difference kernel, [[0, 1], [0, 0]] the product."
-            )
-        return weights
+        return _weights_of("pattern", self.pattern)
 
     @property
     def order(self) -> int:

@@ -415,6 +415,48 @@ class Risk(Component, ABC):
     __array_ufunc__ = None
 
 
+def _check_risks(name: str, value: Any) -> None:
+    is_list = isinstance(value, list | tuple)
+    if not is_list or not value or not all(isinstance(risk, Risk) for risk in value):
+        raise ValueError(
+            f"`{name}` must be a list of risks, at least one, got {value!r}. Write for "
+            "example Mixture([Mean(), CVaR(0.9)]); as_risk makes a risk of a name."
+        )
+
+
+def _check_weights(mixture: Mixture) -> None:
+    if mixture.weights is None:
+        return
+    if np.shape(mixture.weights) != (len(mixture.risks),):
+        raise ValueError(
+            f"`weights` must have one number for each of the {len(mixture.risks)} risk(s), "
+            f"got {mixture.weights!r}. Write weights=None for equal ones."
+        )
+    for weight in mixture.weights:
+        why = "A weight of 0 or below would ignore or reward a risk."
+        check_real("weights", weight, low=0, open_low=True, why=why)
+
+
+def _refuse_clips_of_parts(mixture: Mixture) -> None:
+    for part in mixture.risks:
+        if part.clip is not None:
+            raise ValueError(
+                f"A part of a mixture must have clip=None, got {part!r}: the limit is on what "
+                "enters the function, which is one sum. Write Mixture(..., clip="
+                f"{part.clip!r})."
+            )
+
+
+def _require_one_tracker(mixture: Mixture) -> None:
+    trackers = [as_tracker(part.tracker) for part in mixture.risks if part.n_inner]
+    for other in trackers[1:]:
+        if other != trackers[0]:
+            raise ValueError(
+                f"The risks of a mixture must have the same tracker, got {trackers[0]!r} and "
+                f"{other!r}. One pass over the stream can track in one way only."
+            )
+
+
 class Mixture(Risk):
     r"""Weighted sum of risks, :math:`\sum_i w_i R_i(f)`.
 
@@ -450,6 +492,9 @@ class Mixture(Risk):
     5.5
     """
 
+    _parameters = parameters(risks=_check_risks, **Risk._parameters)
+    _relations = (_check_weights, _refuse_clips_of_parts, _require_one_tracker)
+
     def __init__(
         self,
         risks: Sequence[Risk],
@@ -463,38 +508,6 @@ class Mixture(Risk):
         self.clip = clip
         self.units = units
         self._check()
-
-    def _check(self) -> None:
-        is_list = isinstance(self.risks, list | tuple)
-        if not is_list or not self.risks or not all(isinstance(r, Risk) for r in self.risks):
-            raise ValueError(
-                f"`risks` must be a list of risks, at least one, got {self.risks!r}. Write for "
-                "example Mixture([Mean(), CVaR(0.9)]); as_risk makes a risk of a name."
-            )
-        if self.weights is not None:
-            if np.shape(self.weights) != (len(self.risks),):
-                raise ValueError(
-                    f"`weights` must have one number for each of the {len(self.risks)} risk(s), "
-                    f"got {self.weights!r}. Write weights=None for equal ones."
-                )
-            for weight in self.weights:
-                why = "A weight of 0 or below would ignore or reward a risk."
-                check_real("weights", weight, low=0, open_low=True, why=why)
-        for part in self.risks:
-            if part.clip is not None:
-                raise ValueError(
-                    f"A part of a mixture must have clip=None, got {part!r}: the limit is on what "
-                    "enters the function, which is one sum. Write Mixture(..., clip="
-                    f"{part.clip!r})."
-                )
-        trackers = [as_tracker(part.tracker) for part in self.risks if part.n_inner]
-        for other in trackers[1:]:
-            if other != trackers[0]:
-                raise ValueError(
-                    f"The risks of a mixture must have the same tracker, got {trackers[0]!r} and "
-                    f"{other!r}. One pass over the stream can track in one way only."
-                )
-        super()._check()
 
     def __eq__(self, other: object) -> bool:
         # A tuple or an array comes back from a model file as a list or an array.

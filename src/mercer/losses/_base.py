@@ -140,6 +140,9 @@ class Loss(Component, ABC):
     task: ClassVar[Task]
     multiclass: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
+    #: What makes predictions, or probabilities, of scores; None where scores are predictions, or
+    #: no log-odds.
+    _inverse_link: ClassVar[Callable[..., Array] | None] = None
     #: Parameters whose numbers ``row`` reads, in its order.
     _row_numbers: ClassVar[tuple[str, ...]] = ()
     curvature: float | None = None
@@ -311,6 +314,7 @@ class Loss(Component, ABC):
             For labels outside the range, or targets that the loss does not know.
         """
 
+    @abstractmethod
     def predict(self, scores: ArrayLike) -> Array:
         """Prediction in units of the target; for regressions.
 
@@ -327,11 +331,8 @@ class Loss(Component, ABC):
         ValueError
             For a classification loss.
         """
-        raise ValueError(
-            f"{type(self).__name__} is a classification loss and predicts no number. "
-            "Use `decide` for class numbers."
-        )
 
+    @abstractmethod
     def decide(self, scores: ArrayLike) -> NDArray[np.int64]:
         """Class number of each row of scores; for classifications.
 
@@ -349,10 +350,6 @@ class Loss(Component, ABC):
         ValueError
             For a regression loss.
         """
-        raise ValueError(
-            f"{type(self).__name__} is a regression loss and decides no class. "
-            "Use `predict` for predictions in units of the target."
-        )
 
     def probabilities(self, scores: ArrayLike) -> Array:
         """Class probabilities; where ``has_probabilities`` is true.
@@ -371,10 +368,12 @@ class Loss(Component, ABC):
         AttributeError
             For a loss without a probability model.
         """
-        raise AttributeError(
-            f"{type(self).__name__} has no probability model, so its scores are no log-odds. "
-            "Use Logistic or Softmax for probabilities."
-        )
+        if self._inverse_link is None or not self.has_probabilities:
+            raise AttributeError(
+                f"{type(self).__name__} has no probability model, so its scores are no log-odds. "
+                "Use Logistic or Softmax for probabilities."
+            )
+        return self._inverse_link(as_scores(scores))
 
 
 def check_formula(loss: Loss) -> None:
@@ -432,8 +431,16 @@ class RegressionLoss(Loss):
         return targets
 
     def predict(self, scores: ArrayLike) -> Array:
-        """Return the scores themselves: they are in units of the target."""
-        return np.array(scores, dtype=np.float64)
+        """Return the scores themselves, in units of the target, or what the inverse link makes."""
+        F = np.array(scores, dtype=np.float64)
+        return F if self._inverse_link is None else self._inverse_link(F)
+
+    def decide(self, scores: ArrayLike) -> NDArray[np.int64]:
+        """Refuse: there are no classes."""
+        raise ValueError(
+            f"{type(self).__name__} is a regression loss and decides no class. "
+            "Use `predict` for predictions in units of the target."
+        )
 
     def _check_targets(self, targets: Array, n_scores: int) -> None:
         if not np.isfinite(targets).all():
@@ -474,7 +481,20 @@ def as_scores(scores: ArrayLike) -> Array:
     return F
 
 
-class MarginLoss(Loss):
+class _ClassificationLoss(Loss):
+    """What the two families of losses of classes share."""
+
+    task: ClassVar[Task] = "classification"
+
+    def predict(self, scores: ArrayLike) -> Array:
+        """Refuse: scores are no numbers of a target."""
+        raise ValueError(
+            f"{type(self).__name__} is a classification loss and predicts no number. "
+            "Use `decide` for class numbers."
+        )
+
+
+class MarginLoss(_ClassificationLoss):
     """Family of losses of the margin y f, with labels y of -1 and +1.
 
     Up to two classes share one score, positive for class 1. More classes have one score each,
@@ -490,8 +510,6 @@ class MarginLoss(Loss):
     array([[ 1., -1., -1.],
            [-1., -1.,  1.]])
     """
-
-    task: ClassVar[Task] = "classification"
 
     def n_scores(self, n_targets_or_classes: int) -> int:
         """One score for up to two classes, else one per class."""
@@ -523,7 +541,7 @@ class MarginLoss(Loss):
             )
 
 
-class MulticlassLoss(Loss):
+class MulticlassLoss(_ClassificationLoss):
     """Family of losses that compare the scores of all classes; the target is the class number.
 
     Examples
@@ -534,7 +552,6 @@ class MulticlassLoss(Loss):
            [2.]])
     """
 
-    task: ClassVar[Task] = "classification"
     multiclass: ClassVar[bool] = True
 
     def n_scores(self, n_targets_or_classes: int) -> int:

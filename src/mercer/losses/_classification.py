@@ -6,11 +6,10 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from mercer._validation import parameters, real
-from mercer.losses._base import Array, MarginLoss, MulticlassLoss, as_scores
+from mercer.losses._base import Array, MarginLoss, MulticlassLoss
 
 __all__ = [
     "Hinge",
@@ -40,6 +39,14 @@ def _logistic(
     value[0] = total
 
 
+def _logistic_probabilities(F: Array) -> Array:
+    """Logistic function of the score; normalised over one-versus-rest scores."""
+    if F.shape[1] == 1:
+        return np.asarray(special.expit(np.hstack([-F, F])))
+    # In logarithms: far from all classes every logistic function underflows.
+    return np.asarray(special.softmax(special.log_expit(F), axis=1))
+
+
 class Logistic(MarginLoss):
     r"""Logistic loss :math:`\ell = \log(1 + e^{-y f})`: the score follows the log-odds.
 
@@ -62,14 +69,7 @@ class Logistic(MarginLoss):
     hoelder_constant = 0.25
     has_probabilities: ClassVar[bool] = True
     row = staticmethod(_logistic)
-
-    def probabilities(self, scores: ArrayLike) -> Array:
-        """Return the logistic function of the score; normalised over one-versus-rest scores."""
-        F = as_scores(scores)
-        if F.shape[1] == 1:
-            return np.asarray(special.expit(np.hstack([-F, F])))
-        # In logarithms: far from all classes every logistic function underflows.
-        return np.asarray(special.softmax(special.log_expit(F), axis=1))
+    _inverse_link = staticmethod(_logistic_probabilities)
 
 
 def _hinge(
@@ -241,6 +241,10 @@ def _softmax(
     value[0] = math.log(total) + (top - scores[label])
 
 
+def _softmax_probabilities(F: Array) -> Array:
+    return np.asarray(special.softmax(F, axis=1))
+
+
 class Softmax(MulticlassLoss):
     r"""Cross-entropy :math:`\ell = \log \sum_c e^{f_c} - f_y` of multinomial logistic regression.
 
@@ -261,10 +265,7 @@ class Softmax(MulticlassLoss):
     lipschitz = math.sqrt(2.0)
     has_probabilities: ClassVar[bool] = True
     row = staticmethod(_softmax)
-
-    def probabilities(self, scores: ArrayLike) -> Array:
-        """Return the softmax function of the scores."""
-        return np.asarray(special.softmax(as_scores(scores), axis=1))
+    _inverse_link = staticmethod(_softmax_probabilities)
 
 
 def _multiclass_hinge(

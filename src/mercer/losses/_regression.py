@@ -398,6 +398,12 @@ def _poisson(
     value[0] = total
 
 
+def _rates(F: Array) -> Array:
+    """Rates exp(f), at most exp(30)."""
+    rates: Array = np.exp(np.minimum(F, _LARGEST_LOG_RATE))
+    return rates
+
+
 class Poisson(RegressionLoss):
     r"""Poisson loss with logarithmic link, :math:`\ell = e^f - y f`, for counts and rates.
 
@@ -415,11 +421,7 @@ class Poisson(RegressionLoss):
     """
 
     row = staticmethod(_poisson)
-
-    def predict(self, scores: ArrayLike) -> Array:
-        """Return the rate exp(f), at most exp(30)."""
-        rates: Array = np.exp(np.minimum(np.asarray(scores, np.float64), _LARGEST_LOG_RATE))
-        return rates
+    _inverse_link = staticmethod(_rates)
 
     def _check_targets(self, targets: Array, n_scores: int) -> None:
         super()._check_targets(targets, n_scores)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from mercer.features.dot import (
 from mercer.features.feature_map import FeatureMap, FeatureOptions
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
-from mercer.kernels.kernel import Kernel
+from mercer.kernels.kernel import FormulaKernel, FromData, Kernel
 
 __all__ = ["ArcCosine", "Bias", "DotProduct", "Linear", "Polynomial"]
 
@@ -79,7 +79,7 @@ class Bias(Kernel):
         return values
 
 
-class _InnerProduct(Kernel):
+class _InnerProduct(FormulaKernel):
     """A kernel that depends on the inner product only."""
 
     _takes_sparse = True
@@ -99,25 +99,15 @@ class _InnerProduct(Kernel):
     def _diagonal(self, X: Any) -> FloatArray:
         return self._of(squared_norms(X))
 
-    @abstractmethod
-    def _row(self) -> RowFunction:
-        """Row function and its parameters."""
-
-    @abstractmethod
-    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
-        """Random features of the kernel."""
-
 
 class _ScaledInnerProduct(_InnerProduct):
     """A kernel of the inner product times a scale, which is 1 / n_features if it is None."""
 
     scale: float | None
 
-    def _missing(self) -> tuple[str, ...]:
-        return ("scale",) if self.scale is None else ()
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {"scale": 1 / rows.shape[1]}
+    _from_data: ClassVar[Mapping[str, FromData]] = {
+        "scale": FromData(lambda scale: scale is None, lambda kernel, rows: 1 / rows.shape[1])
+    }
 
     @property
     def _scale(self) -> float:
@@ -279,7 +269,7 @@ def _arc_cosine_row(points, x, out, parameters, n, d):  # type: ignore[no-untype
             out[i] = norms * norms * value / math.pi
 
 
-class ArcCosine(Kernel):
+class ArcCosine(FormulaKernel):
     r"""Arc-cosine kernel: an infinitely wide layer of a neural network.
 
     .. math:: k(x, x') = \tfrac{1}{\pi} \|x\|^n \|x'\|^n J_n(\theta),

@@ -29,7 +29,7 @@ from mercer.features.half_line import AdditiveMap, ExponentialMap
 from mercer.features.laws import CoordinateLaw, Law, SechLaw, TanLaw
 from mercer.kernels._compiled import RowFunction, compile_row, gram_by_rows
 from mercer.kernels._pairwise import FloatArray, inner_products
-from mercer.kernels.kernel import Kernel
+from mercer.kernels.kernel import FormulaKernel
 
 __all__ = [
     "ChiSquared",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-class _HalfLine(Kernel):
+class _HalfLine(FormulaKernel):
     """A kernel of numbers from ``_low`` on, whose one formula is its row function."""
 
     _open_low = False
@@ -66,10 +66,6 @@ class _HalfLine(Kernel):
     @abstractmethod
     def _row(self) -> RowFunction:
         """Row function, which is the formula, and its parameters."""
-
-    @abstractmethod
-    def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
-        """Random features of the kernel."""
 
 
 # Every formula takes the lesser and the greater of the two numbers, which keeps ratios in [0, 1]:

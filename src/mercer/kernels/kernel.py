@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -20,11 +20,36 @@ from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
 from mercer.maps import Affine, LearnedMap
 
-__all__ = ["Kernel", "Mapped", "Product", "Scaled", "Sum", "check_kernel"]
+__all__ = [
+    "FeaturedKernel",
+    "FormulaKernel",
+    "FromData",
+    "Kernel",
+    "Mapped",
+    "Product",
+    "Scaled",
+    "Sum",
+    "check_kernel",
+]
 
 _N_ROWS_FOR_SCALES = 1000
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+class FromData(NamedTuple):
+    """A parameter whose number may be left to data.
+
+    Attributes
+    ----------
+    is_missing : callable
+        Whether a value of the parameter still asks for data.
+    filled : callable
+        Value for a kernel and at most 1000 rows of float64.
+    """
+
+    is_missing: Callable[[Any], bool]
+    filled: Callable[[Any, FloatArray], Any]
 
 
 class Kernel(Component, ABC):
@@ -54,6 +79,8 @@ class Kernel(Component, ABC):
     """
 
     _takes_sparse = False
+    #: Parameters that may be left to data.
+    _from_data: ClassVar[Mapping[str, FromData]] = {}
 
     @abstractmethod
     def _gram(self, X: Any, Z: Any) -> FloatArray:
@@ -74,11 +101,12 @@ class Kernel(Component, ABC):
 
     def _missing(self) -> tuple[str, ...]:
         """Names of the parameters whose numbers have to come from data."""
-        return ()
+        sources = self._from_data.items()
+        return tuple(name for name, source in sources if source.is_missing(getattr(self, name)))
 
     def _fill(self, rows: FloatArray) -> dict[str, Any]:
         """Values for the missing parameters, from at most 1000 rows of float64."""
-        return {}
+        return {name: source.filled(self, rows) for name, source in self._from_data.items()}
 
     def _row(self) -> RowFunction | None:
         """Row function and its parameters, for :meth:`compiled`; None if there is none."""
@@ -346,27 +374,39 @@ def check_kernel(name: str, value: Any) -> None:
         )
 
 
-class _Composite(Kernel):
-    """A kernel made of the kernels that are the parameters named in `_parts`."""
-
-    _takes_sparse = True  # the parts decide for themselves
-    _parts: tuple[str, ...]
-
-    def _missing(self) -> tuple[str, ...]:
-        return tuple(name for name in self._parts if not getattr(self, name).is_resolved)
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        return {name: getattr(self, name).resolve(rows) for name in self._parts}
+class FeaturedKernel(Kernel):
+    """A kernel with random features."""
 
     @abstractmethod
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
-        """Random features made of those of the parts."""
+        """Random features of the kernel; ``path`` is its place in a composite kernel."""
 
 
-class _Pair(_Composite):
+class FormulaKernel(FeaturedKernel):
+    """A kernel given by formulas: of its matrix, of a row in compiled code and of its features."""
+
+    @abstractmethod
+    def _row(self) -> RowFunction | None:
+        """Row function and its parameters; None where these parameters have none."""
+
+
+def _parts(*names: str) -> dict[str, FromData]:
+    """Parameters that are kernels, resolved on the same rows."""
+
+    def part(name: str) -> FromData:
+        return FromData(
+            lambda kernel: not kernel.is_resolved,
+            lambda composite, rows: getattr(composite, name).resolve(rows),
+        )
+
+    return {name: part(name) for name in names}
+
+
+class _Pair(FeaturedKernel):
     """Two kernels; `_gram` and `_diagonal` combine theirs."""
 
-    _parts = ("left", "right")
+    _takes_sparse = True  # the parts decide for themselves
+    _from_data = _parts("left", "right")
     _parameters = parameters(left=check_kernel, right=check_kernel)
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
@@ -467,7 +507,7 @@ class Product(_Pair):
         return ProductMap(*self._part_maps(n_inputs, unpaired, path), path)
 
 
-class Scaled(_Composite):
+class Scaled(FeaturedKernel):
     """A kernel times a positive number, k(x, x') = factor * kernel(x, x').
 
     Parameters
@@ -489,7 +529,8 @@ class Scaled(_Composite):
     array([[2., 4.]])
     """
 
-    _parts = ("kernel",)
+    _takes_sparse = True  # the kernel decides for itself
+    _from_data = _parts("kernel")
     _parameters = parameters(
         kernel=check_kernel,
         factor=positive("A factor of 0 or below leaves no positive definite kernel."),
@@ -526,7 +567,7 @@ def _check_map(name: str, value: Any) -> None:
         )
 
 
-class Mapped(Kernel):
+class Mapped(FeaturedKernel):
     """A kernel after a map, k(x, x') = kernel(map(x), map(x')).
 
     For standardisation, principal components and metrics (:mod:`mercer.maps`), and for layers

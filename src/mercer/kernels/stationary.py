@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, kve
@@ -18,7 +19,7 @@ from mercer.kernels._pairwise import (
     cityblock_distances,
     squared_distances,
 )
-from mercer.kernels.kernel import Kernel
+from mercer.kernels.kernel import FormulaKernel, FromData
 
 __all__ = ["Cauchy", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
 
@@ -45,12 +46,41 @@ def _check_length_scale(name: str, value: Any) -> None:
     check_real(name, value, low=0, open_low=True, why=why)
 
 
-class _Stationary(Kernel):
+class _Metric(NamedTuple):
+    """In what a length scale is measured."""
+
+    distances: Callable[[FloatArray, FloatArray], FloatArray]
+    #: Distance to expect between two rows, by the number of their standardised columns.
+    expected: Callable[[int], float]
+
+
+def _euclidean_distances(X: FloatArray, Z: FloatArray) -> FloatArray:
+    distances: FloatArray = np.sqrt(squared_distances(X, Z))
+    return distances
+
+
+_EUCLIDEAN = _Metric(_euclidean_distances, lambda d: math.sqrt(2 * d))
+# The mean of |u - v| for standard normal u and v is 2 / sqrt(pi).
+_CITYBLOCK = _Metric(cityblock_distances, lambda d: 2 * d / math.sqrt(math.pi))
+
+
+def _length_of_rows(kernel: _Stationary, rows: FloatArray) -> float:
+    distances = kernel._metric.distances(rows, rows)[np.triu_indices(len(rows), k=1)]
+    distances = distances[distances > 0]
+    median = np.median(distances) if distances.size else kernel._metric.expected(rows.shape[1])
+    return _OF_MEDIAN[str(kernel.length_scale)] * float(median)
+
+
+class _Stationary(FormulaKernel):
     """A kernel with a length scale and k(x, x) = 1."""
 
     length_scale: LengthScale
+    _metric: ClassVar[_Metric] = _EUCLIDEAN
 
     _parameters = parameters(length_scale=_check_length_scale)
+    _from_data: ClassVar[Mapping[str, FromData]] = {
+        "length_scale": FromData(lambda length: isinstance(length, str), _length_of_rows)
+    }
 
     @property
     def _scale(self) -> float:
@@ -64,34 +94,12 @@ class _Stationary(Kernel):
     def _diagonal(self, X: Any) -> FloatArray:
         return np.ones(X.shape[0], dtype=X.dtype)
 
-    def _missing(self) -> tuple[str, ...]:
-        return ("length_scale",) if isinstance(self.length_scale, str) else ()
-
-    def _fill(self, rows: FloatArray) -> dict[str, Any]:
-        distances = self._distances(rows)[np.triu_indices(len(rows), k=1)]
-        distances = distances[distances > 0]
-        median = np.median(distances) if distances.size else self._expected_distance(rows.shape[1])
-        return {"length_scale": _OF_MEDIAN[str(self.length_scale)] * float(median)}
-
-    @abstractmethod
-    def _row(self) -> RowFunction | None:
-        """Row function and its parameters; None where a kernel has none."""
-
     @abstractmethod
     def _law(self) -> laws.Law:
         """Law of the frequencies whose cosines average to the kernel."""
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
         return CosineMap(n_inputs, self._law(), options, path)
-
-    # The metric in which the length scale is measured: Euclidean unless a kernel has its own.
-
-    def _distances(self, rows: FloatArray) -> FloatArray:
-        return np.sqrt(squared_distances(rows, rows))
-
-    def _expected_distance(self, n_features: int) -> float:
-        """Distance to expect between two rows of standardised columns."""
-        return math.sqrt(2 * n_features)
 
 
 class _Radial(_Stationary):
@@ -409,16 +417,11 @@ class Laplacian(_Stationary):
     array([[1.        , 0.36787944]])
     """
 
+    _metric = _CITYBLOCK
+
     def __init__(self, length_scale: LengthScale = "median") -> None:
         self.length_scale = length_scale
         self._check()
-
-    def _distances(self, rows: FloatArray) -> FloatArray:
-        return cityblock_distances(rows, rows)
-
-    def _expected_distance(self, n_features: int) -> float:
-        # The mean of |u - v| for standard normal u and v is 2 / sqrt(pi).
-        return 2 * n_features / math.sqrt(math.pi)
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
         K = cityblock_distances(X, Z)

@@ -32,6 +32,8 @@ class Expansion(Component):
     #: Newcomers closer than this to the span of the rest (squared, relative) are absorbed; the
     #: arithmetic has a smallest value of its own.
     absorb: float = 0.0
+    #: Largest model order after a step; None for no limit.
+    max_size: int | None = None
     #: How coefficients move: ``"faithful"`` by gradient steps in the norm of the kernel, or one of
     #: the other modes of :class:`RandomFeatures`.
     mode: str = "faithful"
@@ -102,7 +104,7 @@ class Expansion(Component):
 
     def limit(self) -> int:
         """Largest model order after a step."""
-        return UNLIMITED
+        return UNLIMITED if self.max_size is None else self.max_size
 
     def tolerances(
         self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_real, choice, integer, or_none, parameters, real
-from mercer.expansions._base import UNLIMITED, Expansion
+from mercer.expansions._base import Expansion
 from mercer.kernels import Gaussian, Kernel
 from mercer.numerics.state import SMALLEST
 from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING, Compressor
@@ -61,10 +61,6 @@ class Full(Expansion):
     def compressor(self, kernel: Kernel) -> Compressor:
         """See :class:`Expansion`."""
         return Compressor(PLAIN if self.max_size is None else RING, 0.0, 0.0)
-
-    def limit(self) -> int:
-        """See :class:`Expansion`."""
-        return UNLIMITED if self.max_size is None else self.max_size
 
 
 def _check_tolerance(name: str, value: Any) -> None:
@@ -140,10 +136,6 @@ class KOMP(Expansion):
     def compressor(self, kernel: Kernel) -> Compressor:
         """See :class:`Expansion`."""
         return Compressor(INVERSE, 0.0, CONDITIONING_LIMIT)
-
-    def limit(self) -> int:
-        """See :class:`Expansion`."""
-        return UNLIMITED if self.max_size is None else self.max_size
 
     def tolerances(
         self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import check_real
+
 __all__ = ["Anchors", "Batch", "Objective"]
 
 Array = NDArray[np.float64]
@@ -37,9 +39,10 @@ class Anchors(NamedTuple):
 class Objective(ABC):
     """What is minimised, as seen by the loop: where f must be known, and which way it should move.
 
-    A new objective implements :meth:`points` and :meth:`slopes`, and :meth:`update` with
-    :meth:`state` and :meth:`set_state` if it has scalars of its own (a threshold, a tracked mean);
-    everything else (expansion, kernel, schedule) stays.
+    A new objective implements :meth:`points` and :meth:`slopes`, and :meth:`update` if it has
+    scalars of its own (a threshold, a tracked mean), whose names it gives as ``saved_scalars``,
+    or :meth:`state` and :meth:`set_state` if they are no plain numbers; everything else
+    (expansion, kernel, schedule) stays.
 
     Attributes
     ----------
@@ -65,6 +68,8 @@ class Objective(ABC):
         Whether :meth:`slopes` wants ``Batch.previous``.
     monitors : tuple of str
         Names of numbers to note in the history, from :meth:`measured`.
+    saved_scalars : tuple of str
+        Attributes, numbers, that :meth:`update` changes: what :meth:`state` is made of.
     """
 
     curvature: float | None = None
@@ -77,6 +82,11 @@ class Objective(ABC):
     rows_per_slope: int | None = None
     needs_previous: bool = False
     monitors: tuple[str, ...] = ()
+    saved_scalars: tuple[str, ...] = ()
+    #: What :meth:`remedy` says.
+    _remedy: str = ""
+    #: What :meth:`measured` returns.
+    _measured: tuple[float, ...] = ()
 
     @abstractmethod
     def points(self, batch: Batch) -> NDArray[np.floating]:
@@ -207,15 +217,15 @@ class Objective(ABC):
 
     def measured(self) -> tuple[float, ...]:
         """Return the :attr:`monitors` of the last step, means over its rows."""
-        return ()
+        return self._measured
 
     def remedy(self) -> str:
         """End of the error that a run diverged: what to do; "" for the usual advice."""
-        return ""
+        return self._remedy
 
     def state(self) -> dict[str, Any]:
         """Numbers and arrays that :meth:`update` changes, copied."""
-        return {}
+        return {name: getattr(self, name) for name in self.saved_scalars}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`state`.
@@ -225,5 +235,10 @@ class Objective(ABC):
         ValueError
             If it is none of this objective.
         """
-        if state:
-            raise ValueError(f"{type(self).__name__} has no state, got {sorted(state)}.")
+        if set(state) != set(self.saved_scalars):
+            raise ValueError(
+                f"{sorted(state)} is not the state of {type(self).__name__}, which is "
+                f"{sorted(self.saved_scalars)}."
+            )
+        for name in self.saved_scalars:
+            setattr(self, name, check_real(name, state[name]))

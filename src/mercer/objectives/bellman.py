@@ -91,6 +91,12 @@ class Bellman(Objective):
     array([-3. ,  1.5])
     """
 
+    _remedy = (
+        "; standardise the states, and scale the rewards to a size of about 1. With "
+        "transitions of another policy than the one to be judged, 'td' may diverge for every "
+        "step size: use 'gtd2'."
+    )
+
     def __init__(self, discount: float, method: str = "td", auxiliary: float | None = None) -> None:
         self.discount = check_discount(discount)
         self.method: str = check_choice("method", method, METHODS)
@@ -99,6 +105,7 @@ class Bellman(Objective):
         self.rows_per_sample, self.sample_name = self.n_rows, "transitions"
         self.n_outputs = 2 if method in AUXILIARY else 1
         self.tracked = 0.0
+        self.saved_scalars = ("tracked",) if method == "pkgtd" else ()
         self.curvature: float = self._curvature()
         # What compression takes away where V is smooth is multiplied by up to 1 / (1 - discount)
         # on its way along the trajectories.
@@ -262,25 +269,6 @@ class Bellman(Objective):
         if self.method == "pkgtd":
             f, targets, weights = self._by_transition(values, batch)
             self.tracked = float(self._track(targets, weights, _errors(f, targets)[:, 0])[-1])
-
-    def remedy(self) -> str:
-        """See :class:`Objective`."""
-        return (
-            "; standardise the states, and scale the rewards to a size of about 1. With "
-            "transitions of another policy than the one to be judged, 'td' may diverge for every "
-            "step size: use 'gtd2'."
-        )
-
-    def state(self) -> dict[str, Any]:
-        """See :class:`Objective`."""
-        return {"tracked": self.tracked} if self.method == "pkgtd" else {}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """See :class:`Objective`."""
-        if set(state) != set(self.state()):
-            raise ValueError(f"{sorted(state)} is not the state of the method {self.method!r}.")
-        if state:
-            self.tracked = check_real("tracked", state["tracked"])
 
 
 def _running(keep: list[float], news: Any, start: Any) -> Array:

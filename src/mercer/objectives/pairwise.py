@@ -100,6 +100,8 @@ class Pairwise(Objective):
     array([ 0.25, -0.25])
     """
 
+    _remedy = "; standardise the columns, or use a loss with bounded slopes such as 'logistic'."
+
     def __init__(
         self,
         loss: MarginLoss,
@@ -347,10 +349,6 @@ class Pairwise(Objective):
         targets, weights = np.zeros((new, 2)), np.zeros(new)
         targets[:have], weights[:have] = old.targets, old.weights
         return _Kept(X, targets, weights)
-
-    def remedy(self) -> str:
-        """See :class:`Objective`."""
-        return "; standardise the columns, or use a loss with bounded slopes such as 'logistic'."
 
     def state(self) -> dict[str, Any]:
         """See :class:`Objective`."""

@@ -181,10 +181,6 @@ class Compositional(Objective):
         small = np.array([[1.0 - step_size * regularization, 0.0], [keep, keep]])
         return np.kron(small, np.eye(n_outputs // 2))
 
-    def measured(self) -> tuple[float, ...]:
-        """See :class:`Objective`."""
-        return self._measured
-
     def _step(self, values: Array, batch: Batch) -> _Step:
         risk, n = self.risk, batch.weights.size
         values = values[:, : values.shape[1] // self.copies]

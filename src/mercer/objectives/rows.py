@@ -6,12 +6,9 @@ log p/q; novelty's function is large where rows are common, and has a threshold.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_real
 from mercer.losses import Loss, loss_and_slopes
 from mercer.objectives._base import Array, Batch, Objective
 
@@ -175,6 +172,7 @@ class Novelty(Objective):
     """
 
     lipschitz = 1.0
+    saved_scalars = ("threshold",)
 
     def __init__(self, nu: float, unit: float = 1.0) -> None:
         self.nu = nu
@@ -197,16 +195,6 @@ class Novelty(Objective):
         below = values[:, 0] < self.threshold
         slope = float(np.mean(batch.weights * (below - self.nu)))
         self.threshold -= self.unit * step_size * slope
-
-    def state(self) -> dict[str, Any]:
-        """See :class:`Objective`."""
-        return {"threshold": self.threshold}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """See :class:`Objective`."""
-        if set(state) != {"threshold"}:
-            raise ValueError(f"The state of a novelty objective is a threshold, got {state!r}.")
-        self.threshold = check_real("threshold", state["threshold"])
 
 
 def lower_quantile(values: Array, weights: Array, share: float) -> float:

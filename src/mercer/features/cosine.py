@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from mercer._validation import check_choice
-from mercer.features.composite import ScaledMap
+from mercer.features.composite import MappedMap, ScaledMap
 from mercer.features.feature_map import (
     NORMS,
     PHASES,
@@ -20,9 +20,9 @@ from mercer.features.feature_map import (
     Floats,
     Numbers,
     Prepared,
-    check_domain,
     stream_of,
 )
+from mercer.features.half_line import Logarithms
 from mercer.features.laws import Address, Law, SumLaw
 from mercer.numerics import philox
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
@@ -36,7 +36,6 @@ from mercer.numerics.designs import (
 __all__ = [
     "DESIGNS",
     "CosineMap",
-    "LogCosineMap",
     "choose_design",
     "draw_dense",
     "draw_hadamard",
@@ -191,7 +190,8 @@ class CosineMap(FeatureMap):
     half the projections; m/2 cosines come first, then the sines. If m is odd, the last column is a
     cosine with a phase of a frequency of its own.
 
-    A subclass with another :meth:`prepare` has the kernel in other coordinates, such as logarithms.
+    Behind a map of the rows (``mercer.features.composite.MappedMap``) they are those of the
+    kernel in other coordinates, such as logarithms.
 
     Parameters
     ----------
@@ -273,49 +273,6 @@ class CosineMap(FeatureMap):
             cosines_of_turns(out, phases, scale)
 
 
-class LogCosineMap(CosineMap):
-    r"""Features :math:`\sqrt{2/m} \cos(\omega_i^T \ln(x + c) + b_i)`, or pairs of cosine and sine.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Number of inputs d.
-    law : Law
-        Law of the frequencies.
-    c : float
-        Shift; inputs have to be above -c.
-    options : FeatureOptions
-        Pairs or phases, and the design of the frequencies.
-    path : int, default=0
-        Place in a composite kernel.
-    kernel : str
-        Name of the kernel, for messages.
-
-    References
-    ----------
-    DSG, Table 1, rows of the skewed kernels.
-    """
-
-    def __init__(
-        self,
-        n_inputs: int,
-        law: Law,
-        c: float,
-        options: FeatureOptions,
-        path: int = 0,
-        *,
-        kernel: str,
-    ) -> None:
-        super().__init__(n_inputs, law, options, path)
-        self.c = c
-        self.kernel = kernel
-
-    def prepare(self, X: Floats) -> Prepared:
-        """Take logarithms of inputs, which have to be above -c."""
-        check_domain(X, self.kernel, -self.c, open_low=True)
-        return (np.log(X + X.dtype.type(self.c)),)
-
-
 def joined_cosines(
     left: FeatureMap, right: FeatureMap, options: FeatureOptions, path: int
 ) -> FeatureMap | None:
@@ -345,18 +302,31 @@ def joined_cosines(
     """
     left, left_factor = _unscaled(left)
     right, right_factor = _unscaled(right)
+    if isinstance(left, MappedMap) and isinstance(right, MappedMap):
+        joined = _in_logarithms(left, right, options, path)
+    else:
+        joined = _of_cosines(left, right, options, path)
     factor = left_factor * right_factor
+    return joined if factor == 1.0 or joined is None else ScaledMap(joined, factor)
+
+
+def _in_logarithms(
+    left: MappedMap, right: MappedMap, options: FeatureOptions, path: int
+) -> FeatureMap | None:
+    """Join cosines in the same logarithms."""
+    ours, theirs = left.image, right.image
+    if isinstance(ours, Logarithms) and isinstance(theirs, Logarithms) and ours.c == theirs.c:
+        joined = _of_cosines(left.inner, right.inner, options, path)
+        return None if joined is None else MappedMap(left.n_inputs, joined, ours)
+    return None
+
+
+def _of_cosines(
+    left: FeatureMap, right: FeatureMap, options: FeatureOptions, path: int
+) -> FeatureMap | None:
     if not (isinstance(left, CosineMap) and isinstance(right, CosineMap)):
         return None
-    law = SumLaw(left.law, right.law)
-    joined: FeatureMap
-    if isinstance(left, LogCosineMap) and isinstance(right, LogCosineMap) and left.c == right.c:
-        joined = LogCosineMap(left.n_inputs, law, left.c, options, path, kernel=left.kernel)
-    elif type(left) is CosineMap and type(right) is CosineMap:
-        joined = CosineMap(left.n_inputs, law, options, path)
-    else:
-        return None
-    return joined if factor == 1.0 else ScaledMap(joined, factor)
+    return CosineMap(left.n_inputs, SumLaw(left.law, right.law), options, path)
 
 
 def _unscaled(feature_map: FeatureMap) -> tuple[FeatureMap, float]:

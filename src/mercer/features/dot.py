@@ -20,7 +20,6 @@ from mercer.features.feature_map import (
     Floats,
     Numbers,
     Prepared,
-    check_domain,
     require_iid,
     stream_of,
 )
@@ -52,9 +51,8 @@ class SignMap(FeatureMap):
         The design has to be "iid" or "auto".
     path : int, default=0
         Place in a composite kernel.
-    roots_of : str or None, default=None
-        Name of the kernel that takes square roots of non-negative inputs; None takes inputs as
-        they are.
+    kernel : str, default="Linear"
+        Name of the kernel, for messages.
 
     References
     ----------
@@ -62,18 +60,10 @@ class SignMap(FeatureMap):
     """
 
     def __init__(
-        self, n_inputs: int, options: FeatureOptions, path: int = 0, *, roots_of: str | None = None
+        self, n_inputs: int, options: FeatureOptions, path: int = 0, *, kernel: str = "Linear"
     ) -> None:
         super().__init__(n_inputs, path)
-        require_iid(options, roots_of or "Linear")
-        self.roots_of = roots_of
-
-    def prepare(self, X: Floats) -> Prepared:
-        """Take square roots, if the kernel does."""
-        if self.roots_of is None:
-            return (X,)
-        check_domain(X, self.roots_of)
-        return (np.sqrt(X),)
+        require_iid(options, kernel)
 
     def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
         """Draw signs."""

@@ -1,8 +1,9 @@
-"""Random features of additive and semigroup kernels, on half-lines of inputs."""
+"""Random features of kernels on half-lines: of additive and semigroup ones, and coordinates."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -24,11 +25,52 @@ from mercer.features.laws import Address, Law
 from mercer.numerics import philox
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
 
-__all__ = ["AdditiveMap", "ExponentialMap"]
+__all__ = ["AdditiveMap", "ExponentialMap", "Logarithms", "Roots"]
 
 # A normal number nearer to 0 makes a rate so large that its exponential is 0 all the same for any
 # input but 0; there infinity times 0 would be NaN.
 _LEAST_NORMAL = 1e-12
+
+
+@dataclass(frozen=True)
+class Logarithms:
+    """The map of rows to ln(x + c), in which skewed kernels are stationary.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel, for messages.
+    c : float
+        Shift; inputs have to be above -c.
+    """
+
+    kernel: str
+    c: float
+
+    def __call__(self, X: Floats) -> Floats:
+        """Take logarithms of inputs, which have to be above -c."""
+        check_domain(X, self.kernel, -self.c, open_low=True)
+        logarithms: Floats = np.log(X + X.dtype.type(self.c))
+        return logarithms
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The map of rows to their square roots, in which Hellinger's kernel is linear.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel, for messages.
+    """
+
+    kernel: str
+
+    def __call__(self, X: Floats) -> Floats:
+        """Take square roots of inputs, which must not be negative."""
+        check_domain(X, self.kernel)
+        roots: Floats = np.sqrt(X)
+        return roots
 
 
 class AdditiveMap(FeatureMap):

@@ -182,6 +182,9 @@ class RadialLaw(Law):
     The part that differs is that factor: from an address, or from one more uniform number.
     """
 
+    #: Uniform numbers that make the factor; 0 where it is no random number.
+    n_uniforms_of_factor = 1
+
     @property
     def designs(self) -> frozenset[str]:
         """Ways of drawing frequencies that keep this law: all."""
@@ -197,7 +200,7 @@ class RadialLaw(Law):
 
     def n_uniforms(self, n_inputs: int) -> int:
         """See :class:`Law`."""
-        return n_inputs + 1
+        return n_inputs + self.n_uniforms_of_factor
 
     def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
         """See :class:`Law`."""
@@ -372,12 +375,10 @@ class NormalLaw(RadialLaw):
     array([[1.982275..., 2.272734...]])
     """
 
+    n_uniforms_of_factor = 0
+
     def __init__(self, scale: float) -> None:
         self.scale = scale
-
-    def n_uniforms(self, n_inputs: int) -> int:
-        """One for each input: the factor is no random number."""
-        return n_inputs
 
     def factors(self, address: Address) -> Floats:
         """Factors that are all the scale."""

@@ -80,7 +80,7 @@ def cosine_map_of(kernel: Kernel, n_inputs: int, options: FeatureOptions) -> Cos
             "the kernel that it returns, or give a number yourself."
         )
     features = kernel._feature_map(n_inputs, options, 0)
-    # A subclass has the same features of other coordinates.
+    # Behind a map they are the features of other coordinates.
     if type(features) is not CosineMap:
         raise ValueError(
             f"mercer.gpu has no random features for {kernel!r}, only for Gaussian, Laplacian, "

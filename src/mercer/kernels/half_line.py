@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
 from mercer._validation import parameters, positive
-from mercer.features.cosine import LogCosineMap
+from mercer.features.composite import MappedMap
+from mercer.features.cosine import CosineMap
 from mercer.features.dot import SignMap
 from mercer.features.feature_map import FeatureMap, FeatureOptions, check_domain
-from mercer.features.half_line import AdditiveMap, ExponentialMap
+from mercer.features.half_line import AdditiveMap, ExponentialMap, Logarithms, Roots
 from mercer.features.laws import CoordinateLaw, Law, SechLaw, TanLaw
 from mercer.kernels._compiled import RowFunction, compile_row, gram_by_rows
 from mercer.kernels._pairwise import FloatArray, inner_products
@@ -125,7 +126,8 @@ class Hellinger(_Additive):
         return RowFunction(_hellinger_row, ())
 
     def _feature_map(self, n_inputs: int, options: FeatureOptions, path: int) -> FeatureMap:
-        return SignMap(n_inputs, options, path, roots_of=type(self).__name__)
+        name = type(self).__name__
+        return MappedMap(n_inputs, SignMap(n_inputs, options, path, kernel=name), Roots(name))
 
 
 @_term
@@ -338,8 +340,8 @@ class _Skewed(_HalfLine):
         return 1.0
 
     def _map(self, n_inputs: int, law: Law, options: FeatureOptions, path: int) -> FeatureMap:
-        name = type(self).__name__
-        return LogCosineMap(n_inputs, law, float(self.c), options, path, kernel=name)
+        logarithms = Logarithms(type(self).__name__, float(self.c))
+        return MappedMap(n_inputs, CosineMap(n_inputs, law, options, path), logarithms)
 
 
 def _skewed_chi_squared_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-def]

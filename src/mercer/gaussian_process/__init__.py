@@ -7,8 +7,7 @@ coordinate descent (:class:`Cyclic`) and the paper's doubly stochastic gradients
 """
 
 from mercer.functions.feature_blocks import FeatureBlocks
-from mercer.gaussian_process._exact import DictionaryPosterior, FeaturePosterior, InducingPoints
-from mercer.gaussian_process._rows import (
+from mercer.gaussian_process._descent import (
     Cyclic,
     DescentPosterior,
     Faithful,
@@ -16,6 +15,7 @@ from mercer.gaussian_process._rows import (
     Operator,
     as_method,
 )
+from mercer.gaussian_process._exact import DictionaryPosterior, FeaturePosterior, InducingPoints
 
 __all__ = [
     "Cyclic",

@@ -31,13 +31,7 @@ from mercer.sums import (
     weight_posterior,
 )
 
-__all__ = [
-    "DictionaryPosterior",
-    "FeaturePosterior",
-    "FeatureSource",
-    "InducingFeatures",
-    "InducingPoints",
-]
+__all__ = ["DictionaryPosterior", "FeaturePosterior", "InducingPoints"]
 
 Array = NDArray[np.float64]
 

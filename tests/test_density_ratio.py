@@ -13,7 +13,7 @@ from mercer.estimators.density_ratio import alternate
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.objectives import Batch, KullbackLeibler
-from mercer.objectives.rows import kl_lower_bound, ratio_of
+from mercer.objectives.objective import kl_lower_bound, ratio_of
 from mercer.schedules import InverseTime
 from oracles_tasks import (
     gaussian,

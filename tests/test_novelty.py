@@ -18,7 +18,7 @@ from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Batch, Novelty
-from mercer.objectives.rows import lower_quantile
+from mercer.objectives.objective import lower_quantile
 from oracles_tasks import gaussian, novelty_descent, novelty_objective, one_class_solution
 
 RNG = np.random.default_rng(0)

@@ -23,7 +23,7 @@ from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import KullbackLeibler
-from mercer.objectives.rows import kl_lower_bound, ratio_of
+from mercer.objectives.objective import kl_lower_bound, ratio_of
 
 __all__ = ["DensityRatio", "TwoSampleTest", "alternate"]
 

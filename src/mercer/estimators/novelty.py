@@ -25,7 +25,7 @@ from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Novelty
-from mercer.objectives.rows import lower_quantile
+from mercer.objectives.objective import lower_quantile
 from mercer.schedules import InverseTime
 
 __all__ = ["NoveltyDetector"]

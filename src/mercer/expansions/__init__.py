@@ -8,10 +8,9 @@ import importlib
 from typing import Any
 
 from mercer._validation import nearest
-from mercer.expansions._base import Expansion
 from mercer.expansions.auto import Auto
-from mercer.expansions.compressed import KOMP, Budget, Full
 from mercer.expansions.dictionary import Dictionary
+from mercer.expansions.expansion import KOMP, Budget, Expansion, Full
 from mercer.expansions.random_features import RandomFeatures
 
 __all__ = [

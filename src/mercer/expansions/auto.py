@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._validation import check_integer, integer, or_none, parameters, positive, real
 from mercer.exceptions import InPython
-from mercer.expansions._base import Expansion
+from mercer.expansions.expansion import Expansion
 
 __all__ = ["Auto"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.expansions._base import Expansion
+from mercer.expansions.expansion import Expansion
 from mercer.kernels import Kernel
 from mercer.numerics.step import Compressor
 from mercer.sums import CENTERS

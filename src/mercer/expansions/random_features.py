@@ -15,9 +15,9 @@ from mercer._validation import (
     integer,
     parameters,
 )
-from mercer.expansions._base import Expansion
 from mercer.expansions.dictionary import RIDGES as SOLVED_RIDGES
 from mercer.expansions.dictionary import n_first_rows
+from mercer.expansions.expansion import Expansion
 from mercer.features import DESIGNS, FeatureOptions
 
 __all__ = ["Plan", "RandomFeatures"]

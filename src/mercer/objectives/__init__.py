@@ -1,10 +1,16 @@
 """What is minimised."""
 
-from mercer.objectives._base import Anchors, Batch, Objective
 from mercer.objectives.bellman import Bellman
+from mercer.objectives.objective import (
+    Anchors,
+    Batch,
+    KullbackLeibler,
+    Novelty,
+    Objective,
+    Pointwise,
+)
 from mercer.objectives.pairwise import Pairwise
 from mercer.objectives.risk import Compositional, make_objective
-from mercer.objectives.rows import KullbackLeibler, Novelty, Pointwise
 
 __all__ = [
     "Anchors",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_choice, check_real
-from mercer.objectives._base import Array, Batch, Objective
+from mercer.objectives.objective import Array, Batch, Objective
 
 __all__ = ["AUXILIARY", "METHODS", "Bellman", "transition_targets"]
 

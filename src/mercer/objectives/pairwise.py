@@ -12,7 +12,7 @@ from mercer.buffers import Buffer
 from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.kernels.pairs import PairKernel
 from mercer.losses import MarginLoss
-from mercer.objectives._base import Anchors, Array, Batch, Objective
+from mercer.objectives.objective import Anchors, Array, Batch, Objective
 
 __all__ = ["NORMALIZATIONS", "PAIR_LABELS", "Pairwise", "check_pair_parts", "pair_label_of"]
 

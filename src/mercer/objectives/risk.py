@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
-from mercer.objectives._base import Array, Batch, Objective
-from mercer.objectives.rows import Pointwise
+from mercer.objectives.objective import Array, Batch, Objective, Pointwise
 from mercer.risks import Outer, Risk
 
 __all__ = ["Compositional", "make_objective"]

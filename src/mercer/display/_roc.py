@@ -94,8 +94,9 @@ class ROCCurveDisplay:
                 "`fpr` and `tpr` must be vectors of one length, at least 2, got shapes "
                 f"{self.fpr.shape} and {self.tpr.shape}."
             )
-        area = np.trapezoid(self.tpr, self.fpr) if roc_auc is None else roc_auc
-        self.roc_auc = float(area)
+        # The name of NumPy's rule of trapezoids depends on its version.
+        area = np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1]) / 2.0)
+        self.roc_auc = float(area if roc_auc is None else roc_auc)
         self.pos_label, self.name = pos_label, name
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:

@@ -475,7 +475,7 @@ def _check_env(env: Any) -> None:
         raise ValueError(
             f"`env` must be an environment, got its name: pass gymnasium.make({env!r})."
         )
-    if hasattr(env, "num_envs"):
+    if hasattr(getattr(env, "unwrapped", env), "num_envs"):  # wrappers may warn if asked
         raise ValueError(
             "`env` is a vector of environments. Pass one environment, or collect trajectories "
             "yourself and pass them to `fit_trajectories`."

@@ -91,7 +91,7 @@ def test_absent_targets_stay_absent():
         ([np.array([1]), np.array(["a"])], "agree in shape and kind"),
         ([(np.ones(2), np.ones(3))], "equal lengths"),
         ([(np.ones(2), np.ones(2)), (np.ones(2), None)], "some lack the targets"),
-        ([sparse.eye_array(3, format="csr")], "Sparse blocks"),
+        ([sparse.csr_array(np.eye(3))], "Sparse blocks"),
     ],
 )
 def test_blocks_that_do_not_fit_together_are_refused(blocks, message):

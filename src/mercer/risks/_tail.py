@@ -208,8 +208,8 @@ class Entropic(Risk):
     >>> losses = np.array([0.0, 1.0])
     >>> v = np.log(np.exp(losses).mean(keepdims=True))
     >>> outer = Entropic().outer(losses, np.empty(0), v, unit=1.0)
-    >>> outer.value.mean().round(4) == v[0].round(4), outer.by_loss.round(3)
-    (np.True_, array([0.538, 1.462]))
+    >>> bool(outer.value.mean().round(4) == v[0].round(4)), outer.by_loss.round(3)
+    (True, array([0.538, 1.462]))
     """
 
     n_scalars = 1

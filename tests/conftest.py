@@ -54,10 +54,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def quick_race():
     """Quick races by default, in all tests of a module: for those that are about something else."""
     from mercer.default import DefaultLearner  # only after the cache has its folder
+    from mercer.functions import DictionaryFunction
     from quick import QUICK
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DefaultLearner, "settings", QUICK)
+        patch.setattr(DictionaryFunction, "settings", QUICK.race)
         yield
 
 

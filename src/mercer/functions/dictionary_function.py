@@ -14,7 +14,7 @@ from mercer.expansions import KOMP, Dictionary
 from mercer.functions._function import Function, dense_rows
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
-from mercer.selection import RaceResult, race, race_point
+from mercer.selection import RaceResult, RaceSettings, race, race_point
 from mercer.sums import KernelBasis, Rows, choose_centers
 
 __all__ = ["DictionaryFunction"]
@@ -44,9 +44,12 @@ class DictionaryFunction(Function):
         Whether a race on the first rows chooses the kernel.
     race_result : RaceResult or None
         What it found.
+    settings : RaceSettings
+        Of the race.
     """
 
     expansion: Dictionary
+    settings = RaceSettings()
 
     def __init__(
         self,
@@ -105,8 +108,9 @@ class DictionaryFunction(Function):
         if chosen or n > self._raced_at:
             some = rows[:n]
             # Rows are judged by others of the same, not by later ones.
-            order = np.random.default_rng(self.expansion.seed).permutation(n)
-            self.race_result = race(some[order], None, int(self.expansion.seed), cells=False)
+            seed = int(self.expansion.seed)
+            order = np.random.default_rng(seed).permutation(n)
+            self.race_result = race(some[order], None, seed, cells=False, settings=self.settings)
             self.kernel, self._raced_at = self.race_result.kernel, n
 
     def build_basis(

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis
@@ -168,10 +168,10 @@ class NewtonSteps:
             norm = float(np.linalg.norm(u))
             if not norm > 0.0:
                 break
-            v = solve_triangular(factor.lower, u / norm, lower=True, trans=1, check_finite=False)
+            v = dtrtrs(factor.lower, u / norm, lower=1, trans=1)[0]
             moved = Z.T @ (scaled * (Z @ v.astype(Z.dtype))).astype(Z.dtype)
             moved = moved.astype(np.float64)
-            u = solve_triangular(factor.lower, moved, lower=True, check_finite=False)
+            u = dtrtrs(factor.lower, moved, lower=1)[0]
             top = float(np.linalg.norm(u))
         return top
 

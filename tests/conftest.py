@@ -9,6 +9,8 @@ in kernels, losses or features only.
 import contextlib
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,21 @@ if "NUMBA_CACHE_DIR" not in os.environ:
     share_the_loops(cache)
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_sessionstart(session):
+    """Before several workers begin, compile the longest loops: each of them would do so."""
+    options = session.config.option
+    if options.collectonly or len(getattr(options, "tx", None) or ()) < 2:
+        return
+    done = Path(os.environ["NUMBA_CACHE_DIR"]) / f"loops-{digest_of(*COMPILED)}"
+    if not done.exists():
+        program = Path(__file__).with_name("compile_loops.py")
+        types = ("float64", "float32")
+        each = [subprocess.Popen([sys.executable, program, dtype]) for dtype in types]
+        codes = [process.wait() for process in each]
+        if not any(codes):
+            done.touch()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,10 @@
-"""Run the tests with the oldest versions that pyproject.toml promises, in their own environment.
+"""Run tests with the oldest versions that pyproject.toml promises, in their own environment.
 
-    python .ci/oldest.py [--into FOLDER] [PYTEST_ARGUMENT ...]
+    python .ci/oldest.py [--into FOLDER] [PYTEST_ARGUMENT ...]  # such as: tests src, for all
+
+Without arguments these are the tests of what meets other packages: estimators, files of models and
+of rows, the command, tables, pictures and reports, kernels and maps, environments, and the
+examples of the documents, the gallery and the docstrings.
 
 The oldest Python is asked for, too, as far as the machine has it. What the promised packages need
 in turn is the newest that there is, as it is for whoever installs them today: it may call
@@ -19,6 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 EXTRAS = ("cli", "rl", "river", "dev")
 TOOLS = {"mypy", "ruff"}  # they check the source, and nobody needs an old one for it
+TESTS = (
+    *("cli*", "container", "data_*", "dictionary", "display*", "documents", "estimator*"),
+    *("examples", "feature_maps", "golden_models", "kernels", "maps", "model_file", "report*"),
+    *("sklearn_checks", "table_model", "value_function"),
+)
 
 
 def oldest_versions(project):
@@ -38,7 +47,7 @@ def oldest_python(project):
 
 
 def main(folder, arguments):
-    """Make the environment in ``folder`` and run the tests in it; return pytest's exit code."""
+    """Make the environment in ``folder`` and run tests in it; return pytest's exit code."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     constraints = folder / "oldest.txt"
     constraints.write_text("\n".join(oldest_versions(project)) + "\n")
@@ -55,7 +64,9 @@ def main(folder, arguments):
         "OMP_NUM_THREADS": "1",
     }
     tests = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
-    tests += ["-W", "ignore::DeprecationWarning", *arguments]
+    tests += ["-W", "ignore::DeprecationWarning"]
+    files = (file for name in TESTS for file in sorted(ROOT.glob(f"tests/test_{name}.py")))
+    tests += arguments or [*files, "src/mercer"]
     return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode
 
 

@@ -26,6 +26,8 @@ def table(n, seed, *, labels=("no", "yes")):
     return pa.table({"a": x[:, 0], "b": x[:, 1], "y": y, "kind": kind})
 
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 MODELS = {
     "cvar": "--target y --exclude kind --risk cvar:0.8",
     "semideviation": "--target y --exclude kind --risk semideviation",

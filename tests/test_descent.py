@@ -9,16 +9,21 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import QuantileRegressor
 
 from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.default import DefaultLearner, Settings
 from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
+from mercer.functions import DictionaryFunction
 from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian, Laplacian
 from mercer.learning import sums
 from mercer.learning.newton_rows import SmoothedSlopes
 from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensitive
 from mercer.objectives import Batch, Pointwise
+from mercer.selection import RaceSettings
 from mercer.sums import KernelBasis, NewtonSteps
 from oracles_second_order import least_objective, objective_of
+
+pytestmark = pytest.mark.usefixtures("quick_race")
 
 LOSSES = [
     Huber(0.3),
@@ -26,6 +31,14 @@ LOSSES = [
     Quantile([0.1, 0.5, 0.9]),
     SquaredEpsilonInsensitive(0.1),
 ]
+
+
+@pytest.fixture
+def careful_race(monkeypatch):
+    """A race that finds what is good to some hundredths."""
+    race = RaceSettings(small=400, pilot_points=300)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(race=race))
+    monkeypatch.setattr(DictionaryFunction, "settings", race)
 
 
 def curve(n, seed=0):
@@ -136,7 +149,7 @@ def test_quantiles_are_as_good_as_linear_programming_finds_them(level):
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e5])
-def test_deciles_of_noise_that_grows_are_found_and_cover(unit):
+def test_deciles_of_noise_that_grows_are_found_and_cover(unit, careful_race):
     X, y, deciles = curve(4000)
     model = KernelRegressor(Quantile([0.1, 0.5, 0.9]), random_state=0).fit(X, unit * y)
     predicted = model.predict(X) / unit
@@ -173,7 +186,7 @@ def test_streams_come_close_to_fit():
 # -- the default ----------------------------------------------------------------------------------
 
 
-def test_gross_outliers_do_not_matter_to_robust_losses():
+def test_gross_outliers_do_not_matter_to_robust_losses(careful_race):
     X, y, _ = friedman(800, outliers=0.1)
     rows, _, clean = friedman(800, seed=1)
 

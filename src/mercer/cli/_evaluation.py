@@ -21,7 +21,7 @@ from mercer.data.views import view_table
 from mercer.display import tail_of
 from mercer.estimators import TableModel
 from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of, scores_of
-from mercer.estimators.table_tasks import check_marks
+from mercer.estimators.table import check_marks
 from mercer.inspection import loss_units
 from mercer.metrics import auc_standard_error, concordance, ndcg
 

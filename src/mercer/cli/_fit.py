@@ -35,7 +35,7 @@ from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
-from mercer.estimators.table_tasks import TASKS
+from mercer.estimators.table import TASKS
 from mercer.expansions import Auto, Dictionary
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table

@@ -20,7 +20,7 @@ from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, 
 from mercer.data.columns import check_names
 from mercer.data.tables import in_place
 from mercer.estimators import TableModel
-from mercer.estimators.table_tasks import TASKS, check_group, check_marks
+from mercer.estimators.table import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer.training._estimator import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.estimators.asking import chosen_batch_size, chosen_expansion
-from mercer.estimators.table_tasks import TASKS
+from mercer.estimators.table import TASKS
 from mercer.exceptions import Advice, InPython, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import Auto, RandomFeatures
 from mercer.kernels import as_pair_kernel

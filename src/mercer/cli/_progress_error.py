@@ -9,8 +9,7 @@ import numpy as np
 
 from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
-from mercer.inspection import history_in_units
-from mercer.inspection.fitted import name_of_loss
+from mercer.inspection import history_in_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
 
 __all__ = ["ProgressError", "progress_error"]

@@ -19,7 +19,7 @@ from mercer.display.drawing import (
     subsample,
     tidy,
 )
-from mercer.inspection.fitted import final_model, input_dictionary, output_labels
+from mercer.inspection import final_model, input_dictionary, output_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

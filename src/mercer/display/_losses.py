@@ -19,7 +19,7 @@ from mercer.display.drawing import (
     tidy,
 )
 from mercer.estimators.asking import encoded_targets, has_own_losses, scores_of
-from mercer.inspection.fitted import final_model, loss_words, name_of_loss, risk_of, short_name
+from mercer.inspection import final_model, loss_words, name_of_loss, risk_of, short_name
 from mercer.losses import Loss, as_loss
 from mercer.risks import CVaR
 

@@ -20,7 +20,7 @@ from mercer.display.drawing import (
     tidy,
     wrapped_text,
 )
-from mercer.inspection.fitted import SHARE, history_of, monitor_words, name_of_loss, unit_of_loss
+from mercer.inspection import SHARE, history_of, monitor_words, name_of_loss, unit_of_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from mercer.display.drawing import (
     subsample,
     tidy,
 )
-from mercer.inspection.fitted import final_model
+from mercer.inspection import final_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

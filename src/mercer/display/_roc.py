@@ -16,7 +16,7 @@ from mercer.display.drawing import (
     new_axes,
     tidy,
 )
-from mercer.inspection.fitted import final_model
+from mercer.inspection import final_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

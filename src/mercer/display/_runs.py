@@ -17,7 +17,7 @@ from mercer.display.drawing import (
     tidy,
     wrapped_text,
 )
-from mercer.inspection.fitted import history_of, objective_name, size_unit
+from mercer.inspection import history_of, objective_name, size_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from mercer.display.drawing import (
     subsample,
     tidy,
 )
-from mercer.inspection.fitted import input_dictionary, learns_pairs
+from mercer.inspection import input_dictionary, learns_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,7 +29,7 @@ from mercer.display.drawing import (
     subsample,
     tidy,
 )
-from mercer.inspection.fitted import (
+from mercer.inspection import (
     final_model,
     has_run,
     history_of,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mercer.display import LossDistributionDisplay, MonitorDisplay
 from mercer.display.drawing import format_number, report_axes, report_style
-from mercer.inspection.fitted import (
+from mercer.inspection import (
     final_model,
     monitor_words,
     name_of_loss,

@@ -6,14 +6,16 @@ Each class holds the numbers of one picture and draws them with ``plot``; the cl
 needs matplotlib.
 """
 
-from mercer.display._curve import RegressionCurveDisplay
+from mercer.display._functions import DecisionSurfaceDisplay, RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay, Tail, row_losses, tail_of
-from mercer.display._monitors import MonitorDisplay
 from mercer.display._race import RaceDisplay
-from mercer.display._ranking import RankingDisplay
-from mercer.display._roc import ROCCurveDisplay
-from mercer.display._runs import HistoryLike, LearningCurveDisplay, ModelOrderDisplay
-from mercer.display._surface import DecisionSurfaceDisplay
+from mercer.display._ranking import RankingDisplay, ROCCurveDisplay
+from mercer.display._runs import (
+    HistoryLike,
+    LearningCurveDisplay,
+    ModelOrderDisplay,
+    MonitorDisplay,
+)
 
 __all__ = [
     "DecisionSurfaceDisplay",

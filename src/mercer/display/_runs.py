@@ -1,12 +1,14 @@
-"""Pictures of a run: progressive loss and model order over the rows learned."""
+"""Pictures of a run over the rows learned: loss, model order, and what an objective watches."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._validation import check_choice
 from mercer.display.drawing import (
     PALETTE,
     draw_legend,
@@ -17,24 +19,29 @@ from mercer.display.drawing import (
     tidy,
     wrapped_text,
 )
-from mercer.inspection import history_of, objective_name, size_unit
+from mercer.inspection import (
+    SHARE,
+    history_of,
+    monitor_words,
+    name_of_loss,
+    objective_name,
+    size_unit,
+    unit_of_loss,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = [
-    "HistoryLike",
-    "LearningCurveDisplay",
-    "ModelOrderDisplay",
-    "history_columns",
-    "label_rows",
-]
+__all__ = ["HistoryLike", "LearningCurveDisplay", "ModelOrderDisplay", "MonitorDisplay"]
 
 # Up to so many records each gets a mark: between two of them nothing was measured, and a line
 # through a single one would be invisible.
 _FEW = 12
+Array = NDArray[np.float64]
+_MAX_GROUPS = 50
+_DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
 class HistoryLike(Protocol):
@@ -61,7 +68,7 @@ class HistoryLike(Protocol):
         """Step size of the last step."""
 
 
-def history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
+def _history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
     """Check that the columns of a history are one-dimensional, of equal length and not empty."""
     arrays = {name: np.asarray(column, dtype=float) for name, column in columns.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -78,7 +85,7 @@ def history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
     return list(arrays.values())
 
 
-def label_rows(ax: Axes) -> None:
+def _label_rows(ax: Axes) -> None:
     """Label the horizontal axis of a picture over the stream: 10k, 2M rows."""
     from matplotlib.ticker import EngFormatter
 
@@ -138,7 +145,7 @@ class LearningCurveDisplay:
     running_line_: Line2D
 
     def __init__(self, *, n_samples: ArrayLike, loss: ArrayLike, loss_name: str = "loss") -> None:
-        self.n_samples, self.loss = history_columns(n_samples=n_samples, loss=loss)
+        self.n_samples, self.loss = _history_columns(n_samples=n_samples, loss=loss)
         self.loss_name = loss_name
         finite = np.isfinite(self.loss)
         if not finite.any():
@@ -187,7 +194,7 @@ class LearningCurveDisplay:
                 line.set_marker("o")
         if log:
             self.ax_.set_yscale("log")
-        label_rows(self.ax_)
+        _label_rows(self.ax_)
         short_ticks(self.ax_.yaxis)
         self.ax_.set_ylabel(wrapped_text(f"Mean progressive {self.loss_name}"))
         tidy(self.ax_)
@@ -289,7 +296,7 @@ class ModelOrderDisplay:
     def __init__(
         self, *, n_samples: ArrayLike, model_order: ArrayLike, unit: str = "dictionary points"
     ) -> None:
-        self.n_samples, self.model_order = history_columns(
+        self.n_samples, self.model_order = _history_columns(
             n_samples=n_samples, model_order=model_order
         )
         self.unit = unit
@@ -326,7 +333,7 @@ class ModelOrderDisplay:
         )
         self.ax_.set_ylim(0, max(1.0, 1.15 * float(self.model_order.max())))
         self.ax_.yaxis.set_major_locator(MaxNLocator(integer=True))
-        label_rows(self.ax_)
+        _label_rows(self.ax_)
         self.ax_.set_ylabel(literal_text(f"Model order ({self.unit})", max_length=60))
         tidy(self.ax_)
         return self
@@ -373,3 +380,198 @@ class ModelOrderDisplay:
         if unit is None:
             unit = size_unit(estimator)
         return cls.from_history(history, unit=unit, ax=ax, **line_kwargs)
+
+
+class MonitorDisplay:
+    """What a risk watches, against the number of rows learned.
+
+    There are two kinds of numbers. Values are what the risk tracks: the expectation g inside it,
+    the value at risk of CVaR, the certainty equivalent of the entropic risk. They have settled
+    where the curve is level; what is learned before that follows a risk of other numbers. Shares
+    are the rows in which a safeguard acted: ``clipped``, where the slope was too long, and
+    ``clamped``, where the weight of the row was changed. A model that clips many rows minimises
+    something else than it says. Shares are drawn as means of neighbouring records, as in the few
+    rows of a single one they jump.
+
+    Parameters
+    ----------
+    n_samples : array-like of shape (n_records,)
+        Rows learned at each record, increasing.
+    monitors : mapping of str to array-like of shape (n_records,)
+        What was watched, by name, a mean over the rows of each record; ``history_.monitors``.
+    kind : {"values", "shares"}, default="values"
+        Which to draw; names that end in ``_fraction`` are shares.
+    value_name : str, default="loss"
+        What values are in, for the label of the vertical axis.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure of the picture.
+    lines_ : list of matplotlib Line2D
+        The curves.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing of the kind, or the columns differ in length or are empty.
+
+    See Also
+    --------
+    LossDistributionDisplay : What came of it on held-out rows.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> watched = {"clipped_fraction": [0.1, 0.0], "value_at_risk": [2.0, 1.5]}
+    >>> display = MonitorDisplay(n_samples=[100, 300], monitors=watched)
+    >>> display.plot(Figure().subplots()).ax_.get_ylabel()
+    'Value at risk (loss)'
+    """
+
+    ax_: Axes
+    figure_: Figure
+    lines_: list[Line2D]
+
+    def __init__(
+        self,
+        *,
+        n_samples: ArrayLike,
+        monitors: Mapping[str, ArrayLike],
+        kind: Literal["values", "shares"] = "values",
+        value_name: str = "loss",
+    ) -> None:
+        check_choice("kind", kind, ("values", "shares"))
+        chosen = {n: v for n, v in monitors.items() if n.endswith(SHARE) == (kind == "shares")}
+        if not chosen:
+            raise ValueError(
+                f"There are no {kind} to draw: the history watches {sorted(monitors)}. Losses "
+                "without a risk have none; of a risk, `kind` tells values from shares of rows."
+            )
+        self.n_samples, *columns = _history_columns(n_samples=n_samples, **chosen)
+        self.monitors = dict(zip(chosen, columns, strict=True))
+        self.kind, self.value_name = kind, value_name
+
+    def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
+        """Draw the curves; the legend gives their last values, or the shares of all rows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new pyplot figure if None.
+        **line_kwargs
+            Passed to ``ax.plot`` for each curve.
+
+        Returns
+        -------
+        self : MonitorDisplay
+        """
+        self.ax_ = ax = new_axes(ax)
+        self.figure_ = ax.figure  # type: ignore[assignment]
+        self.lines_ = []
+        for j, (name, column) in enumerate(self.monitors.items()):
+            if self.kind == "shares":
+                rows, shown = self._grouped(100.0 * column)
+                number = f"{format_number(self._mean(100.0 * column))} % of all rows"
+            else:
+                rows, shown = self.n_samples, column
+                number = f"at the end {format_number(float(column[-1]))}"
+            style = {
+                "color": PALETTE[j % len(PALETTE)],
+                "linestyle": _DASHES[j % len(_DASHES)],
+                "linewidth": 2.0,
+                "label": f"{literal_text(monitor_words(name))}, {number}",
+                **line_kwargs,
+            }
+            (line,) = ax.plot(rows, shown, **style)
+            if len(shown) == 1:  # A line through one point would be invisible.
+                line.set_marker("o")
+            self.lines_.append(line)
+        highest = max(float(np.nanmax(line.get_ydata())) for line in self.lines_)
+        lowest = min(float(np.nanmin(line.get_ydata())) for line in self.lines_)
+        if lowest >= 0.0:
+            ax.set_ylim(0.0, (1.1 * highest if highest > 0.0 else 1.0))
+        _label_rows(ax)
+        short_ticks(ax.yaxis)
+        ax.set_ylabel(wrapped_text(self._label()))
+        tidy(ax)
+        draw_legend(ax)
+        return self
+
+    def _mean(self, column: Array) -> float:
+        return float(np.average(column, weights=np.diff(self.n_samples, prepend=0.0)))
+
+    def _grouped(self, column: Array) -> tuple[Array, Array]:
+        """Means over the rows of neighbouring records, and the rows where each group ends."""
+        ends = np.unique(np.linspace(0, len(column), _MAX_GROUPS + 1).round().astype(int))
+        rows = np.diff(self.n_samples, prepend=0.0)
+        sums = np.add.reduceat(rows * column, ends[:-1]) / np.add.reduceat(rows, ends[:-1])
+        return self.n_samples[ends[1:] - 1], sums
+
+    def _label(self) -> str:
+        if self.kind == "shares":
+            return "Rows that a safeguard changed (%)"
+        names = list(self.monitors)
+        what = monitor_words(names[0]).capitalize() if len(names) == 1 else "Tracked value"
+        return f"{what} ({self.value_name})"
+
+    @classmethod
+    def from_history(
+        cls,
+        history: HistoryLike,
+        *,
+        kind: Literal["values", "shares"] = "values",
+        value_name: str = "loss",
+        ax: Axes | None = None,
+        **line_kwargs: Any,
+    ) -> Self:
+        """Draw the monitors of a run's history; see :meth:`plot` for the other parameters."""
+        display = cls(
+            n_samples=history.n_samples,
+            monitors=getattr(history, "monitors", {}),
+            kind=kind,
+            value_name=value_name,
+        )
+        return display.plot(ax, **line_kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        kind: Literal["values", "shares"] = "values",
+        value_name: str | None = None,
+        ax: Axes | None = None,
+        **line_kwargs: Any,
+    ) -> Self:
+        """Draw the monitors of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with ``history_``, or a Pipeline that ends in one
+            What has been fitted, with a ``risk``.
+        kind : {"values", "shares"}, default="values"
+            As for the class.
+        value_name : str, default=None
+            Name for the label; the estimator's loss if None.
+        ax, **line_kwargs
+            As in :meth:`plot`.
+
+        Returns
+        -------
+        display : MonitorDisplay
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator has learned nothing yet.
+        ValueError
+            If it watches nothing of the kind.
+        """
+        if value_name is None:
+            value_name = unit_of_loss(estimator) or name_of_loss(estimator)
+        return cls.from_history(
+            history_of(estimator), kind=kind, value_name=value_name, ax=ax, **line_kwargs
+        )

@@ -26,7 +26,7 @@ import _default_tables
 import _peers
 
 import mercer
-from mercer._atomic import replacing
+from mercer.model_file import replacing
 
 USAGE = """
     python benchmarks/default_learner.py                       # what the cache lacks

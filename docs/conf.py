@@ -57,7 +57,6 @@ nitpick_ignore_regex = [
     ("py:class", r"BilinearState|InducingFeatures"),
     ("py:meth", r"own|Objective\.batch_rate"),
     ("py:func", "transition_targets"),
-    ("py:mod", r"mercer\._container"),
 ]
 
 # Outside of `code` and `math`, name_ would be a link to a target "name".

@@ -24,7 +24,7 @@ LAYERS = [
     {"recipes"},
     {"training"},
     {"estimators"},
-    {"model_file", "_container"},
+    {"model_file"},
     {"learner", "gaussian_process"},
     {"default"},
     {"learning", "planning"},
@@ -40,7 +40,7 @@ LAYERS = [
     {"maps"},
     {"features"},
     {"metrics", "numerics"},
-    {"_atomic", "_pointers", "_threads"},
+    {"_pointers", "_threads"},
     {"_component"},
     {"_validation", "exceptions"},
 ]  # fmt: skip

@@ -17,8 +17,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from safetensors.numpy import load_file
 
-from mercer import _container
-from mercer._container import FORMAT_VERSION, read, write
+from mercer import model_file
+from mercer.model_file import FORMAT_VERSION
+from mercer.model_file import read_tensors as read
+from mercer.model_file import write_tensors as write
 
 DTYPES = [np.float32, np.float64, np.int64, np.uint8, np.bool_]
 HEADER = {"kernel": {"type": "Gaussian", "params": {"length_scale": 0.1}}, "classes": ["a", "ß"]}
@@ -67,8 +69,8 @@ def path(tmp_path):
 def sealed(text, data=b""):
     """A file with any JSON text and a right digest, as a forger would make it."""
     content = bytearray(len(text).to_bytes(8, "little") + text + data)
-    content[_container._DIGEST] = b"0" * 64
-    content[_container._DIGEST] = hashlib.sha256(content).hexdigest().encode()
+    content[model_file._DIGEST] = b"0" * 64
+    content[model_file._DIGEST] = hashlib.sha256(content).hexdigest().encode()
     return bytes(content)
 
 
@@ -191,7 +193,7 @@ def test_an_empty_file_a_folder_and_no_file_are_told_apart(tmp_path):
 
 
 def test_a_newer_format_is_refused_by_its_number(path, monkeypatch):
-    monkeypatch.setattr(_container, "FORMAT_VERSION", FORMAT_VERSION + 1)
+    monkeypatch.setattr(model_file, "FORMAT_VERSION", FORMAT_VERSION + 1)
     write(path, HEADER, TENSORS)
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"newer mercer \(format 2\).*Upgrade"):
@@ -214,8 +216,8 @@ def test_the_forgers_tool_of_these_tests_makes_valid_files(tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        sealed(_container._OPENING + b"0" * 64 + b'"}'),
-        sealed(_container._OPENING + b"0" * 64 + b'","mercer":' + b"[" * 100_000),
+        sealed(model_file._OPENING + b"0" * 64 + b'"}'),
+        sealed(model_file._OPENING + b"0" * 64 + b'","mercer":' + b"[" * 100_000),
         sealed_json(json.dumps({"header": {}})),
         sealed_json(json.dumps({"format": 0, "header": {}})),
         sealed_json(json.dumps({"format": True, "header": {}})),
@@ -294,7 +296,7 @@ def test_arrays_that_the_file_does_not_hold_are_refused(tmp_path, name, array, m
 
 
 def test_a_header_too_long_for_readers_of_safetensors_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(_container, "_LONGEST_HEADER", 1000)
+    monkeypatch.setattr(model_file, "_LONGEST_HEADER", 1000)
     with pytest.raises(ValueError, match="Store long lists of numbers as tensors"):
         write(tmp_path / "m", {"x": [0.5] * 1000}, {})
 
@@ -309,7 +311,7 @@ def test_a_failure_at_any_step_keeps_the_old_file_and_no_other(path, monkeypatch
         raise error
 
     if step == "open":
-        monkeypatch.setattr(_container, "open", fail, raising=False)
+        monkeypatch.setattr(model_file, "open", fail, raising=False)
     else:
         monkeypatch.setattr(os, step, fail)
     with pytest.raises(type(error)) as caught:
@@ -360,7 +362,8 @@ big = np.arange(100_000.0)
 count = 0
 while True:
     count += 1
-    container.write(sys.argv[2], {"count": count}, {"x": big[: 1000 + count % 99_000] + count})
+    tensors = {"x": big[: 1000 + count % 99_000] + count}
+    container.write_tensors(sys.argv[2], {"count": count}, tensors)
     print(count, flush=True)
 """
 
@@ -370,7 +373,7 @@ def test_a_killed_writer_leaves_a_whole_file(path):
     rng = np.random.default_rng(0)
     for _ in range(8):
         process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, _container.__file__, str(path)], stdout=subprocess.PIPE
+            [sys.executable, "-c", WRITER, model_file.__file__, str(path)], stdout=subprocess.PIPE
         )
         with process:
             assert process.stdout.readline() == b"1\n"

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._atomic import replacing
 from mercer.estimators import TableModel
-from mercer.model_file import load_model
+from mercer.model_file import load_model, replacing
 
 __all__ = ["check_writable", "load_model_file", "load_table_model", "table_writer"]
 

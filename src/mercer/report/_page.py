@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mercer import __version__
-from mercer._atomic import replacing
 from mercer.display import HistoryLike
 from mercer.display.drawing import (
     FAINT,
@@ -32,6 +31,7 @@ from mercer.display.drawing import (
     report_style,
     require_matplotlib,
 )
+from mercer.model_file import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

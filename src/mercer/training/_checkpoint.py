@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mercer._container import _RECOVER as RECOVER
 from mercer._validation import check_integer
 from mercer.data import schema
 from mercer.data.tables import find_files
 from mercer.estimators import TableModel
-from mercer.model_file import read_state, write_state
+from mercer.model_file import RECOVER, read_state, write_state
 
 __all__ = ["Checkpoint", "checkpoint_path", "fingerprint"]
 

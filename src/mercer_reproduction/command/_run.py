@@ -17,7 +17,6 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from mercer._atomic import replacing
 from mercer._validation import check_integer
 from mercer.cli._files import check_writable
 from mercer.cli._messages import note
@@ -29,6 +28,7 @@ from mercer.display.drawing import (
     report_style,
     tidy,
 )
+from mercer.model_file import replacing
 from mercer_reproduction import (
     Context,
     Drawing,

@@ -1,6 +1,9 @@
 """Model files that users have go on working: they load, answer as they did and learn on."""
 
 import json
+import os
+import subprocess
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -9,7 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 from safetensors import safe_open
 
-from mercer import GaussianProcessRegressor, load_model
+import mercer.estimators
+from mercer import GaussianProcessRegressor, load_model, model_file
 from mercer.model_file import read_state
 
 FOLDER = Path(__file__).parent / "golden"
@@ -99,6 +103,40 @@ def test_old_files_learn_on(name):
         RECORDED[name]["after_learning_on"],
         1e5 * tolerance,
     )
+
+
+# Processes that know no class of mercer, but need not import scikit-learn and numba again.
+FRESH = """
+import os, sys
+import numba, scipy.linalg, scipy.sparse, sklearn.base, sklearn.utils.validation
+for file in sys.argv[1:]:
+    if os.fork() == 0:
+        from mercer.model_file import load_model
+        print(type(load_model(file)).__name__, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+SOME = {
+    "gaussian_process": "GaussianProcessRegressor",
+    "komp": "KernelClassifier",
+    "table": "TableModel",
+    "value_function": "ValueFunction",
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_file_is_all_that_a_fresh_process_needs_to_be_told():
+    files = [FOLDER / f"{name}.mercer" for name in SOME]
+    done = subprocess.run([sys.executable, "-c", FRESH, *files], capture_output=True, text=True)
+    assert done.stdout.split() == list(SOME.values()), done.stderr
+
+
+def test_every_class_that_files_name_has_a_known_home():
+    for name in mercer.estimators.__all__:
+        getattr(mercer.estimators, name)
+    ours = {kind for kind, of in model_file._KINDS.items() if of.__module__.startswith("mercer.")}
+    assert ours == {model["kind"] for model in map(read_state, FOLDER.glob("*.mercer"))}
+    assert ours == model_file._HOMES.keys()
 
 
 def keys_of(value, name=""):

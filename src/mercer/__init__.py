@@ -5,6 +5,7 @@
 'laplacian'
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,10 +37,8 @@ def __getattr__(name: str) -> Any:
     # scikit-learn takes a second to import: only what is asked for pays it.
     if name not in __all__:
         raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-    import mercer.estimators as estimators  # the classes that model files may name
-    import mercer.model_file as model_file
-
-    return model_file.load_model if name == "load_model" else getattr(estimators, name)
+    home = "mercer.model_file" if name == "load_model" else "mercer.estimators"
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

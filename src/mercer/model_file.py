@@ -41,6 +41,7 @@ __all__ = ["load_model", "read_state", "save_model", "storable", "write_state"]
 _Class = TypeVar("_Class", bound=type[Any])
 _KINDS: dict[str, type[Storable]] = {}
 _HOMES: dict[str, str] = {}  # modules of classes, imported once a file names them
+_MODELS = "mercer.estimators"  # which tells the homes of its classes when it is imported
 
 FORMAT_VERSION = 1
 _OPENING = b'{"__metadata__":{"sha256":"'
@@ -134,14 +135,20 @@ def load_model(path: Any) -> Any:
     """
     state = read_state(path)
     try:
-        kind = state["kind"]
-        if kind not in _KINDS and kind in _HOMES:
-            import_module(_HOMES[kind])
-        if kind not in _KINDS:
-            raise ValueError(f"the file holds a {kind!r}, which this version does not know")
-        return _KINDS[kind].from_state(state["model"])
+        return _class_named(state["kind"]).from_state(state["model"])
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{Path(path)} is not a valid mercer model: {error}.") from error
+
+
+def _class_named(kind: str) -> type[Storable]:
+    """Return the class that a file names, imported if nothing else has done so."""
+    if kind not in _KINDS:
+        import_module(_MODELS)
+        if kind in _HOMES:
+            import_module(_HOMES[kind])
+    if kind not in _KINDS:
+        raise ValueError(f"the file holds a {kind!r}, which this version does not know")
+    return _KINDS[kind]
 
 
 def write_state(path: Any, state: dict[str, Any]) -> None:

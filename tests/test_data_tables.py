@@ -210,8 +210,8 @@ def test_repeated_column_names_are_refused(tmp_path):
 @pytest.mark.parametrize("ending", ["parquet", "pq", "csv", "feather"])
 def test_memory_does_not_grow_with_the_file(tmp_path, ending, monkeypatch):
     # The CSV parser reads 32 blocks ahead: small blocks make small files long enough.
-    monkeypatch.setattr("mercer.data._formats._BLOCK_BYTES", 2**15)
-    monkeypatch.setattr("mercer.data._formats.INFERENCE_BYTES", 2**15)
+    monkeypatch.setattr("mercer.data.tables._BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("mercer.data.tables._INFERENCE_BYTES", 2**15)
 
     def most_memory(n):
         path = tmp_path / f"{n}.{ending}"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import glob
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from mercer._validation import check_integer
-from mercer.data._formats import FORMATS, INFERENCE_BYTES, Csv, ending_of, format_of
 from mercer.data.columns import check_names
 from mercer.exceptions import Advice, InPython
 
@@ -29,6 +30,10 @@ __all__ = [
 
 FilePath = str | os.PathLike[str]
 Result = TypeVar("Result")
+
+_INFERENCE_BYTES = 2**23  # of a CSV file, from which the types of its columns are inferred
+_BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
+_BUFFER_BYTES = 2**16  # of a Parquet column chunk, decompressed at once
 
 
 def require_pyarrow() -> Any:
@@ -165,7 +170,7 @@ def count_rows(path: FilePath) -> int | None:
     total = 0
     for file in find_files(path):
         try:
-            rows = format_of(file).count(file)
+            rows = _format_of(file).count(file)
         except (OSError, ValueError) as error:  # pyarrow's errors are of these kinds
             _refuse(file, error)
         if rows is None:
@@ -180,12 +185,12 @@ def find_files(path: FilePath) -> list[Path]:
     if where.is_file():
         files = [where]
     elif where.is_dir():
-        inside = (file for file in where.iterdir() if file.is_file() and ending_of(file))
+        inside = (file for file in where.iterdir() if file.is_file() and _ending_of(file))
         files = sorted(file for file in inside if not file.name.startswith((".", "_")))
         if not files:
             raise FileNotFoundError(
                 f"The folder {where} holds no file that can be read; supported endings are "
-                f"{', '.join(FORMATS)}."
+                f"{', '.join(_FORMATS)}."
             )
     elif glob.has_magic(os.fspath(path)):
         found = map(Path, glob.glob(os.fspath(path), recursive=True))
@@ -195,22 +200,22 @@ def find_files(path: FilePath) -> list[Path]:
     else:
         raise FileNotFoundError(f"There is no file or folder {where}.")
     for file in files:
-        format_of(file)
+        _format_of(file)
     return files
 
 
 def place_of(path: FilePath, row: int) -> str:
     """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
     files = find_files(path)
-    if len(files) == 1 and issubclass(format_of(files[0]), Csv):
+    if len(files) == 1 and issubclass(_format_of(files[0]), _Csv):
         with suppress(csv.Error):  # a field may be longer than what Python's reader takes
-            return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
+            return f"line {_Csv.line_of(files[0], row):,} of {files[0].name}"
     return f"row {row:,} of {Path(path).name} (the first is row 0)"
 
 
 def has_types(path: FilePath) -> bool:
     """Whether the files say what type their columns are of: CSV files do not."""
-    return not all(issubclass(format_of(file), Csv) for file in find_files(path))
+    return not all(issubclass(_format_of(file), _Csv) for file in find_files(path))
 
 
 def in_place(
@@ -260,7 +265,7 @@ def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:
     first: Any = None
     for file in files:
         try:
-            found = format_of(file).schema(file, wanted)
+            found = _format_of(file).schema(file, wanted)
         except (OSError, ValueError) as error:
             _refuse(file, error)
         if len(set(found.names)) < len(found.names):
@@ -282,7 +287,7 @@ def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:
 def _batches(files: list[Path], layout: Any, rows: int) -> Iterator[Any]:
     for file in files:
         try:
-            for batch in format_of(file).batches(file, layout, rows):
+            for batch in _format_of(file).batches(file, layout, rows):
                 yield from _conform(batch, layout, file).to_batches()
         except (OSError, ValueError) as error:
             _refuse(file, error, layout)
@@ -352,11 +357,11 @@ def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
     column = re.search(r"CSV column #(\d+)", str(error))
     value = re.search(r"conversion error to (\S+): (.*)", str(error), re.DOTALL)
     if layout is not None and column and value:
-        name = Csv.column_name(file, int(column.group(1)))
+        name = _Csv.column_name(file, int(column.group(1)))
         raise ValueError(
             Advice(
                 f"{file}: column {name!r} is read as {value.group(1)}, the type found in the first "
-                f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. "
+                f"{_INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. "
                 "Correct the file, or ",
                 _typed(f"`column_types={{{name!r}: 'string'}}` (or 'float64')"),
                 ".",
@@ -367,3 +372,179 @@ def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
             f"{file} is empty (0 bytes): there is not even a header to read."
         ) from None
     raise ValueError(f"{file} could not be read, it may be damaged or cut off: {error}") from error
+
+
+class _Format(Protocol):
+    """What reading a kind of file takes; errors are pyarrow's own, and `_refuse` places them."""
+
+    @staticmethod
+    def schema(file: Path, types: Mapping[str, Any]) -> Any: ...
+
+    @staticmethod
+    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]: ...
+
+    @staticmethod
+    def count(file: Path) -> int | None: ...
+
+
+class _Parquet:
+    @staticmethod
+    def schema(file: Path, types: Mapping[str, Any]) -> Any:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file) as source:
+            return source.schema_arrow
+
+    @staticmethod
+    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        # Buffered, not pre-buffered: a file may be one row group larger than the memory.
+        with pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as source:
+            yield from source.iter_batches(rows, columns=layout.names, use_threads=False)
+
+    @staticmethod
+    def count(file: Path) -> int | None:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file) as source:
+            return int(source.metadata.num_rows)
+
+
+class _Ipc:
+    @staticmethod
+    def _open(file: Path, fields: Sequence[int] = ()) -> Any:
+        import pyarrow as pa
+
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=list(fields))
+        try:
+            return pa.ipc.open_file(pa.memory_map(os.fspath(file)), options=options)
+        except pa.ArrowInvalid:
+            return pa.ipc.open_stream(pa.memory_map(os.fspath(file)), options=options)
+
+    @staticmethod
+    def schema(file: Path, types: Mapping[str, Any]) -> Any:
+        with _Ipc._open(file) as source:
+            return source.schema
+
+    @staticmethod
+    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]:
+        with _Ipc._open(file) as source:
+            if hasattr(source, "num_record_batches"):
+                for index in range(source.num_record_batches):
+                    yield source.get_batch(index)
+            else:
+                yield from source
+
+    @staticmethod
+    def count(file: Path) -> int | None:
+        # One column is enough; the others need not be decompressed.
+        with _Ipc._open(file, fields=[0]) as source:
+            if not hasattr(source, "num_record_batches"):
+                return None
+            batches = (source.get_batch(index) for index in range(source.num_record_batches))
+            return sum(int(batch.num_rows) for batch in batches)
+
+
+class _Csv:
+    @staticmethod
+    def _delimiter(file: Path) -> str:
+        return "\t" if (_ending_of(file) or "").startswith(".tsv") else ","
+
+    @staticmethod
+    def _inferred(file: Path, types: Any) -> Any:
+        import pyarrow as pa
+
+        # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
+        # of the next one to see that the last row of the block may be incomplete.
+        with pa.input_stream(os.fspath(file), compression="detect") as source:
+            beginning = pa.py_buffer(source.read(_INFERENCE_BYTES + _BLOCK_BYTES))
+        with _Csv._open(file, pa.BufferReader(beginning), types, _INFERENCE_BYTES) as rows:
+            return rows.schema
+
+    @staticmethod
+    def _open(
+        file: Path, source: Any, types: Any, block_bytes: int, columns: Sequence[str] = ()
+    ) -> Any:
+        from pyarrow import csv as arrow
+
+        return arrow.open_csv(
+            source,
+            read_options=arrow.ReadOptions(use_threads=False, block_size=block_bytes),
+            parse_options=arrow.ParseOptions(
+                delimiter=_Csv._delimiter(file), newlines_in_values=True
+            ),
+            convert_options=arrow.ConvertOptions(
+                column_types=types, include_columns=list(columns), strings_can_be_null=True
+            ),
+        )
+
+    @staticmethod
+    def schema(file: Path, types: Mapping[str, Any]) -> Any:
+        import pyarrow as pa
+
+        fields = list(_Csv._inferred(file, types))
+        empty = [pa.types.is_null(field.type) for field in fields]
+        return pa.schema(
+            [f.with_type(pa.float64()) if e else f for f, e in zip(fields, empty, strict=True)]
+        )
+
+    @staticmethod
+    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]:
+        with _Csv._open(file, file, layout, _BLOCK_BYTES, layout.names) as source:
+            yield from source
+
+    @staticmethod
+    def count(file: Path) -> int | None:
+        return None
+
+    @staticmethod
+    def line_of(file: Path, row: int) -> int:
+        """Return the number of the line in which a row ends, the first being 1."""
+        import pyarrow as pa
+
+        with pa.input_stream(os.fspath(file), compression="detect") as source:
+            text = io.TextIOWrapper(source, "utf-8", "replace", newline="")
+            lines = csv.reader(text, delimiter=_Csv._delimiter(file))
+            next(islice((line for line in lines if line), row + 1, None), None)
+            return lines.line_num
+
+    @staticmethod
+    def column_name(file: Path, index: int) -> str:
+        return str(_Csv._inferred(file, None).names[index])
+
+
+_FORMATS: dict[str, type[_Format]] = {
+    ".parquet": _Parquet,
+    ".pq": _Parquet,
+    ".csv": _Csv,
+    ".csv.gz": _Csv,
+    ".tsv": _Csv,
+    ".tsv.gz": _Csv,
+    ".arrow": _Ipc,
+    ".feather": _Ipc,
+    ".ipc": _Ipc,
+}
+
+
+def _ending_of(file: Path) -> str | None:
+    """Return the supported ending of a file's name, or None."""
+    name = file.name.lower()
+    return next((ending for ending in _FORMATS if name.endswith(ending)), None)
+
+
+def _format_of(file: Path) -> type[_Format]:
+    """Return the format that a file's name ends in.
+
+    Raises
+    ------
+    ValueError
+        If the ending is not supported.
+    """
+    ending = _ending_of(file)
+    if ending is None:
+        raise ValueError(
+            f"{file}: the ending {file.suffix!r} is not supported. Supported are "
+            f"{', '.join(_FORMATS)}."
+        )
+    return _FORMATS[ending]

@@ -15,9 +15,8 @@ from sklearn.metrics import roc_auc_score
 from mercer.cli._messages import note
 from mercer.cli._sample import RowSample
 from mercer.data import read_tables, schema
-from mercer.data.columns import check_names, first_text, level_column, listed
+from mercer.data.columns import check_names, first_text, level_column, listed, view_table
 from mercer.data.tables import has_types, in_place, place_of
-from mercer.data.views import view_table
 from mercer.display import tail_of
 from mercer.estimators import TableModel
 from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of, scores_of

@@ -13,8 +13,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data.columns import check_names, level_column, number_block, row_blocks
-from mercer.data.views import Levels, Numbers, TableView
+from mercer.data.columns import (
+    Levels,
+    Numbers,
+    TableView,
+    check_names,
+    level_column,
+    number_block,
+    row_blocks,
+)
 
 __all__ = ["LevelCounts", "NumberStatistics", "TableStatistics"]
 

@@ -1,30 +1,300 @@
-"""Columns of a table as arrays, with the checks that every reader of tables needs."""
+"""One view of all tables, and their columns as arrays, with the checks that every reader needs.
+
+A table is a ``pyarrow.Table``, a ``pandas.DataFrame`` or a dict of one-dimensional arrays. The
+rest of the package sees it through :class:`TableView` only; neither library is imported here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import nearest
-from mercer.data.views import Levels, TableView
 
 __all__ = [
     "LARGEST",
+    "Levels",
+    "Numbers",
+    "TableView",
     "check_names",
     "first_text",
     "is_number",
+    "is_table",
     "level_column",
     "listed",
+    "missing_cells",
     "number_block",
     "row_blocks",
     "rows_of_levels",
+    "view_table",
 ]
 
 LARGEST = 1e150  # the square of a larger number overflows float64
 _BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
 _MOST_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A numeric column: ``values`` of shape (n_rows,), NaN where missing."""
+
+    values: NDArray[Any]
+    integer: bool
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A column of text, categories or booleans: ``codes`` (n_rows,) into ``levels``, -1 missing."""
+
+    codes: NDArray[np.int64]
+    levels: list[str]
+    boolean: bool = False
+
+    def first(self) -> str | None:
+        """Return the first value that is present."""
+        present = self.codes[self.codes >= 0]
+        return self.levels[present[0]] if len(present) else None
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One face for all tables: names, number of rows, slices of rows, columns by name."""
+
+    names: list[str]
+    n_rows: int
+    column: Callable[[str], Numbers | Levels]
+    slice: Callable[[int, int], TableView]
+
+
+def missing_cells(column: Numbers | Levels) -> int:
+    """Count the cells of a column without a value."""
+    if isinstance(column, Levels):
+        return int(np.count_nonzero(column.codes < 0))
+    return int(np.count_nonzero(np.isnan(column.values)))
+
+
+def is_table(source: Any) -> bool:
+    """Whether ``source`` is a table in memory."""
+    return isinstance(source, Mapping) or any(
+        isinstance(source, kind) for kind in (*_arrow_types(), *_pandas_types())
+    )
+
+
+def view_table(table: Any) -> TableView:
+    """Look at a table column by column.
+
+    Parameters
+    ----------
+    table : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame or dict of 1-D arrays
+        The table; it is neither copied nor changed.
+
+    Returns
+    -------
+    view : TableView
+        Its columns.
+
+    Raises
+    ------
+    ValueError
+        For other types, columns of different lengths and repeated column names.
+    """
+    if isinstance(table, _arrow_types()):
+        view = _view_arrow(table)
+    elif isinstance(table, _pandas_types()):
+        view = _view_pandas(table)
+    elif isinstance(table, Mapping):
+        view = _view_mapping(table)
+    else:
+        raise ValueError(
+            f"A table must be a pyarrow.Table, a pandas.DataFrame or a dict of 1-D arrays, got "
+            f"`{type(table).__name__}`. Arrays without column names go to the model directly."
+        )
+    if len(set(view.names)) < len(view.names):
+        repeated = next(name for name in view.names if view.names.count(name) > 1)
+        raise ValueError(f"The table has more than one column named {repeated!r}; rename one.")
+    return view
+
+
+def _arrow_types() -> tuple[type, ...]:
+    arrow = sys.modules.get("pyarrow")
+    return () if arrow is None else (arrow.Table, arrow.RecordBatch)
+
+
+def _pandas_types() -> tuple[type, ...]:
+    pandas = sys.modules.get("pandas")
+    return () if pandas is None else (pandas.DataFrame,)
+
+
+def _view_arrow(table: Any) -> TableView:
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    return TableView(
+        names=list(table.column_names),
+        n_rows=table.num_rows,
+        column=lambda name: _arrow_column(name, table.column(name)),
+        slice=lambda start, stop: _view_arrow(table.slice(start, stop - start)),
+    )
+
+
+def _arrow_column(name: str, values: Any) -> Numbers | Levels:
+    import pyarrow as pa
+
+    kind, types = values.type, pa.types
+    if types.is_integer(kind) or types.is_floating(kind):
+        return Numbers(values.to_numpy(), types.is_integer(kind))
+    if types.is_boolean(kind):
+        return _boolean_levels(values.cast(pa.int8()).to_numpy().astype(np.float64))
+    if types.is_dictionary(kind):
+        return _arrow_levels(values)
+    if types.is_string(kind) or types.is_large_string(kind) or "string_view" in str(kind):
+        return _arrow_levels(values.cast(pa.large_string()).dictionary_encode())
+    if types.is_decimal(kind):
+        return Numbers(values.cast(pa.float64()).to_numpy(), integer=False)
+    if types.is_null(kind):
+        return Numbers(np.full(len(values), np.nan), integer=False)
+    if types.is_temporal(kind):
+        if types.is_time(kind):
+            target = pa.time64("us")
+        elif types.is_duration(kind):
+            target = pa.duration("us")
+        else:
+            target = pa.timestamp("us", getattr(kind, "tz", None))
+        microseconds = values.cast(target, safe=False).cast(pa.int64()).to_numpy()
+        return Numbers(microseconds / 1e6, integer=False)
+    raise ValueError(
+        f"Column {name!r} has the type {kind}, which is neither a number, text, a category, a "
+        "boolean nor a time. Split it into plain columns, or leave it out."
+    )
+
+
+def _arrow_levels(values: Any) -> Levels:
+    codes = np.empty(len(values), dtype=np.int64)
+    levels: list[str | None] = []
+    start = 0
+    for chunk in values.unify_dictionaries().chunks:
+        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy(
+            zero_copy_only=False
+        )
+        start += len(chunk)
+        levels = chunk.dictionary.to_pylist()
+    if None in levels:
+        codes[codes == levels.index(None)] = -1
+    return Levels(codes, [str(level) for level in levels])
+
+
+def _boolean_levels(values: NDArray[np.float64]) -> Levels:
+    codes = np.where(np.isnan(values), -1.0, values).astype(np.int64)
+    return Levels(codes, ["false", "true"], boolean=True)
+
+
+def _view_pandas(frame: Any) -> TableView:
+    position = {str(name): i for i, name in reversed(list(enumerate(frame.columns)))}
+    return TableView(
+        names=[str(name) for name in frame.columns],
+        n_rows=len(frame),
+        column=lambda name: _pandas_column(name, frame.iloc[:, position[name]]),
+        slice=lambda start, stop: _view_pandas(frame.iloc[start:stop]),
+    )
+
+
+def _pandas_column(name: str, series: Any) -> Numbers | Levels:
+    import pandas as pd
+
+    kind, types = series.dtype, pd.api.types
+    if isinstance(kind, np.dtype) and kind.kind in "iufb":
+        return _array_column(name, series.to_numpy())
+    if isinstance(kind, pd.CategoricalDtype):
+        codes = series.cat.codes.to_numpy().astype(np.int64)
+        return Levels(codes, [str(level) for level in series.cat.categories])
+    if types.is_bool_dtype(kind):
+        return _boolean_levels(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if types.is_numeric_dtype(kind) and not types.is_complex_dtype(kind):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Numbers(values, types.is_integer_dtype(kind))
+    if types.is_datetime64_any_dtype(kind):
+        plain = series.dt.tz_convert(None) if getattr(kind, "tz", None) else series
+        return _array_column(name, plain.to_numpy(dtype="datetime64[us]"))
+    if types.is_timedelta64_dtype(kind):
+        return _array_column(name, series.to_numpy(dtype="timedelta64[us]"))
+    return _object_column(series.astype(object).where(series.notna(), None).to_numpy())
+
+
+def _view_mapping(table: Mapping[str, Any]) -> TableView:
+    arrays = {str(name): _as_array(values) for name, values in table.items()}
+    for name, values in arrays.items():
+        if values.ndim != 1:
+            raise ValueError(
+                f"Column {name!r} of a dict table must be one-dimensional, got shape "
+                f"{values.shape}. Split it into one entry per column."
+            )
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The columns of a dict table must have equal lengths, got {lengths}.")
+    return TableView(
+        names=list(arrays),
+        n_rows=next(iter(lengths.values()), 0),
+        column=lambda name: _array_column(name, arrays[name]),
+        slice=lambda start, stop: _view_mapping({k: v[start:stop] for k, v in arrays.items()}),
+    )
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    if isinstance(values, list | tuple):
+        # NumPy would turn ["a", nan] into text "nan"; objects are looked at one by one.
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    return np.asarray(values)
+
+
+def _array_column(name: str, values: NDArray[Any]) -> Numbers | Levels:
+    kind = values.dtype.kind
+    if kind in "iuf":
+        return Numbers(values, integer=kind != "f")
+    if kind == "b":
+        return _boolean_levels(values.astype(np.float64))
+    if kind in "Mm":
+        seconds = values.astype(f"{kind}8[us]").astype(np.int64) / 1e6
+        return Numbers(np.where(np.isnat(values), np.nan, seconds), integer=False)
+    if kind in "UST":
+        return _object_column(values.astype(str).astype(object))
+    if kind == "O":
+        return _object_column(values)
+    raise ValueError(
+        f"Column {name!r} has the dtype {values.dtype}, which is neither a number, text, a boolean "
+        "nor a time. Convert it, or leave it out."
+    )
+
+
+def _object_column(values: NDArray[Any]) -> Numbers | Levels:
+    cells = [None if cell is None or cell != cell else cell for cell in values.tolist()]
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return _boolean_levels(np.array([np.nan if c is None else float(c) for c in cells]))
+    if kinds and all(issubclass(kind, Real | Decimal) for kind in kinds):
+        whole = all(issubclass(kind, int | np.integer) for kind in kinds)
+        return Numbers(np.array([np.nan if c is None else float(c) for c in cells]), whole)
+    if kinds and all(issubclass(kind, date) for kind in kinds):
+        return Numbers(np.array([np.nan if c is None else _seconds(c) for c in cells]), False)
+    index: dict[str, int] = {}
+    codes = [-1 if cell is None else index.setdefault(str(cell), len(index)) for cell in cells]
+    return Levels(np.array(codes, dtype=np.int64), list(index))
+
+
+def _seconds(moment: date) -> float:
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def check_names(

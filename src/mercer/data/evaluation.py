@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice, check_integer
-from mercer.data.views import Levels, view_table
+from mercer.data.columns import Levels, view_table
 
 __all__ = ["ProgressiveResult", "infer_task", "progressive"]
 

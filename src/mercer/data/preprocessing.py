@@ -14,8 +14,17 @@ from sklearn.exceptions import NotFittedError
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
 from mercer.data._statistics import LevelCounts, NumberStatistics, TableStatistics
-from mercer.data.columns import check_names, level_column, number_block, row_blocks, rows_of_levels
-from mercer.data.views import TableView, is_table, missing_cells, view_table
+from mercer.data.columns import (
+    TableView,
+    check_names,
+    is_table,
+    level_column,
+    missing_cells,
+    number_block,
+    row_blocks,
+    rows_of_levels,
+    view_table,
+)
 from mercer.exceptions import Advice, Setting
 
 __all__ = ["TablePreprocessor"]

@@ -12,10 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._validation import check_choice, check_integer, nearest
-from mercer.data.columns import check_names, number_block
+from mercer.data.columns import Levels, TableView, check_names, is_table, number_block, view_table
 from mercer.data.shuffle import shuffled
 from mercer.data.tables import count_rows, read_tables, schema
-from mercer.data.views import Levels, TableView, is_table, view_table
 
 __all__ = ["Stream", "stream"]
 

@@ -12,8 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
-from mercer.data.columns import check_names, is_number
-from mercer.data.views import Levels, Numbers, is_table, view_table
+from mercer.data.columns import Levels, Numbers, check_names, is_number, is_table, view_table
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.novelty import NoveltyDetector

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.data.columns import is_number
+from mercer.data.columns import Levels, Numbers, is_number, view_table
 from mercer.data.evaluation import infer_task
 from mercer.data.tables import place_of, read_tables, schema
-from mercer.data.views import Levels, Numbers, view_table
 
 __all__ = ["refuse_stray_text", "warn_of_stray_text"]
 

@@ -23,18 +23,23 @@ from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
-from mercer.training._estimator import (
-    RunPlan,
+from mercer.training._checks import (
     check_two_classes,
     first_classes,
-    make_estimator,
-    plan_run,
+    refuse_stray_text,
     warn_if_no_pairs,
+    warn_of_stray_text,
 )
-from mercer.training._progress import TrainingProgress, Watch
-from mercer.training._revisit import finish, offer
+from mercer.training._estimator import (
+    RunPlan,
+    TrainingProgress,
+    Watch,
+    finish_with_revisits,
+    make_estimator,
+    offer_revisits,
+    plan_run,
+)
 from mercer.training._row_stream import RowStream, shuffled_groups
-from mercer.training._stray_text import refuse_stray_text, warn_of_stray_text
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
 
@@ -375,14 +380,14 @@ class FileTraining:
         if self.n_rows_ == 0:
             stream.find_blocks()
         watch = Watch(self.model_)
-        offer(self.model_.estimator, self.n_total_)
+        offer_revisits(self.model_.estimator, self.n_total_)
         resumed_at, saved_at = self.n_rows_, self.n_rows_
         first_end, rows_before = time.perf_counter(), self.n_rows_
         for X, y, group in stream.chunks(self.n_rows_, every=self._every):
             before = self.n_rows_
             self.model_.learn(X, y, group)
             self.n_rows_ += len(y)
-            offer(self.model_.estimator, self.n_total_)
+            offer_revisits(self.model_.estimator, self.n_total_)
             self._rows_per_pass = stream.rows_per_pass
             if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
                 # Later passes meet rows that were learned: they cannot tell candidates apart.
@@ -392,7 +397,7 @@ class FileTraining:
             if self.n_rows_ == self.n_total_:
                 again = stream.chunks(0, every=None)
                 folder = Path(out).resolve().parent
-                if not finish(self.model_.estimator, again, self.n_rows_, folder):
+                if not finish_with_revisits(self.model_.estimator, again, self.n_rows_, folder):
                     self.model_.finish()
             loss, model_order = watch.look(len(y), self.n_total_)
             now = time.perf_counter()

@@ -1,31 +1,42 @@
-"""The estimator of a training: made from its settings and checked, before and after learning."""
+"""What a training asks of its estimator: made and planned before, watched and finished later."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimators.asking import chosen_batch_size, chosen_expansion
+from mercer.default import DefaultLearner
+from mercer.estimators import TableModel
+from mercer.estimators.asking import chosen_batch_size, chosen_expansion, encoded_targets
 from mercer.estimators.table import TASKS
-from mercer.exceptions import Advice, InPython, NothingLearnedWarning, ParameterError, Setting
+from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, RandomFeatures
 from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss
 
 __all__ = [
     "RunPlan",
-    "check_two_classes",
-    "first_classes",
+    "TrainingProgress",
+    "Watch",
+    "finish_with_revisits",
     "make_estimator",
+    "offer_revisits",
     "plan_run",
-    "warn_if_no_pairs",
 ]
 
-_MOST_CLASSES = 1000
+# A sum of parts is solved again, to be looked at, when it has so many times the rows.
+_GROWTH = 8
+# Not so late that the last solution follows at once.
+_LATEST = 2 / 3
+# Rows are laid down on the disk to be visited again, up to so many bytes.
+_MOST_BYTES = 2**33
 
 
 def make_estimator(
@@ -110,77 +121,6 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
     estimator.check_settings(anew=True)
 
 
-def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:
-    """Return the classes in the first rows.
-
-    Raises
-    ------
-    ValueError
-        If these are more than a model can tell apart.
-    """
-    classes = np.unique(labels)
-    if classes.size > _MOST_CLASSES:
-        raise ValueError(
-            f"The target {target!r} has {classes.size:,} different values in the first "
-            f"rows, such as {classes[0]!s} and {classes[1]!s}: more than the "
-            f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
-            "or regression if these are quantities."
-        )
-    return list(classes.tolist())
-
-
-def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) -> None:
-    """Raise ``ValueError`` if all rows of a classification were of one class."""
-    if classes.size < 2:
-        raise ValueError(
-            f"The target {target!r} is {classes.tolist()[0]!r} in all {n_rows:,} rows, so there is "
-            "nothing to tell apart. Give rows of another class or another target; or use "
-            "`task='novelty'`, which needs no target, to find what is unlike these rows."
-        )
-
-
-def warn_if_no_pairs(model: Any, n_rows: int, shuffle_buffer: int) -> None:
-    """Warn if a ranking has learned nothing, because no row met one to be compared with.
-
-    Parameters
-    ----------
-    model : TableModel
-        After its training; no ranking is fine, too.
-    n_rows : int
-        Rows that it learned.
-    shuffle_buffer : int
-        Rows shuffled at a time.
-
-    Warns
-    -----
-    NothingLearnedWarning
-        If all coefficients are 0.
-    """
-    if model.task != "rank" or np.any(model.estimator.coefficients_):
-        return
-    other = "" if model.estimator.pair_label == "same" else f" with another {model.target!r}"
-    if model.group is None:
-        why = f"a row is paired with an earlier one{other}, and there was none in the buffer"
-        mend = "Give data whose target has several values, in mixed order, or a larger `buffer`"
-    else:
-        why = (
-            f"a row is paired with an earlier one of its {model.group!r}{other}, and there was "
-            "none in the buffer"
-        )
-        mend = (
-            "If hardly two rows have the same value there, it is no column of groups: name another "
-            "as `group`, or leave it out. If the rows of a group are far apart in the data, raise "
-            f"`shuffle_buffer` ({shuffle_buffer:,} rows) above that distance, or sort the data by "
-            "the group"
-        )
-    warnings.warn(
-        f"The ranking has learned nothing from {n_rows:,} rows, and its values are all 0: {why}. "
-        f"{mend}.",
-        NothingLearnedWarning,
-        stacklevel=3,
-    )
-
-
 class RunPlan(NamedTuple):
     """Sizes of a training.
 
@@ -235,3 +175,161 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int =
     if n_rows is not None:
         estimator.set_params(expansion=expansion.sized(n_rows, n_outputs), n_passes=made)
     return RunPlan(made, plan.rows_per_step, cuts_matter=True)
+
+
+class TrainingProgress(NamedTuple):
+    """What a callback is given after every chunk.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows learned so far, over all passes and including those before a resumed checkpoint.
+    n_total : int or None
+        Rows of all passes; None during the first pass over files that do not tell their length.
+    loss : float or None
+        Mean loss of the chunk's rows, each before it was learned (regression: of the standardised
+        target). Of a sum of parts: at its last solution, of the rows kept back until then; None
+        before the first one. None for a Gaussian process, which has none.
+    model_order : int
+        Number of dictionary points, or of random features; 0 as long as there are none.
+    rows_per_second : float
+        Since the end of the first chunk, which may include compilation.
+    """
+
+    n_rows: int
+    n_total: int | None
+    loss: float | None
+    model_order: int
+    rows_per_second: float
+
+
+class Watch:
+    """Loss and size of a model along a training.
+
+    What it asks for depends on the rows that were learned only, so that it does not matter to the
+    model file when, or how often, a training was stopped. A sum of parts is solved when somebody
+    asks, which takes a second or two; here that is each time there are eight times the rows.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model, perhaps resumed.
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        self.model = model
+        self._sum = self._sum_of_losses()
+
+    def look(self, n_rows: int, n_total: int | None) -> tuple[float | None, int]:
+        """Loss and model order, as of :class:`TrainingProgress`.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows learned since the last look.
+        n_total : int or None
+            Rows of the training, if known.
+        """
+        learner = getattr(self.model.estimator, "learner_", None)
+        if isinstance(learner, DefaultLearner):
+            late = n_total is not None and learner.n_rows > _LATEST * n_total
+            grown = learner.n_rows >= _GROWTH * learner.solved_at
+            if learner.is_decided and grown and not late:
+                learner.current_function()
+            if not learner.solved_at:
+                return None, 0
+            return float(learner.held_loss), learner.function.size
+        before, self._sum = self._sum, self._sum_of_losses()
+        if before is None or self._sum is None:
+            return None, self.model.model_order_
+        return (self._sum - before) / n_rows, self.model.model_order_
+
+    def _sum_of_losses(self) -> float | None:
+        """Losses of all rows so far; None for a model without a history of them."""
+        if not hasattr(self.model.estimator, "learner_"):
+            return 0.0 if hasattr(type(self.model.estimator), "history_") else None
+        history = self.model.history_
+        return float(history.loss @ np.diff(history.n_samples, prepend=0))
+
+
+def offer_revisits(estimator: Any, n_rows: int | None) -> bool:
+    """Tell a sum of parts, before it is laid out, that its rows can be visited again.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The one that is trained; nothing happens to others than a classifier with the default
+        expansion. Balanced classes are weighted as they come, which a second reading cannot repeat.
+    n_rows : int or None
+        Rows of the training, if known.
+
+    Returns
+    -------
+    offered : bool
+    """
+    learner = getattr(estimator, "learner_", None)
+    balanced = getattr(estimator, "class_weight", None) is not None
+    if not isinstance(learner, DefaultLearner) or balanced:
+        return False
+    function = learner.function
+    row_bytes = function.n_features * function.dtype.itemsize
+    promised, few = learner.revisits, n_rows is None or n_rows * row_bytes <= _MOST_BYTES
+    learner.revisits = learner.loss.task == "classification" and few
+    if promised and not few:
+        most = f"{n_rows:,} rows of {row_bytes:,} bytes are more than {_MOST_BYTES / 2**30:.3g} GiB"
+        _warn(f"{most} that would be laid down for it")
+    return learner.revisits
+
+
+def _warn(why: str) -> None:
+    warnings.warn(
+        f"Newton steps on the loss are left out: {why}. The model is that of least squares on "
+        "labels; a file of fewer rows, or Python and `fit`, has the steps.",
+        stacklevel=3,
+    )
+
+
+def finish_with_revisits(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> bool:
+    """Say that all rows came, and let steps on the loss follow where they help.
+
+    Parameters
+    ----------
+    estimator : estimator
+        After its last row.
+    chunks : iterable of (X, y, group)
+        All its rows, in the order in which they were learned; drawn only if they are asked for.
+    n_rows : int
+        How many they are.
+    folder : Path
+        Where to lay them down meanwhile.
+
+    Returns
+    -------
+    finished : bool
+        False if the rows cannot be visited again, so that the model is to be finished without.
+    """
+    learner: Any = getattr(estimator, "learner_", None)
+    if not offer_revisits(estimator, n_rows) or not learner.is_decided:
+        return False
+    n_features, dtype = learner.function.n_features, learner.function.dtype
+    needed = 2 * n_rows * n_features * dtype.itemsize
+    if shutil.disk_usage(folder).free < needed:
+        _warn(f"{folder} has no {needed / 2**30:.3g} GiB of room")
+        return False
+    laid: list[NDArray[Any]] = []
+
+    def take(numbers: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+        if not laid:
+            laid.append(np.memmap(file, dtype, "w+", shape=(n_rows, n_features)))
+            labels, at = [], 0
+            for X, y, _ in chunks:
+                laid[0][at : at + len(y)] = X
+                labels.append(y)
+                at += len(y)
+            laid.append(encoded_targets(estimator, np.concatenate(labels)))
+        inputs, targets = laid
+        return inputs[numbers], targets[numbers], np.ones(len(numbers))
+
+    with tempfile.TemporaryFile(dir=folder) as file:
+        learner.finish(take)
+    return True

@@ -1,4 +1,4 @@
-"""Slips of the pen that make text of a whole column of a file, found before learning begins."""
+"""What is found wrong with the data of a training, in its first rows or at its end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
 from mercer.data.evaluation import infer_task
 from mercer.data.tables import place_of, read_tables, schema
+from mercer.exceptions import NothingLearnedWarning
 
-__all__ = ["refuse_stray_text", "warn_of_stray_text"]
+__all__ = [
+    "check_two_classes",
+    "first_classes",
+    "refuse_stray_text",
+    "warn_if_no_pairs",
+    "warn_of_stray_text",
+]
+
+_MOST_CLASSES = 1000
 
 
 def refuse_stray_text(data: Path, target: str, table: Any) -> None:
@@ -132,3 +142,74 @@ def _number(text: str) -> float | None:
         if is_number(form):
             return float(form) if set(form) & set(".eEnN") else int(form)
     return None
+
+
+def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:
+    """Return the classes in the first rows.
+
+    Raises
+    ------
+    ValueError
+        If these are more than a model can tell apart.
+    """
+    classes = np.unique(labels)
+    if classes.size > _MOST_CLASSES:
+        raise ValueError(
+            f"The target {target!r} has {classes.size:,} different values in the first "
+            f"rows, such as {classes[0]!s} and {classes[1]!s}: more than the "
+            f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
+            "or regression if these are quantities."
+        )
+    return list(classes.tolist())
+
+
+def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) -> None:
+    """Raise ``ValueError`` if all rows of a classification were of one class."""
+    if classes.size < 2:
+        raise ValueError(
+            f"The target {target!r} is {classes.tolist()[0]!r} in all {n_rows:,} rows, so there is "
+            "nothing to tell apart. Give rows of another class or another target; or use "
+            "`task='novelty'`, which needs no target, to find what is unlike these rows."
+        )
+
+
+def warn_if_no_pairs(model: Any, n_rows: int, shuffle_buffer: int) -> None:
+    """Warn if a ranking has learned nothing, because no row met one to be compared with.
+
+    Parameters
+    ----------
+    model : TableModel
+        After its training; no ranking is fine, too.
+    n_rows : int
+        Rows that it learned.
+    shuffle_buffer : int
+        Rows shuffled at a time.
+
+    Warns
+    -----
+    NothingLearnedWarning
+        If all coefficients are 0.
+    """
+    if model.task != "rank" or np.any(model.estimator.coefficients_):
+        return
+    other = "" if model.estimator.pair_label == "same" else f" with another {model.target!r}"
+    if model.group is None:
+        why = f"a row is paired with an earlier one{other}, and there was none in the buffer"
+        mend = "Give data whose target has several values, in mixed order, or a larger `buffer`"
+    else:
+        why = (
+            f"a row is paired with an earlier one of its {model.group!r}{other}, and there was "
+            "none in the buffer"
+        )
+        mend = (
+            "If hardly two rows have the same value there, it is no column of groups: name another "
+            "as `group`, or leave it out. If the rows of a group are far apart in the data, raise "
+            f"`shuffle_buffer` ({shuffle_buffer:,} rows) above that distance, or sort the data by "
+            "the group"
+        )
+    warnings.warn(
+        f"The ranking has learned nothing from {n_rows:,} rows, and its values are all 0: {why}. "
+        f"{mend}.",
+        NothingLearnedWarning,
+        stacklevel=3,
+    )

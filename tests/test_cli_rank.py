@@ -14,8 +14,8 @@ from sklearn.metrics import roc_auc_score
 from command_line import run
 from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
+from mercer.cli._fit import make_expansion
 from mercer.cli._messages import in_words_of_the_command
-from mercer.cli._parts import make_expansion
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.estimators.pairs import PairLabels

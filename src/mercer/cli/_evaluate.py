@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mercer.cli._console import print_result
-from mercer.cli._evaluation import check_test_data, evaluate, note_extra
-from mercer.cli._files import check_writable, load_table_model
+from mercer.cli._evaluation import check_test_data, evaluate
+from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._messages import note
 from mercer.cli._options import EvaluateOptions
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of

@@ -1,36 +1,35 @@
-"""Measures of a table model on files, chunk by chunk."""
+"""Measures of a table model on files, chunk by chunk, or where there are none of its training."""
 
 from __future__ import annotations
 
+import math
 import os
-import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from mercer.cli._messages import note
-from mercer.cli._sample import RowSample
+from mercer.cli._files import column_types, encoded_tables
 from mercer.data import read_tables, schema
-from mercer.data.columns import check_names, first_text, level_column, listed, view_table
-from mercer.data.tables import has_types, in_place, place_of
+from mercer.data.columns import check_names
+from mercer.default import DefaultLearner
 from mercer.display import tail_of
 from mercer.estimators import TableModel
 from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of, scores_of
 from mercer.estimators.table import check_marks
-from mercer.inspection import loss_units
+from mercer.inspection import history_in_units, loss_units, name_of_loss
+from mercer.losses import Logistic, Softmax, Squared
 from mercer.metrics import auc_standard_error, concordance, ndcg
 
 __all__ = [
     "Evaluation",
+    "ProgressError",
+    "RowSample",
     "check_marks_of_novelty",
     "check_test_data",
-    "encoded_tables",
     "evaluate",
-    "note_extra",
+    "progress_error",
 ]
 
 Array = NDArray[np.float64]
@@ -107,115 +106,6 @@ def check_test_data(
     more = [column for column in (name, model.group) if column is not None]
     check_names([*model.preprocessor.feature_names_in_, *more], names, f"{data}")
     return name
-
-
-def note_extra(
-    model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
-) -> None:
-    """Say once which columns of the files neither training knew nor this command uses."""
-    known = {*model.preprocessor.feature_names_in_, *model.preprocessor.exclude, *used}
-    extra = [name for name in schema(data).names if name not in known]
-    if extra:
-        note(f"{data}: not looked at, as training had no such column: {listed(extra)}", quiet=quiet)
-
-
-def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
-    """Types of columns that CSV files must be read with: text stays text, even if all digits."""
-    if has_types(data):
-        return {}
-    text = list(model.text_columns_)
-    labels = getattr(model.estimator, "classes_", None)
-    if labels is not None and labels.dtype.kind == "U":
-        text.append(str(model.target))
-    return dict.fromkeys(sorted(set(text) & set(schema(data).names)), "string")
-
-
-def encoded_tables(
-    model: TableModel,
-    data: str | os.PathLike[str],
-    *,
-    target: str | None = None,
-    more: Sequence[str] = (),
-) -> Iterator[tuple[Any, NDArray[np.floating], Any]]:
-    """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
-
-    Warns
-    -----
-    UserWarning
-        At the end, if there were gaps in columns that had none in training, or new categories.
-    """
-    _refuse_text(model, data)
-    more = [*more] if target is None else [*more, target]
-    columns = list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
-    tables = read_tables(data, columns=columns, column_types=column_types(model, data))
-    gaps: Counter[str] = Counter()
-    new: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    n_rows = 0
-    for table, X, y in in_place(
-        data,
-        tables,
-        lambda table: (
-            table,
-            model.inputs(table, extra="drop"),
-            None if target is None else model.targets(table, column=target),
-        ),
-    ):
-        gaps.update(model.preprocessor.new_gaps(table))
-        for name, (n, category) in model.preprocessor.new_categories(table).items():
-            new[name] += n
-            examples.setdefault(name, category)
-        n_rows += len(X)
-        yield table, X, y
-    if gaps:
-        filled = model.preprocessor.fillings()
-        said = [f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in gaps.most_common(10)]
-        warnings.warn(
-            f"{data} has gaps in columns that had none in training, so that nothing was learned of "
-            f"them: {', '.join(said)}{' and others' * (len(gaps) > 10)}.",
-            stacklevel=2,
-        )
-    if new:
-        said = [
-            f"{k!r} ({n:,} of {_rows(n_rows)}, such as {examples[k]!r})"
-            for k, n in new.most_common(10)
-        ]
-        warnings.warn(
-            f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} which "
-            "training measured did not have; they are taken as '(other)': "
-            f"{', '.join(said)}"
-            f"{' and others' * (len(new) > 10)}.",
-            stacklevel=2,
-        )
-
-
-def _rows(n: int) -> str:
-    return f"{n:,} row{'s' * (n != 1)}"
-
-
-def _refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
-    """Raise for the first cell of text in a column of numbers: it makes text of the whole column.
-
-    Raises
-    ------
-    ValueError
-        Naming its place.
-    """
-    columns = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
-    text = [f.name for f in schema(data) if f.name in columns and "string" in str(f.type)]
-    start = 0
-    for table in read_tables(data, columns=text) if text else ():
-        view = view_table(table)
-        for name in text:
-            column = level_column(view, name)
-            row = first_text(column)
-            if row is not None:
-                raise ValueError(
-                    f"Column {name!r} held numbers in training but now holds "
-                    f"{column.levels[column.codes[row]]!r} in {place_of(data, start + row)}. "
-                    "Correct such cells, or leave them empty, which is a missing value."
-                )
-        start += table.num_rows
 
 
 def check_marks_of_novelty(
@@ -717,3 +607,118 @@ class LossTail:
             result[f"value_at_risk_{percent}"] = tail.value_at_risk
             result[f"cvar_{percent}"] = tail.cvar
         return result
+
+
+class RowSample:
+    """A uniform sample of rows of a stream: those with the smallest random keys.
+
+    Parameters
+    ----------
+    size : int
+        Rows to keep.
+
+    Attributes
+    ----------
+    X, y : ndarray
+        Inputs and targets.
+    group : ndarray of shape (n_rows,) or None
+        Groups, if there are any.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rng = np.random.default_rng(0)
+        self.keys: Array = np.empty(0)
+        self.X: NDArray[Any] = np.empty((0, 0))
+        self.y: NDArray[Any] = np.empty(0)
+        self.group: Array | None = None
+
+    def add(self, X: NDArray[Any], y: NDArray[Any], group: Array | None = None) -> None:
+        """Take some more rows of the stream."""
+        if not self.size:
+            return
+        keys = np.concatenate([self.keys, self.rng.random(len(y))])
+        kept = np.sort(np.argsort(keys)[: self.size])
+        if self.keys.size:
+            X, y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
+            if group is not None and self.group is not None:
+                group = np.concatenate([self.group, group])
+        self.keys, self.X, self.y = keys[kept], X[kept], y[kept]
+        self.group = None if group is None else group[kept]
+
+
+class ProgressError(NamedTuple):
+    """An error that training saw.
+
+    Attributes
+    ----------
+    name : str
+        What it is, and of which rows.
+    value : float
+        In the units of the target.
+    note : str
+        How it came about, and what to compare it with.
+    """
+
+    name: str
+    value: float
+    note: str
+
+
+def progress_error(model: TableModel) -> ProgressError | None:
+    """Return the mean error of rows that were predicted before they were learned.
+
+    Parameters
+    ----------
+    model : TableModel
+        A fitted model.
+
+    Returns
+    -------
+    error : ProgressError or None
+        None but for classifications and regressions that minimise the mean of a loss.
+    """
+    estimator: Any = model.estimator
+    predicts = model.task in ("classification", "regression")
+    if not predicts or estimator.risk_ is not None:
+        return None
+    history = history_in_units(model)
+    if not history.n_samples.size:
+        return None
+    if isinstance(estimator.learner_, DefaultLearner):
+        loss, rows = float(history.loss[-1]), "rows kept back"
+        how = (
+            "of rows that the fit which predicted them did not have (the last ones; up to 2,000 "
+            "rows each in turn), but by which the weights of the parts were chosen"
+        )
+    else:
+        # The first rows met a model that knew nothing.
+        late = history.n_samples > history.n_samples[-1] // 2
+        counts = np.diff(history.n_samples, prepend=0)[late]
+        loss, rows = float(np.average(history.loss[late], weights=counts)), "rows as they came"
+        how = "of the second half of the rows, each predicted before its step"
+    if not math.isfinite(loss):
+        return None
+    name, value = name_of_loss(estimator), loss
+    if isinstance(estimator.loss_, Squared):
+        name, value = "RMSE", math.sqrt(2.0 * loss)
+    return ProgressError(
+        f"{name}, {rows}",
+        value,
+        f"No test data were given: the {name} is {how}{_comparison(model)}. Rows of a test file "
+        "(--test) say more.",
+    )
+
+
+def _comparison(model: TableModel) -> str:
+    """Say what knowing no inputs would give."""
+    estimator: Any = model.estimator
+    if isinstance(estimator.loss_, Squared):
+        return f"; the standard deviation of the target is {model.target_scale_:.4g}"
+    if not isinstance(estimator.loss_, Logistic | Softmax) or estimator.class_weight is not None:
+        return ""
+    if isinstance(estimator.loss_, Logistic) and estimator.classes_.size > 2:
+        return ""
+    shares = estimator.class_counts_ / estimator.class_counts_.sum()
+    entropy = -float(np.sum(shares * np.log(np.where(shares > 0.0, shares, 1.0))))
+    return f"; going by the shares of the classes alone it is {entropy:.4g}"

@@ -1,23 +1,36 @@
-"""Files of the command: models that it reads; what it writes, looked at before the work."""
+"""Files of the command: models, tables for them, and what it writes, looked at beforehand."""
 
 from __future__ import annotations
 
 import glob
 import os
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mercer.cli._messages import note
+from mercer.data import read_tables, schema
+from mercer.data.columns import first_text, level_column, listed, view_table
+from mercer.data.tables import has_types, in_place, place_of
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
 
-__all__ = ["check_writable", "load_model_file", "load_table_model", "table_writer"]
-
-_ENDINGS = (".parquet", ".pq", ".csv")
+__all__ = [
+    "check_writable",
+    "column_types",
+    "encoded_tables",
+    "load_model_file",
+    "load_table_model",
+    "note_extra",
+    "table_writer",
+]
 
 
 def load_table_model(path: Path) -> TableModel:
@@ -42,6 +55,115 @@ def load_model_file(path: Path) -> Any:
     if not path.exists():
         raise FileNotFoundError(f"There is no model file {path}.")
     return load_model(path)
+
+
+def note_extra(
+    model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
+) -> None:
+    """Say once which columns of the files neither training knew nor this command uses."""
+    known = {*model.preprocessor.feature_names_in_, *model.preprocessor.exclude, *used}
+    extra = [name for name in schema(data).names if name not in known]
+    if extra:
+        note(f"{data}: not looked at, as training had no such column: {listed(extra)}", quiet=quiet)
+
+
+def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
+    """Types of columns that CSV files must be read with: text stays text, even if all digits."""
+    if has_types(data):
+        return {}
+    text = list(model.text_columns_)
+    labels = getattr(model.estimator, "classes_", None)
+    if labels is not None and labels.dtype.kind == "U":
+        text.append(str(model.target))
+    return dict.fromkeys(sorted(set(text) & set(schema(data).names)), "string")
+
+
+def encoded_tables(
+    model: TableModel,
+    data: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    more: Sequence[str] = (),
+) -> Iterator[tuple[Any, NDArray[np.floating], Any]]:
+    """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
+
+    Warns
+    -----
+    UserWarning
+        At the end, if there were gaps in columns that had none in training, or new categories.
+    """
+    _refuse_text(model, data)
+    more = [*more] if target is None else [*more, target]
+    columns = list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
+    tables = read_tables(data, columns=columns, column_types=column_types(model, data))
+    gaps: Counter[str] = Counter()
+    new: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    n_rows = 0
+    for table, X, y in in_place(
+        data,
+        tables,
+        lambda table: (
+            table,
+            model.inputs(table, extra="drop"),
+            None if target is None else model.targets(table, column=target),
+        ),
+    ):
+        gaps.update(model.preprocessor.new_gaps(table))
+        for name, (n, category) in model.preprocessor.new_categories(table).items():
+            new[name] += n
+            examples.setdefault(name, category)
+        n_rows += len(X)
+        yield table, X, y
+    if gaps:
+        filled = model.preprocessor.fillings()
+        said = [f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in gaps.most_common(10)]
+        warnings.warn(
+            f"{data} has gaps in columns that had none in training, so that nothing was learned of "
+            f"them: {', '.join(said)}{' and others' * (len(gaps) > 10)}.",
+            stacklevel=2,
+        )
+    if new:
+        said = [
+            f"{k!r} ({n:,} of {_rows(n_rows)}, such as {examples[k]!r})"
+            for k, n in new.most_common(10)
+        ]
+        warnings.warn(
+            f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} which "
+            "training measured did not have; they are taken as '(other)': "
+            f"{', '.join(said)}"
+            f"{' and others' * (len(new) > 10)}.",
+            stacklevel=2,
+        )
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'s' * (n != 1)}"
+
+
+def _refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
+    """Raise for the first cell of text in a column of numbers: it makes text of the whole column.
+
+    Raises
+    ------
+    ValueError
+        Naming its place.
+    """
+    columns = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
+    text = [f.name for f in schema(data) if f.name in columns and "string" in str(f.type)]
+    start = 0
+    for table in read_tables(data, columns=text) if text else ():
+        view = view_table(table)
+        for name in text:
+            column = level_column(view, name)
+            row = first_text(column)
+            if row is not None:
+                raise ValueError(
+                    f"Column {name!r} held numbers in training but now holds "
+                    f"{column.levels[column.codes[row]]!r} in {place_of(data, start + row)}. "
+                    "Correct such cells, or leave them empty, which is a missing value."
+                )
+        start += table.num_rows
 
 
 def check_writable(path: Path, *inputs: Path | None, endings: tuple[str, ...] = ()) -> None:

@@ -18,12 +18,11 @@ from mercer.cli._evaluation import (
     check_marks_of_novelty,
     check_test_data,
     evaluate,
-    note_extra,
+    progress_error,
 )
-from mercer.cli._files import check_writable, load_table_model
+from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._messages import Stopped, note
 from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
-from mercer.cli._progress_error import progress_error
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion

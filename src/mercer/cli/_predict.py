@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.cli._evaluation import encoded_tables, note_extra
-from mercer.cli._files import check_writable, load_table_model, table_writer
+from mercer.cli._files import (
+    check_writable,
+    encoded_tables,
+    load_table_model,
+    note_extra,
+    table_writer,
+)
 from mercer.cli._messages import note
 from mercer.cli._options import PredictOptions
 from mercer.data import schema

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._console import is_table
-from mercer.cli._evaluation import Evaluation
-from mercer.cli._progress_error import progress_error
+from mercer.cli._evaluation import Evaluation, progress_error
 from mercer.estimators import TableModel
 from mercer.inspection import (
     describe,

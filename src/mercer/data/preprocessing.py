@@ -93,6 +93,8 @@ class TablePreprocessor(Component):
         Number of rows the statistics were taken from.
     feature_names_in_ : list of str
         Columns used, in the order of the first table.
+    text_columns_ : list of str
+        Those of them that held text or categories, and are read as text from CSV.
     frozen_ : bool
         Whether the warm-up is over.
     n_features_out_ : int
@@ -127,6 +129,8 @@ class TablePreprocessor(Component):
         dtype=choice("float64", "float32"),
         exclude=_check_excluded,
     )
+    _statistics: TableStatistics | None = None  # from the first row on
+    _encoding: TableEncoding | None = None  # once the warm-up is over
 
     def __init__(
         self,
@@ -149,17 +153,22 @@ class TablePreprocessor(Component):
     @property
     def frozen_(self) -> bool:
         """Whether the warm-up is over, so that tables can be transformed."""
-        return hasattr(self, "_encoding")
+        return self._encoding is not None
 
     @property
     def n_samples_seen_(self) -> int:
         """Number of rows the statistics were taken from."""
-        return self._statistics.n_rows if hasattr(self, "_statistics") else 0
+        return 0 if self._statistics is None else self._statistics.n_rows
 
     @property
     def feature_names_in_(self) -> list[str]:
         """Columns used, in the order of the first table."""
         return list(self._seen().names)
+
+    @property
+    def text_columns_(self) -> list[str]:
+        """Columns used that held text or categories, and are read as text from CSV."""
+        return [name for name, counts in self._seen().levels.items() if not counts.boolean]
 
     @property
     def n_features_out_(self) -> int:
@@ -195,8 +204,7 @@ class TablePreprocessor(Component):
         ValueError
             As :meth:`partial_fit` and :meth:`freeze`.
         """
-        for name in ("_statistics", "_encoding"):
-            self.__dict__.pop(name, None)
+        self._statistics = self._encoding = None
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
         for table in parts:
             if self.partial_fit(table).frozen_:
@@ -225,7 +233,7 @@ class TablePreprocessor(Component):
         if self.frozen_:
             return self
         view = view_table(table)
-        if not hasattr(self, "_statistics"):
+        if self._statistics is None:
             check_names(self.exclude, view.names, "`exclude` names a column, but the table")
             names = [name for name in view.names if name not in set(self.exclude)]
             if not names:
@@ -285,7 +293,7 @@ class TablePreprocessor(Component):
         if self.frozen_:
             return self
         self._encode()
-        for name, (frequent, folded, rows) in self._encoding.folded.items():
+        for name, (frequent, folded, rows) in self._frozen().folded.items():
             warnings.warn(
                 f"{name!r} has {frequent:,} frequent categories: '(other)' takes {folded:,} of "
                 f"them, {100.0 * rows / self.n_samples_seen_:.2g} % of the rows; see `categories`.",
@@ -333,7 +341,7 @@ class TablePreprocessor(Component):
         check_choice("extra", extra, ("error", "drop"))
         view = view_table(table)
         found = [name for name in view.names if name not in set(self.exclude)]
-        check_names(self._statistics.names, found, "The table", allow_extra=extra == "drop")
+        check_names(self._seen().names, found, "The table", allow_extra=extra == "drop")
         return encoding.transform(view, self.dtype)
 
     def new_gaps(self, table: Any) -> dict[str, int]:
@@ -396,13 +404,12 @@ class TablePreprocessor(Component):
         >>> again.transform({"age": [50.0]})
         array([[2.]])
         """
-        statistics = self._statistics.to_state() if hasattr(self, "_statistics") else None
         config = to_config(self)
         return {
             "format": _FORMAT,
             "params": config["params"],
             "frozen": self.frozen_,
-            "statistics": statistics,
+            "statistics": None if self._statistics is None else self._statistics.to_state(),
         }
 
     @classmethod
@@ -435,7 +442,7 @@ class TablePreprocessor(Component):
         return self.freeze() if complete else self
 
     def _seen(self) -> TableStatistics:
-        if not hasattr(self, "_statistics"):
+        if self._statistics is None:
             raise NotFittedError(
                 "This TablePreprocessor has seen no rows. Call `fit` or `partial_fit` first."
             )
@@ -443,7 +450,7 @@ class TablePreprocessor(Component):
 
     def _frozen(self) -> TableEncoding:
         statistics = self._seen()
-        if not self.frozen_:
+        if self._encoding is None:
             raise NotFittedError(
                 f"The warm-up is not over ({statistics.n_rows} of {self.warmup_rows} rows seen), "
                 "and its statistics may still change. Call `freeze()` to end it now."

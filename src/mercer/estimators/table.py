@@ -485,8 +485,7 @@ class TableModel:
     @property
     def text_columns_(self) -> list[str]:
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
-        levels = self.preprocessor._seen().levels
-        return [name for name, counts in levels.items() if not counts.boolean]
+        return self.preprocessor.text_columns_
 
     # -- reading --------------------------------------------------------------------------------
 

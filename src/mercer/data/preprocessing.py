@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
-from mercer.data._statistics import LevelCounts, NumberStatistics, TableStatistics
 from mercer.data.columns import (
     TableView,
     check_names,
@@ -25,6 +24,7 @@ from mercer.data.columns import (
     rows_of_levels,
     view_table,
 )
+from mercer.data.statistics import LevelCounts, NumberStatistics, TableStatistics
 from mercer.exceptions import Advice, Setting
 
 __all__ = ["TablePreprocessor"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -379,37 +378,15 @@ class FileTraining:
         )
         if self.n_rows_ == 0:
             stream.find_blocks()
-        watch = Watch(self.model_)
+        watch = Watch(self.model_, self.n_rows_)
         offer_revisits(self.model_.estimator, self.n_total_)
-        resumed_at, saved_at = self.n_rows_, self.n_rows_
-        first_end, rows_before = time.perf_counter(), self.n_rows_
+        saved_at = self.n_rows_
         for X, y, group in stream.chunks(self.n_rows_, every=self._every):
-            before = self.n_rows_
             self.model_.learn(X, y, group)
             self.n_rows_ += len(y)
             offer_revisits(self.model_.estimator, self.n_total_)
-            self._rows_per_pass = stream.rows_per_pass
-            if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
-                # Later passes meet rows that were learned: they cannot tell candidates apart.
-                learner = getattr(self.model_.estimator, "learner_", None)
-                if learner is not None:
-                    learner.end_race()
-            if self.n_rows_ == self.n_total_:
-                again = stream.chunks(0, every=None)
-                folder = Path(out).resolve().parent
-                if not finish_with_revisits(self.model_.estimator, again, self.n_rows_, folder):
-                    self.model_.finish()
-            loss, model_order = watch.look(len(y), self.n_total_)
-            now = time.perf_counter()
-            progress = TrainingProgress(
-                self.n_rows_,
-                self.n_total_,
-                loss,
-                model_order,
-                (self.n_rows_ - rows_before) / max(now - first_end, 1e-9),
-            )
-            if before == resumed_at:
-                first_end, rows_before = now, self.n_rows_
+            self._end_passes(stream, Path(out).resolve().parent)
+            progress = watch.look(self.n_rows_, self.n_total_)
             stop = callback is not None and bool(callback(progress))
             if self._every is not None and (stop or self.n_rows_ - saved_at >= self._every):
                 Checkpoint(
@@ -429,3 +406,16 @@ class FileTraining:
         checkpoint_path(out).unlink(missing_ok=True)
         warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)
         return True
+
+    def _end_passes(self, stream: RowStream, folder: Path) -> None:
+        """Tell the model after a chunk if that was the end of the first pass, or of the last."""
+        self._rows_per_pass = stream.rows_per_pass
+        if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
+            # Later passes meet rows that were learned: they cannot tell candidates apart.
+            learner = getattr(self.model_.estimator, "learner_", None)
+            if learner is not None:
+                learner.end_race()
+        if self.n_rows_ == self.n_total_:
+            again = stream.chunks(0, every=None)
+            if not finish_with_revisits(self.model_.estimator, again, self.n_rows_, folder):
+                self.model_.finish()

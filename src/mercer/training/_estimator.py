@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -204,7 +205,7 @@ class TrainingProgress(NamedTuple):
 
 
 class Watch:
-    """Loss and size of a model along a training.
+    """Loss, size and speed of a model along a training.
 
     What it asks for depends on the rows that were learned only, so that it does not matter to the
     model file when, or how often, a training was stopped. A sum of parts is solved when somebody
@@ -214,22 +215,37 @@ class Watch:
     ----------
     model : TableModel
         The model, perhaps resumed.
+    n_rows : int
+        Rows that it has learned.
     """
 
-    def __init__(self, model: TableModel) -> None:
+    def __init__(self, model: TableModel, n_rows: int) -> None:
         self.model = model
         self._sum = self._sum_of_losses()
+        self._n_rows = self._n_timed = n_rows
+        self._timed_from = time.perf_counter()
+        self._looked = False
 
-    def look(self, n_rows: int, n_total: int | None) -> tuple[float | None, int]:
-        """Loss and model order, as of :class:`TrainingProgress`.
+    def look(self, n_rows: int, n_total: int | None) -> TrainingProgress:
+        """Say how far the training has come, after a chunk.
 
         Parameters
         ----------
         n_rows : int
-            Rows learned since the last look.
+            Rows learned so far.
         n_total : int or None
             Rows of the training, if known.
         """
+        loss, model_order = self._loss_and_order(n_rows - self._n_rows, n_total)
+        now = time.perf_counter()
+        speed = (n_rows - self._n_timed) / max(now - self._timed_from, 1e-9)
+        if not self._looked:
+            self._n_timed, self._timed_from, self._looked = n_rows, now, True
+        self._n_rows = n_rows
+        return TrainingProgress(n_rows, n_total, loss, model_order, speed)
+
+    def _loss_and_order(self, n_new: int, n_total: int | None) -> tuple[float | None, int]:
+        """Loss of the rows learned since the last look, and model order."""
         learner = getattr(self.model.estimator, "learner_", None)
         if isinstance(learner, DefaultLearner):
             late = n_total is not None and learner.n_rows > _LATEST * n_total
@@ -242,7 +258,7 @@ class Watch:
         before, self._sum = self._sum, self._sum_of_losses()
         if before is None or self._sum is None:
             return None, self.model.model_order_
-        return (self._sum - before) / n_rows, self.model.model_order_
+        return (self._sum - before) / n_new, self.model.model_order_
 
     def _sum_of_losses(self) -> float | None:
         """Losses of all rows so far; None for a model without a history of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ ROWS_FOR_PICTURES = 20_000
 _MOST_NAMED = 30
 _MOST_CARDS = 4  # measures in the summary
 _MOST_CARDS_OF_QUANTILES = 8
-
 
 # What measures are called in reports, where it is not their names.
 _CALLED = {
@@ -71,33 +70,11 @@ def report(
         What a reader must know.
     """
     description = describe(model)
-    summary = {"model order": description["model_order"], "rows": description["n_rows_learned"]}
-    measures: dict[str, Any] = {}
-    seen = progress_error(model) if evaluation is None else None
-    if seen is not None:
-        summary, notes = {seen.name: seen.value} | summary, [*notes, seen.note]
-    if evaluation is not None:
-        measures, worst = _split(evaluation.measures)
-        if isinstance(getattr(model.estimator, "loss_", None), Squared) and "mean loss" in measures:
-            measures["mean loss, half the squared error"] = measures.pop("mean loss")
-        shown = [name for name in measures if name != "rows"]
-        most = _MOST_CARDS_OF_QUANTILES if "mean pinball" in measures else _MOST_CARDS
-        summary = (
-            {name: measures[name] for name in shown[:most]}
-            | _at_risk(model, worst)
-            | {
-                "model order": summary["model order"],
-                "rows learned": summary["rows"],
-            }
-        )
-        if len(evaluation.y) < evaluation.measures["rows"]:
-            drawn = f"{len(evaluation.y):,} held-out rows, drawn at random, are in the figures"
-            notes = [*notes, f"{drawn}; the measures are of all {measures['rows']:,}."]
-        if worst:
-            unit = loss_units(model).name
-            measures["Worst losses" + (f", in {unit}" if unit else "")] = worst
-        if 0 < len(evaluation.by_class) <= _MOST_NAMED:
-            measures["By class"] = evaluation.by_class
+    sizes = {"model order": description["model_order"], "rows": description["n_rows_learned"]}
+    if evaluation is None:
+        found = _of_training(model, sizes)
+    else:
+        found = _of_evaluation(model, evaluation, sizes)
     listed = {
         _words(name): ", ".join(value) if isinstance(value, list) else value
         for name, value in ((settings or {}) | description).items()
@@ -109,14 +86,54 @@ def report(
     write_report(
         path,
         title=title,
-        summary=summary,
+        summary=found.summary,
         history=getattr(pictured, "history_", None),
         settings=listed,
-        evaluation=measures,
+        evaluation=found.measures,
         sections=[section for section in (at_risk, raced) if section is not None],
         figures=figures_of(model, evaluation),
-        notes=notes,
+        notes=[*notes, *found.notes],
     )
+
+
+class _Findings(NamedTuple):
+    """What a report says of a model: its cards, the tables of measures, and notes."""
+
+    summary: dict[str, Any]
+    measures: dict[str, Any]
+    notes: list[str]
+
+
+def _of_training(model: TableModel, sizes: dict[str, Any]) -> _Findings:
+    """Say what error training saw, if it saw one."""
+    seen = progress_error(model)
+    if seen is None:
+        return _Findings(sizes, {}, [])
+    return _Findings({seen.name: seen.value} | sizes, {}, [seen.note])
+
+
+def _of_evaluation(model: TableModel, evaluation: Evaluation, sizes: dict[str, Any]) -> _Findings:
+    """Say how a model does on held-out rows."""
+    measures, worst = _split(evaluation.measures)
+    if isinstance(getattr(model.estimator, "loss_", None), Squared) and "mean loss" in measures:
+        measures["mean loss, half the squared error"] = measures.pop("mean loss")
+    shown = [name for name in measures if name != "rows"]
+    most = _MOST_CARDS_OF_QUANTILES if "mean pinball" in measures else _MOST_CARDS
+    summary = (
+        {name: measures[name] for name in shown[:most]}
+        | _at_risk(model, worst)
+        | {"model order": sizes["model order"], "rows learned": sizes["rows"]}
+    )
+    notes = []
+    if len(evaluation.y) < evaluation.measures["rows"]:
+        drawn = f"{len(evaluation.y):,} held-out rows, drawn at random, are in the figures"
+        notes = [f"{drawn}; the measures are of all {measures['rows']:,}."]
+    if worst:
+        unit = loss_units(model).name
+        measures["Worst losses" + (f", in {unit}" if unit else "")] = worst
+    if 0 < len(evaluation.by_class) <= _MOST_NAMED:
+        measures["By class"] = evaluation.by_class
+    return _Findings(summary, measures, notes)
 
 
 def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[tuple[str, Any]]:

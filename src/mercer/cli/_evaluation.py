@@ -22,15 +22,7 @@ from mercer.inspection import history_in_units, loss_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
 from mercer.metrics import auc_standard_error, concordance, ndcg
 
-__all__ = [
-    "Evaluation",
-    "ProgressError",
-    "RowSample",
-    "check_marks_of_novelty",
-    "check_test_data",
-    "evaluate",
-    "progress_error",
-]
+__all__ = ["Evaluation", "check_marks_of_novelty", "check_test_data", "evaluate", "progress_error"]
 
 Array = NDArray[np.float64]
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)

@@ -45,18 +45,7 @@ from mercer.losses import Loss, Quantile
 from mercer.risks import Risk, as_risk
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 
-__all__ = [
-    "make_buffer",
-    "make_expansion",
-    "make_kernel",
-    "make_loss",
-    "make_memory",
-    "make_ridge",
-    "make_risk",
-    "make_step_size",
-    "run",
-    "train",
-]
+__all__ = ["make_expansion", "run", "train"]
 
 _CLASSES_SHOWN = 10
 _CHOOSING = "choosing scales, lengths and forms on the first rows (some seconds)"
@@ -142,7 +131,7 @@ def _training(options: FitOptions) -> FileTraining:
         options.target,
         task=options.task.value,
         group=options.group,
-        loss=make_loss(options.loss, options.quantiles),
+        loss=_make_loss(options.loss, options.quantiles),
         options={name: value for name, value in parameters.items() if value is not None},
         n_passes=options.passes,
         exclude=options.exclude or (),
@@ -157,14 +146,14 @@ def _parameters(options: FitOptions) -> dict[str, Any]:
     """Return the parameters of the estimator; None for those not given."""
     points = _inducing_points(options)
     of_expansion = _of_expansion(options)
-    buffer = make_buffer(options.buffer)
+    buffer = _make_buffer(options.buffer)
     ranker = KernelRanker(buffer=buffer or "auto") if options.task is Task.rank else None
     normalize = options.normalize
     return {
-        "risk": make_risk(options.risk),
-        "kernel": make_kernel(options.kernel, options.length_scale),
+        "risk": _make_risk(options.risk),
+        "kernel": _make_kernel(options.kernel, options.length_scale),
         "expansion": make_expansion(options.expansion, of_expansion, options.seed, ranker),
-        "step_size": make_step_size(options.step_size),
+        "step_size": _make_step_size(options.step_size),
         "regularization": options.regularization,
         "batch_size": options.batch_size,
         "class_weight": None if options.class_weight is None else str(options.class_weight),
@@ -199,9 +188,9 @@ def _of_expansion(options: FitOptions) -> dict[str, Any]:
         "mode": None if mode is None else mode.value,
         "block_size": options.block_size,
         "max_blocks": options.max_blocks,
-        "ridge": make_ridge(options.ridge),
+        "ridge": _make_ridge(options.ridge),
         "budget_seconds": options.budget_seconds,
-        "max_memory": make_memory(options.max_memory),
+        "max_memory": _make_memory(options.max_memory),
         "forgetting": options.forgetting,
         "resumable": options.resumable or None,
         "block_length": options.block_length,
@@ -367,12 +356,12 @@ def _interruptible() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
+def _make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     """Join ``--loss`` and ``--quantiles``.
 
     Examples
     --------
-    >>> make_loss(None, "0.1,0.9")
+    >>> _make_loss(None, "0.1,0.9")
     Quantile(levels=[0.1, 0.9])
     """
     if quantiles is None:
@@ -393,12 +382,12 @@ def make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     return Quantile(levels)
 
 
-def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
+def _make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
     """Join ``--kernel`` and ``--length-scale``.
 
     Examples
     --------
-    >>> make_kernel("laplacian", "2")
+    >>> _make_kernel("laplacian", "2")
     Laplacian(length_scale=2.0)
     """
     if length_scale is None:
@@ -414,12 +403,12 @@ def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | No
     return kernel.set_params(length_scale=length_scale)
 
 
-def make_risk(text: str | None) -> Risk | None:
+def _make_risk(text: str | None) -> Risk | None:
     """Read ``--risk``: the name of a risk, possibly with a number.
 
     Examples
     --------
-    >>> make_risk("cvar:0.95")
+    >>> _make_risk("cvar:0.95")
     CVaR(level=0.95)
     """
     try:
@@ -431,12 +420,12 @@ def make_risk(text: str | None) -> Risk | None:
         raise ValueError(f"`--risk {text}` cannot be used. {error}") from None
 
 
-def make_ridge(ridges: str | None) -> float | list[float] | None:
+def _make_ridge(ridges: str | None) -> float | list[float] | None:
     """Read ``--ridge``: a number, or several to choose from.
 
     Examples
     --------
-    >>> make_ridge("0.01,0.001")
+    >>> _make_ridge("0.01,0.001")
     [0.01, 0.001]
     """
     if ridges is None:
@@ -450,12 +439,12 @@ def make_ridge(ridges: str | None) -> float | list[float] | None:
     return values if len(values) > 1 else values[0]
 
 
-def make_memory(text: str | None) -> int | None:
+def _make_memory(text: str | None) -> int | None:
     """Read ``--max-memory``: bytes, or a number with K, M, G or T, which are powers of 1,024.
 
     Examples
     --------
-    >>> make_memory("512M"), make_memory("1.5 GiB"), make_memory("2000000")
+    >>> _make_memory("512M"), _make_memory("1.5 GiB"), _make_memory("2000000")
     (536870912, 1610612736, 2000000)
     """
     if text is None:
@@ -534,7 +523,7 @@ def make_expansion(
     return expansion
 
 
-def make_buffer(text: str | None) -> str | Buffer | None:
+def _make_buffer(text: str | None) -> str | Buffer | None:
     """Read ``--buffer``.
 
     Raises
@@ -544,7 +533,7 @@ def make_buffer(text: str | None) -> str | Buffer | None:
 
     Examples
     --------
-    >>> make_buffer("5"), make_buffer("fifo:20"), make_buffer("all")
+    >>> _make_buffer("5"), _make_buffer("fifo:20"), _make_buffer("all")
     (PerClassFIFO(size=5), FIFO(size=20), 'all')
     """
     if text is None or text in _NAMED_BUFFERS:
@@ -561,7 +550,7 @@ def make_buffer(text: str | None) -> str | Buffer | None:
         ) from None
 
 
-def make_step_size(text: str | None) -> Any:
+def _make_step_size(text: str | None) -> Any:
     """Read ``--step-size``: a number, or the name of a rule.
 
     Raises
@@ -571,7 +560,7 @@ def make_step_size(text: str | None) -> Any:
 
     Examples
     --------
-    >>> make_step_size("0.5"), make_step_size("theory")
+    >>> _make_step_size("0.5"), _make_step_size("theory")
     (0.5, 'theory')
     """
     if text in (None, "auto", "theory"):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_integer
+from mercer.data.tables import read_tables, require_pyarrow, schema
 
 __all__ = ["load_parquet_dataset", "make_multidist"]
 
@@ -102,8 +103,6 @@ def load_parquet_dataset(name: str, directory: str | os.PathLike[str] | None = N
     ImportError
         Without pyarrow.
     """
-    from mercer.data.tables import read_tables, require_pyarrow, schema
-
     if not name or name != Path(name).name:
         raise ValueError(f"`name` must be a plain name such as 'covtype', got {name!r}.")
     if directory is None:

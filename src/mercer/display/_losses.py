@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["LossDistributionDisplay", "Tail", "checked_losses", "row_losses", "tail_of"]
+__all__ = ["LossDistributionDisplay", "Tail", "row_losses", "tail_of"]
 
 Array = NDArray[np.float64]
 # A curve of more points looks the same and only makes the file larger.
@@ -103,7 +103,7 @@ class LossDistributionDisplay:
         name: str = "model",
     ) -> None:
         tail = tail_of(losses, level)
-        self.losses = np.sort(checked_losses(losses))
+        self.losses = np.sort(_checked_losses(losses))
         self.level, self.value_at_risk, self.cvar = tail
         self.mean_loss = float(self.losses.mean())
         self.loss_name, self.unit, self.name = loss_name, unit, name
@@ -335,14 +335,14 @@ def tail_of(losses: ArrayLike, level: float = 0.9) -> Tail:
     >>> tail_of([1.0, 2.0, 3.0, 4.0, 10.0], level=0.6)
     Tail(level=0.6, value_at_risk=3.0, cvar=7.0)
     """
-    values = checked_losses(losses)
+    values = _checked_losses(losses)
     risk = CVaR(level, smoothing=0.0)
     start = np.quantile(values, level, method="inverted_cdf", keepdims=True)
     outer = risk.outer(values, np.empty(0), start, unit=1.0)
     return Tail(float(level), float(start[0]), float(outer.value.mean()))
 
 
-def checked_losses(losses: ArrayLike) -> Array:
+def _checked_losses(losses: ArrayLike) -> Array:
     """Losses as an array, refused where there are none or they are not finite."""
     values = np.asarray(losses, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():

@@ -22,7 +22,7 @@ from mercer.estimators.regressor import KernelRegressor
 from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
-from mercer.model_file import storable
+from mercer.model_file import save_model, storable
 
 __all__ = [
     "TASKS",
@@ -866,8 +866,6 @@ class TableModel:
         OSError
             If the file cannot be written.
         """
-        from mercer.model_file import save_model
-
         save_model(self, path)
 
     def to_state(self) -> dict[str, Any]:

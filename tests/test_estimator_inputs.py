@@ -22,8 +22,8 @@ RAW = X * [1.0, 1e4, 10.0]
 @pytest.mark.parametrize(
     "model",
     [
-        KernelRegressor(risk="cvar:0.9"),
-        KernelRegressor(expansion=KOMP(max_size=20)),
+        KernelRegressor(risk="cvar:0.9", kernel="gaussian"),
+        KernelRegressor(expansion=KOMP(max_size=20), kernel="matern"),
         KernelClassifier(expansion=RandomFeatures(64), kernel="laplacian"),
     ],
 )
@@ -40,9 +40,11 @@ def test_a_column_that_decides_alone_is_named(model):
     ("model", "inputs"),
     [
         (KernelRegressor(), RAW),  # the race scales columns
-        (KernelRegressor(risk="cvar:0.9"), X * [1.0, 20.0, 1.0]),
-        (KernelRegressor(risk="cvar:0.9"), RAW[:, 1:2]),
-        (KernelRegressor(risk="cvar:0.9"), RAW * [0.0, 1.0, 0.0]),
+        (KernelRegressor(risk="cvar:0.9"), RAW),
+        (KernelRegressor(expansion="komp"), RAW),
+        (KernelRegressor(risk="cvar:0.9", kernel="gaussian"), X * [1.0, 20.0, 1.0]),
+        (KernelRegressor(risk="cvar:0.9", kernel="gaussian"), RAW[:, 1:2]),
+        (KernelRegressor(risk="cvar:0.9", kernel="gaussian"), RAW * [0.0, 1.0, 0.0]),
         (KernelRegressor(risk="cvar:0.9"), sparse.csr_array(RAW)),
         (KernelRegressor(risk="cvar:0.9", kernel=Gaussian(1e4)), RAW),
         (KernelRegressor(risk="cvar:0.9", kernel=Mapped(Gaussian("median"), Standardize())), RAW),

@@ -299,7 +299,7 @@ def test_the_same_seed_gives_the_same_model_and_another_another(estimator):
 def test_the_seed_chooses_the_sample_that_scales_come_from(rng):
     rows = rng.normal(size=(3000, 2))
     scales = {
-        KernelRegressor(expansion="komp", random_state=seed, shuffle=False)
+        KernelRegressor(kernel="gaussian", expansion="komp", random_state=seed, shuffle=False)
         .fit(rows, rows[:, 0])
         .kernel_.length_scale
         for seed in (0, 0, 1)

@@ -26,6 +26,7 @@ from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
+from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.table import TASKS
 from mercer.exceptions import ParameterError
 from mercer.expansions import (
@@ -36,7 +37,6 @@ from mercer.expansions import (
     Expansion,
     Full,
     RandomFeatures,
-    as_expansion,
 )
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table
@@ -493,8 +493,9 @@ def make_expansion(
     chosen = "auto" if name is None else name.value
     if name is None:
         if given.keys() <= _TAKES["komp"].keys():
-            automatic = "auto" if ranker is None else chosen_expansion(ranker)
-            return KOMP(**{**as_expansion(automatic).get_params(), **given})
+            automatic = automatic_expansion() if ranker is None else chosen_expansion(ranker)
+            assert automatic is not None
+            return KOMP(**{**automatic.get_params(), **given})
         if "strategy" in given:
             chosen = "budget"
         elif not given.keys() & _TAKES["auto"].keys():

@@ -81,9 +81,10 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
         outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
     kernel : str, Kernel or callable, default="auto"
-        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian: its length scale and the metric of
-        the inputs are found by the race of ``expansion="auto"``; without the race it is
-        ``"gaussian"``.
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian of inputs that are scaled: a race
+        on the first rows finds their map and, for learning by sums, the length scale. Of sparse
+        rows, and of a first call with fewer than 20 rows, it is ``"gaussian"``. Any other kernel
+        takes inputs as they are.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
@@ -134,7 +135,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     model_order_ : int
         Number of points.
     kernel_ : Kernel
-        The kernel with its numbers resolved.
+        The kernel with its numbers resolved; with ``"auto"`` a :class:`~mercer.kernels.Mapped` one.
     parts_ : list of mercer.parts.FittedPart
         With the default expansion f is a sum of parts, each with a kernel, a dictionary and
         coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there

@@ -166,7 +166,7 @@ class DensityRatio(TaskEstimator):
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`).
+        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian of standardised inputs.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
         features must have ``mode="faithful"``.
@@ -433,7 +433,7 @@ class DensityRatio(TaskEstimator):
                 "`divergence(X_p, X_q)` with rows that were not learned."
             )
         with one_blas_thread():
-            f_p, f_q = (self.learner_.evaluate(held.rows)[:, 0] for held in self.targets_.held)
+            f_p, f_q = (self._evaluate(held.rows)[:, 0] for held in self.targets_.held)
         return kl_lower_bound(f_p, f_q)
 
     def two_sample_test(self, X_p: Any, X_q: Any, n_permutations: int = 99) -> TwoSampleTest:

@@ -13,9 +13,10 @@ from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
 from mercer.functions.sum_of_components import FittedPart, SumOfComponents
 from mercer.history import History
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Mapped
 from mercer.learning import Learner
 from mercer.losses import Loss
+from mercer.maps import Affine
 from mercer.objectives import Compositional
 from mercer.risks import Risk
 
@@ -29,6 +30,8 @@ class FittedFunction:
 
     learner_: Learner
     _kernel: Kernel
+    #: Map of the inputs, behind which the function is; None if it is one of the inputs themselves.
+    _map: Affine | None = None
     targets_: Targets
 
     @property
@@ -37,7 +40,7 @@ class FittedFunction:
         function = self._fitted().current_function()
         raced = isinstance(function, SumOfComponents | DictionaryFunction)
         kernel: Kernel = function.kernel if raced else self._kernel
-        return kernel
+        return kernel if self._map is None else Mapped(kernel, self._map)
 
     @property
     def dictionary_(self) -> NDArray[np.floating]:
@@ -49,7 +52,7 @@ class FittedFunction:
                 "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_."
             )
         dictionary: NDArray[np.floating] = function.dictionary
-        return dictionary
+        return dictionary if self._map is None else self._map.preimage(dictionary)
 
     def random_features(self, X: Any) -> NDArray[np.floating]:
         """Features of a model with ``expansion=RandomFeatures(...)``.
@@ -78,7 +81,7 @@ class FittedFunction:
             )
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_blas_thread():
-            return function.random_features(X)
+            return function.random_features(self._image(X))
 
     @property
     def coefficients_(self) -> Array:
@@ -111,7 +114,15 @@ class FittedFunction:
         check_is_fitted(self, "learner_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_blas_thread():
-            return self.learner_.evaluate(X)[:, : self.targets_.n_scores]
+            return self._evaluate(X)[:, : self.targets_.n_scores]
+
+    def _evaluate(self, X: Any) -> Array:
+        """Values of the function at checked inputs, one column for each of its outputs."""
+        return self.learner_.evaluate(self._image(X))
+
+    def _image(self, X: Any) -> Any:
+        """Rows as the function takes them."""
+        return X if self._map is None else self._map(X)
 
 
 class FittedLoss(FittedFunction):

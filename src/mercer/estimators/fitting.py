@@ -27,15 +27,27 @@ from mercer.estimators.inputs import (
     sample_of,
     warn_if_one_column_decides,
 )
-from mercer.estimators.problem import AVERAGING, Plan, Problem, Tuning, set_ridge, solves
+from mercer.estimators.problem import (
+    AVERAGING,
+    Plan,
+    Problem,
+    Tuning,
+    automatic_expansion,
+    set_ridge,
+    solves,
+)
 from mercer.estimators.progress import Progress, Reporter
+from mercer.estimators.scaling import FEWEST_ROWS, RACE, MappedRows, input_map, standardized
 from mercer.estimators.stored import StoredEstimator
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.expansions import Expansion, RandomFeatures, as_expansion
-from mercer.kernels import Kernel, as_kernel
+from mercer.kernels import Gaussian, Kernel, as_kernel
 from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
+from mercer.learning.regression_targets import begins_with_regression
 from mercer.schedules import Relative, as_schedule
+from mercer.selection import RaceSettings
+from mercer.sums import Rows
 
 __all__ = ["Callback", "Data", "Given", "KernelEstimator", "TaskEstimator"]
 
@@ -122,6 +134,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     #: What `step_size` may be besides a number or a schedule.
     _step_names: ClassVar[tuple[str, ...]] = ("auto",)
+    #: How a map of the inputs is chosen.
+    _race: ClassVar[RaceSettings] = RACE
     #: Parameters that the learner's settings were made of; None if they may be others by now.
     _tuned: tuple[Any, Any, Any] | None = None
     #: Names of the features of dicts, in the order of the columns; None before there was one.
@@ -146,7 +160,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         with all_or_nothing(self):
             self.check()
             self.check_settings(anew=True)
-            self._row_names = None
+            self._row_names = self._map = None
             data = self._checked(given, None)
             self._meet(data)
             generator, n = check_random_state(self.random_state), data.X.shape[0]
@@ -159,8 +173,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             n_rows = passes.n_rows * data.targets.visits
             report = Reporter(learner, n_rows, data.targets.rows_per_sample, callback, self.verbose)
             orders = self._orders(data, passes.n_passes, generator)
+            rows = data.X if self._map is None else MappedRows(data.X, self._map)
             with one_blas_thread():
-                learner.learn_passes(data.X, encoded, data.weights, orders, report)
+                learner.learn_passes(rows, encoded, data.weights, orders, report)
         return self
 
     def _partial_fit(self, given: Given) -> Self:
@@ -190,7 +205,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     def _learn(self, learner: Learner, data: Data) -> None:
         encoded = self.targets_.encode(data.y, data.groups)
-        self.targets_, rows = self.targets_.with_partners(data.X, encoded, data.weights)
+        X = self._image(data.X)
+        self.targets_, rows = self.targets_.with_partners(X, encoded, data.weights)
         with one_blas_thread():
             learner.learn(*rows)
 
@@ -207,21 +223,55 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self, data: Data, generator: np.random.RandomState, n_rows: int | None = None
     ) -> Problem:
         """Fill in all numbers from the first rows, of ``n_rows`` in all if that is known."""
-        sample = self._sample(data, generator)
-        expansion = self._chosen_expansion()
-        races = self._races(expansion)
-        check_not_tiny(sample, each=races)
-        if isinstance(self.kernel, str) and not races:
-            warn_if_one_column_decides(sample)
+        expansion, scales = self._chosen_expansion(), self._scales(data)
+        weighed = data.weights > 0.0
+        # Kernels that are given look at all rows, as ever.
+        looks_at_all = not scales or weighed.all()
+        seen = data if looks_at_all else data._replace(X=data.X[weighed])
+        sample = self._sample(seen, generator)
+        check_not_tiny(sample, each=scales or self._races(expansion))
+        kernel: Any = self.kernel
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
-            kernel = resolve_kernel(own_copy(as_kernel(self.kernel)), sample, generator)
+            if scales:
+                kernel = self._scale(data, sample, expansion, generator)
+                sample = self._image(sample)
+            elif isinstance(kernel, str) and not self._races(expansion):
+                warn_if_one_column_decides(sample)
+            kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
             automatic = self._automatic(kernel, sample, data)
         expansion = own_copy(expansion).sized(n_rows, self.targets_.n_scores)
         if isinstance(expansion, RandomFeatures):
             warn_if_off_centre(kernel, sample, expansion)
         averaging = AVERAGING[self.average] if expansion.averages else None
         return self._problem_of(kernel, automatic, expansion, averaging, sample.dtype)
+
+    def _scales(self, data: Data) -> bool:
+        """Whether a map of the inputs is to be chosen for ``kernel="auto"`` on these rows."""
+        return (
+            self._chooses("kernel")
+            and not self._races(self._chosen_expansion())
+            and isinstance(data.X, np.ndarray)
+            and int(np.count_nonzero(data.weights)) >= FEWEST_ROWS
+        )
+
+    def _scale(
+        self, data: Data, sample: Any, expansion: Expansion, generator: np.random.RandomState
+    ) -> Kernel | str:
+        """Choose the map of the inputs, and return the kernel of the mapped rows."""
+        objective = self.targets_.objective(None)
+        n_outputs = objective.copies * self.targets_.n_scores
+        found = None
+        if begins_with_regression(objective, n_outputs):
+            used = np.flatnonzero(data.weights)
+            some = generator.choice(used, min(used.size, self._race.few_rows), replace=False)
+            encoded = self.targets_.encode(data.y[some])
+            rows = Rows(data.X[some], encoded, data.weights[some])
+            found = input_map(objective, rows, n_outputs, self._race)
+        self._map = standardized(sample) if found is None else found[0]
+        if found is None or expansion.mode == "faithful":
+            return "gaussian"  # steps learn faster with a shorter length than solutions want
+        return Gaussian(found[1])
 
     def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
         """Rows that automatic choices look at."""
@@ -248,7 +298,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             kernel,
             expansion,
             averaging,
-            self.n_features_in_,
+            self.n_features_in_ if self._map is None else self._map.n_outputs,
             objective.copies * self.targets_.n_scores,
             dtype,
             automatic,
@@ -336,9 +386,15 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         """Return what the parameters ask for, before there are rows."""
         return Plan(self._chosen_expansion(), self._batch_size())
 
+    def _chooses(self, name: str) -> bool:
+        """Whether a parameter is left to the model."""
+        value = getattr(self, name)
+        return isinstance(value, str) and value == "auto"
+
     def _chosen_expansion(self) -> Expansion:
         """Return the expansion that the parameters ask for."""
-        return as_expansion(self.expansion)
+        chosen: Any = automatic_expansion() if self._chooses("expansion") else self.expansion
+        return as_expansion(chosen)
 
     def _races(self, expansion: Expansion) -> bool:
         """Whether a race chooses the kernel, and the scale of each column of the inputs."""

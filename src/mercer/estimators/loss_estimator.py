@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mercer._validation import check_integer
 from mercer.estimators.fitted import FittedLoss
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
+from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.targets import LossTargets
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, Dictionary, Expansion
@@ -129,24 +130,20 @@ class LossEstimator(FittedLoss, KernelEstimator):
 
     def _races(self, expansion: Expansion) -> bool:
         """See :class:`KernelEstimator`."""
-        raced = isinstance(expansion, Auto) or (
-            isinstance(expansion, Dictionary) and self.expansion == "auto"
-        )
-        return raced and isinstance(self.kernel, str) and self.kernel == "auto"
+        return self._chooses("kernel") and isinstance(expansion, Auto | Dictionary)
 
     def _sums(self) -> bool:
         """Whether learning is by sums over rows alone, whatever the loss."""
         return isinstance(self._chosen_expansion(), Auto)
 
     def _chosen_expansion(self) -> Expansion:
-        automatic = all(
-            isinstance(value, str) and value == "auto" for value in (self.expansion, self.step_size)
-        )
-        if not automatic or self.risk is not None:
+        left = self._chooses("expansion") and self._chooses("step_size")
+        if not left or self.risk is not None:
             return super()._chosen_expansion()
-        if self._task == "classification" or isinstance(as_loss(self.loss, self._task), Squared):
-            return Auto()
-        return Dictionary("auto", ridge="auto" if self._chosen_ridge() is None else None)
+        adds_up = self._task == "classification" or isinstance(
+            as_loss(self.loss, self._task), Squared
+        )
+        return automatic_expansion("sums" if adds_up else "newton", self._chosen_ridge())
 
     def _orders(
         self, data: Data, n_passes: int, generator: np.random.RandomState

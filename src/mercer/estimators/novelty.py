@@ -110,8 +110,8 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         Share of the rows to be called novel, in (0, 1]; also the ridge parameter. On a running
         stream it cannot be changed.
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`). Those that depend on the distance only are meant here; with
-        others a large score means a long row.
+        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian of standardised inputs. Those that
+        depend on the distance only are meant here; with others a large score means a long row.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
         features must have ``mode="faithful"``.
@@ -309,7 +309,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
 
     def _quantile(self, X: Any, weights: Array) -> float:
         with one_blas_thread():
-            values = self.learner_.evaluate(X)
+            values = self._evaluate(X)
         quantile = lower_quantile(values[:, 0], weights, self.targets_.nu)
         # The row at the quantile is not novel, in whatever order its terms are added up.
         function = self.learner_.function

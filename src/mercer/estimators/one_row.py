@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import Targets
 from mercer.learning import Learner
+from mercer.maps import Affine
 
 __all__ = ["OneRow"]
 
@@ -26,6 +27,7 @@ class OneRow:
     """Rows as vectors, or as dicts of features as River users write them."""
 
     learner_: Learner
+    _map: Affine | None
     n_features_in_: int
     partial_fit: Callable[..., Any]
     targets_: Targets
@@ -91,6 +93,8 @@ class OneRow:
     def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
         """Learn one checked row by the quickest way."""
         learner = self.learner_
+        if self._map is not None:
+            row = self._map(row[np.newaxis])[0]
         if learner.function.size <= _FEW_POINTS:
             learner.learn_row(row, target, sample_weight)
         else:
@@ -124,4 +128,7 @@ class OneRow:
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""
-        return self.learner_.evaluate_row(self._vector(x))[: self.targets_.n_scores]
+        row = self._vector(x)
+        if self._map is not None:
+            row = self._map(row[np.newaxis])[0]
+        return self.learner_.evaluate_row(row)[: self.targets_.n_scores]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mercer.expansions import Expansion
+from mercer.expansions import KOMP, Auto, Dictionary, Expansion
 from mercer.functions import DictionaryFunction, start, start_bilinear
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Kernel
@@ -17,7 +17,7 @@ from mercer.learner import make_learner
 from mercer.learning import AutomaticStep, Learner
 from mercer.objectives import Objective
 
-__all__ = ["AVERAGING", "Plan", "Problem", "Tuning", "set_ridge", "solves"]
+__all__ = ["AVERAGING", "Plan", "Problem", "Tuning", "automatic_expansion", "set_ridge", "solves"]
 
 #: Exponents of the weights of the averages.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
@@ -119,6 +119,30 @@ class Problem:
     def learner(self) -> Learner:
         """Return what learns the function, which has learned nothing yet."""
         return make_learner(self.objective, self.function(), *self.tuning, self.automatic)
+
+
+def automatic_expansion(way: str = "steps", ridge: float | None = None) -> Expansion:
+    """Return what ``expansion="auto"`` stands for.
+
+    Parameters
+    ----------
+    way : {"sums", "newton", "steps"}, default="steps"
+        How the objective can be learned: by sums over rows alone, as classes and squared errors
+        can; by Newton steps on sums, as other losses; by gradient steps, as risks and objectives
+        of their own, and wherever a step size is given.
+    ridge : float or None, default=None
+        Ridge of learning by sums; None for one that is chosen on rows held out.
+
+    Examples
+    --------
+    >>> [automatic_expansion(way) for way in ("sums", "newton", "steps")]
+    [Auto(), Dictionary(size='auto'), KOMP(max_size=1000)]
+    """
+    if way == "sums":
+        return Auto()
+    if way == "newton":
+        return Dictionary("auto", ridge="auto" if ridge is None else None)
+    return KOMP(max_size=1000)
 
 
 def set_ridge(function: Any, ridge: float | None) -> None:

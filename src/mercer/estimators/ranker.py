@@ -108,7 +108,8 @@ class KernelRanker(OneRow, KernelEstimator):
         ``pair_label="same"``): pairs that are the same and pairs that are not weigh one half each.
         "auto" is "balanced" for "same" and else "opposite".
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel of points; a name stands for half the median distance as length scale.
+        Kernel of points; a name stands for half the median distance as length scale,
+        ``"auto"`` for a Gaussian of standardised inputs.
     expansion : str or Expansion, default="auto"
         How the function is kept small. "auto" is KOMP with at most 200 points (twice the buffer,
         if that is more) and a tolerance of 1e-4 in units of a function of values of about 1; with
@@ -463,11 +464,6 @@ class KernelRanker(OneRow, KernelEstimator):
             return Full()
         return KOMP(tolerance=_TOLERANCE, max_size=max(_MAX_SIZE, 2 * capacity))
 
-    def _chooses(self, name: str) -> bool:
-        """Whether a parameter is left to the model."""
-        value = getattr(self, name)
-        return isinstance(value, str) and value == "auto"
-
     # -- rows -----------------------------------------------------------------------------------
 
     def _checked(self, given: Given, known: Pairs | None) -> Data:
@@ -633,6 +629,7 @@ class KernelRanker(OneRow, KernelEstimator):
                 values += weight * self._scores(X)[:, 0]
             return values
         function: Any = self.learner_.function
+        ends = self._image(X1), self._image(X2)
         with one_blas_thread():
             for (p, q), weight in np.ndenumerate(kernel.weights):
                 if weight:

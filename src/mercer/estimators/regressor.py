@@ -18,6 +18,7 @@ from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import OneRow
 from mercer.estimators.problem import solves
+from mercer.estimators.scaling import centre_of
 from mercer.estimators.targets import Numbers, curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -38,8 +39,8 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
     functional stochastic gradient descent, or solves for f where the expansion holds the sums that
     this takes; the expansion keeps f small. The defaults leave nothing to tune
-    (:class:`~mercer.expansions.Auto`). The other expansions have no intercept: with them centre
-    the target, and scale it for counts, for example with
+    (:class:`~mercer.expansions.Auto`). With a kernel of your own, other expansions than the default
+    have no intercept: centre the target then, and scale it for counts, for example with
     :class:`sklearn.compose.TransformedTargetRegressor`; a
     :class:`~mercer.exceptions.TargetScaleWarning` says where that is needed.
 
@@ -55,9 +56,10 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
         outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
     kernel : str, Kernel or callable, default="auto"
-        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian: its length scale and the metric of
-        the inputs are found by the race of ``expansion="auto"``; without the race it is
-        ``"gaussian"``.
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian of inputs that are scaled: a race
+        on the first rows finds their map and, for learning by sums, the length scale; where steps
+        are made the target is centred, too (``intercept_``). Of sparse rows, and of a first call
+        with fewer than 20 rows, it is ``"gaussian"``. Any other kernel takes inputs as they are.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
@@ -99,11 +101,13 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, n_outputs)
-        Coefficients: f(x) = Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+        Coefficients: f(x) = intercept_ + Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant term; 0 unless ``kernel="auto"`` has centred the target.
     model_order_ : int
         Number of points.
     kernel_ : Kernel
-        The kernel with its numbers resolved.
+        The kernel with its numbers resolved; with ``"auto"`` a :class:`~mercer.kernels.Mapped` one.
     parts_ : list of mercer.parts.FittedPart
         With the default expansion f is a sum of parts, each with a kernel, a dictionary and
         coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
@@ -225,20 +229,23 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         if known is not None:
             known = known.meet(y)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
-        return Data(X, y, weights, self._first(y) if known is None else known)
+        return Data(X, y, weights, self._first(y, weights) if known is None else known)
 
-    def _first(self, y: Array) -> Numbers:
+    def _first(self, y: Array, weights: Array) -> Numbers:
         """Return what is known of the targets from the first ones."""
         loss, risk = own_copy(as_loss(self.loss, "regression")), own_copy(as_risk(self.risk))
-        return Numbers(loss, risk, 1 if y.ndim == 1 else y.shape[1], y.ndim == 1)
+        centred = self._chooses("kernel") and not self._races(self._chosen_expansion())
+        centre = centre_of(loss, y, weights) if centred else None
+        return Numbers(loss, risk, 1 if y.ndim == 1 else y.shape[1], y.ndim == 1, centre=centre)
 
     def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
         """See :class:`KernelEstimator`: in units of the target, where steps are automatic."""
         automatic = super()._automatic(kernel, sample, data)
         if self._sums():
             return automatic
-        loss, y = self.targets_.loss, data.y
-        chosen = self.risk is not None or not isinstance(self.step_size, str)
+        loss, y = self.targets_.loss, self.targets_.centred(data.y)
+        in_units = self.risk is None or self.targets_.centre is not None
+        chosen = not (in_units and isinstance(self.step_size, str))
         if not chosen:
             automatic.curvature = curvature_at(loss, automatic.curvature, target_unit(y))
         expansion = self._chosen_expansion()
@@ -248,8 +255,15 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
             return float(automatic.of_batch(1) if step is automatic else step(1))
 
         told = reach if chosen else None
-        warn_of_targets(loss, kernel, y, self.targets_.encode(y), told, solves=solves(expansion))
+        encoded = self.targets_.encode(data.y)
+        warn_of_targets(loss, kernel, y, encoded, told, solves=solves(expansion))
         return automatic
+
+    @property
+    def intercept_(self) -> Array:
+        """Constant term of each score; 0 unless ``kernel="auto"`` has centred the target."""
+        self._fitted()
+        return self.targets_.intercept
 
     @property
     def n_targets_(self) -> int:
@@ -310,7 +324,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         if not self._is_tuned():
             self._learn_as_batch(x, target[np.newaxis], sample_weight)
             return self
-        target = known.loss.encode(target[np.newaxis], known.n_targets)[0]
+        target = known.encode(target)[0]
         self._learn_row(self._vector(x), target, sample_weight)
         self._remember_names(x)
         return self
@@ -386,5 +400,5 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         return loss.explained(targets, predicted, weights)
 
     def _targets(self, scores: Array) -> Array:
-        values = self.loss_.predict(scores)
+        values = self.loss_.predict(scores) + self.targets_.intercept
         return values[:, 0] if self.targets_.flat and values.shape[1] == 1 else values

@@ -13,6 +13,7 @@ from mercer.estimators.targets import Targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
+from mercer.maps import Affine
 from mercer.model_file import save_model
 
 __all__ = ["Stored", "StoredEstimator"]
@@ -114,6 +115,7 @@ class StoredEstimator(Stored):
         return {
             **self._common_state(),
             **self.targets_.loss_to_state(),
+            **({} if self._map is None else {"inputs": to_config(self._map)}),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -159,8 +161,14 @@ class StoredEstimator(Stored):
             if len(state["row_names"]) != model.n_features_in_:
                 raise ValueError("the row_names do not match the number of features")
             model._row_names = list(state["row_names"])
+        model._map = from_config(state.get("inputs"))
+        n_inputs = model.n_features_in_
+        if model._map is not None:
+            if not isinstance(model._map, Affine) or model._map.n_inputs != n_inputs:
+                raise ValueError("the map of the inputs does not match the number of features")
+            n_inputs = model._map.n_outputs
         points = state["learner"]["function"]["arrays"].get("points")
-        if points is not None and (points.ndim != 2 or points.shape[1] != model.n_features_in_):
+        if points is not None and (points.ndim != 2 or points.shape[1] != n_inputs):
             raise ValueError("the dictionary does not match the number of features")
         numbers = [check_real("automatic", v, low=0, open_low=True) for v in state["automatic"]]
         automatic = AutomaticStep(*numbers)

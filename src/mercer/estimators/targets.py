@@ -573,10 +573,13 @@ class Numbers(LossTargets):
         How many there are.
     flat : bool
         Whether they came as a vector.
+    centre : ndarray of shape (n_targets,) or None
+        What is learned are the differences from it; None for 0.
     """
 
     n_targets: int
     flat: bool
+    centre: Array | None = field(default=None, kw_only=True)
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -600,23 +603,44 @@ class Numbers(LossTargets):
 
     def encode(self, y: Any, groups: Any = None) -> Array:
         """See :class:`Targets`."""
-        return self.loss.encode(y.reshape(-1, self.n_targets), self.n_targets)
+        return self.loss.encode(self.centred(y), self.n_targets)
+
+    def centred(self, y: Any) -> Array:
+        """Targets less their centre, shape (n, n_targets)."""
+        rows: Array = y.reshape(-1, self.n_targets)
+        return rows if self.centre is None else rows - self.centre
+
+    @property
+    def intercept(self) -> Array:
+        """The centre, for each score; several levels of a target have the same."""
+        if self.centre is None:
+            return np.zeros(self.n_scores)
+        return np.repeat(self.centre, self.n_scores // self.n_targets)
 
     def flatness(self, automatic: AutomaticStep) -> float:
         """See :class:`Targets`."""
-        if self.risk is not None or self.loss.lipschitz is None:
+        in_units = self.risk is None or self.centre is not None
+        if not in_units or self.loss.lipschitz is None:
             return 1.0
-        return (self.loss.curvature or 1.0) / automatic.curvature
+        return (self.objective(None).curvature or 1.0) / automatic.curvature
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
-        return {"n_targets": self.n_targets, "flat": self.flat}
+        centre = {} if self.centre is None else {"centre": self.centre}
+        return {"n_targets": self.n_targets, "flat": self.flat, **centre}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
         """See :class:`Targets`."""
-        n_targets, flat = int(state["targets"]["n_targets"]), bool(state["targets"]["flat"])
-        return cls(n_targets=n_targets, flat=flat, **cls._loss_from_state(state, "regression"))
+        targets = state["targets"]
+        n_targets, flat = int(targets["n_targets"]), bool(targets["flat"])
+        centre = targets.get("centre")
+        if centre is not None:
+            centre = np.array(centre, dtype=np.float64)
+            if centre.shape != (n_targets,) or not np.isfinite(centre).all():
+                raise ValueError("the centre does not match the targets")
+        loss = cls._loss_from_state(state, "regression")
+        return cls(n_targets=n_targets, flat=flat, centre=centre, **loss)
 
 
 def target_unit(y: Any) -> float:

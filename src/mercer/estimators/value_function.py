@@ -128,7 +128,7 @@ class ValueFunction(TaskEstimator):
           literature. Needs transitions in the order in which they happened (``shuffle`` does not
           apply), in one pass, and is biased unless its rate is 1 - discount.
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`).
+        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian of standardised inputs.
     expansion : str or Expansion, default="auto"
         How V stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
         features must have ``mode="faithful"``. V and h share the points, and a tolerance bounds
@@ -421,7 +421,7 @@ class ValueFunction(TaskEstimator):
         m = problem.n_rows
         some = np.random.default_rng(0).permutation(len(data.y) // m)[:_FEW]
         rows = (m * some[:, np.newaxis] + np.arange(m)).ravel()
-        gram = np.asarray(kernel(data.X[rows]), dtype=np.float64)
+        gram = np.asarray(kernel(self._image(data.X[rows])), dtype=np.float64)
         top = max(problem.top_rate(gram, data.y[rows]) / problem.curvature, 1e-9 * usual.bound)
         return AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
 

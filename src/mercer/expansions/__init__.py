@@ -57,9 +57,9 @@ def as_expansion(value: object) -> Expansion:
     Parameters
     ----------
     value : str or Expansion
-        ``"auto"`` (KOMP with at most 1,000 points), ``"komp"``, ``"full"``, ``"budget"``,
-        ``"dictionary"``, ``"random_features"`` (block size by the number of rows) or an expansion,
-        which is returned as it is.
+        ``"auto"`` (:class:`Auto`, which estimators take where they can learn by sums),
+        ``"komp"``, ``"full"``, ``"budget"``, ``"dictionary"``, ``"random_features"`` (block size
+        by the number of rows) or an expansion, which is returned as it is.
 
     Raises
     ------
@@ -69,15 +69,14 @@ def as_expansion(value: object) -> Expansion:
     Examples
     --------
     >>> as_expansion("auto")
-    KOMP(max_size=1000)
+    Auto()
     """
     if isinstance(value, Expansion):
         return value
-    if value == "auto":
-        return KOMP(max_size=1000)
     if value == "random_features":
         return RandomFeatures(block_size="auto")
     names: dict[str, type[Expansion]] = {
+        "auto": Auto,
         "komp": KOMP,
         "full": Full,
         "budget": Budget,
@@ -85,7 +84,7 @@ def as_expansion(value: object) -> Expansion:
     }
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
-    hint = nearest(value, ["auto", *names, "random_features"]) if isinstance(value, str) else ""
+    hint = nearest(value, [*names, "random_features"]) if isinstance(value, str) else ""
     raise ValueError(
         f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features' or "
         f"an object of mercer.expansions, got {value!r}.{hint}"

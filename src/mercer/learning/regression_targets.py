@@ -20,6 +20,7 @@ __all__ = [
     "regression_scale",
     "regression_targets",
     "usual_size",
+    "weighted_medians",
     "winsorised",
 ]
 
@@ -145,8 +146,16 @@ def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
     return replace(rows, targets=clipped[:, used] / np.where(unit > 0.0, unit, 1.0)[used])
 
 
-def _medians(values: Array, weights: Array) -> Array:
-    """Weighted median of each column; of two that are in the middle the lower one."""
+def weighted_medians(values: Array, weights: Array) -> Array:
+    """Weighted median of each column; of two that are in the middle the lower one.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, n_columns)
+        Numbers.
+    weights : ndarray of shape (n,)
+        Above 0.
+    """
     order = np.argsort(values, axis=0)
     below = np.cumsum(weights[order], axis=0)
     at = np.argmax(below >= 0.5 * below[-1], axis=0)
@@ -170,7 +179,7 @@ def usual_size(residuals: Array, weights: Array) -> float:
     2.2
     """
     of_all = np.repeat(weights, residuals.shape[1])
-    middle = float(_medians(residuals.reshape(-1, 1), of_all)[0])
+    middle = float(weighted_medians(residuals.reshape(-1, 1), of_all)[0])
     reach = _OUTLYING * middle if middle > 0.0 else np.inf
     return float(np.average(np.minimum(residuals.ravel(), reach), weights=of_all))
 
@@ -190,8 +199,8 @@ def winsorised(targets: Array, weights: Array) -> Array:
     >>> winsorised(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]]), np.ones(5)).ravel()
     array([0., 1., 2., 3., 8.])
     """
-    middle = _medians(targets, weights)
-    usual = _medians(np.abs(targets - middle), weights)
+    middle = weighted_medians(targets, weights)
+    usual = weighted_medians(np.abs(targets - middle), weights)
     reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
     clipped: Array = np.clip(targets, middle - reach, middle + reach)
     return clipped

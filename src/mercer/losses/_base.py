@@ -147,6 +147,8 @@ class Loss(Component, ABC):
     _row_numbers: ClassVar[tuple[str, ...]] = ()
     curvature: float | None = None
     lipschitz: float | None = None
+    #: Whether the loss depends on the residuals y - f alone, so that targets may be centred.
+    of_residuals: ClassVar[bool] = False
     hoelder_exponent: float | None = None
     hoelder_constant: float | None = None
     row: ClassVar[Callable[..., None] | None] = None

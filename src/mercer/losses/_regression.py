@@ -45,6 +45,7 @@ class Squared(RegressionLoss):
     array([2.])
     """
 
+    of_residuals = True
     curvature = 1.0
     row = staticmethod(_squared)
 
@@ -69,6 +70,7 @@ class AbsoluteError(RegressionLoss):
     array([1., 0.])
     """
 
+    of_residuals = True
     lipschitz = 1.0
     row = staticmethod(_absolute_error)
 
@@ -114,6 +116,7 @@ class Huber(RegressionLoss):
     array([0.5, 2.5])
     """
 
+    of_residuals = True
     curvature = 1.0
     row = staticmethod(_huber)
     _row_numbers = ("delta",)
@@ -181,6 +184,7 @@ class EpsilonInsensitive(RegressionLoss):
     array([0., 1.])
     """
 
+    of_residuals = True
     lipschitz = 1.0
     row = staticmethod(_epsilon_insensitive)
     _row_numbers = ("epsilon",)
@@ -214,6 +218,7 @@ class SquaredEpsilonInsensitive(RegressionLoss):
     array([0. , 0.5])
     """
 
+    of_residuals = True
     curvature = 1.0
     row = staticmethod(_squared_epsilon_insensitive)
     _row_numbers = ("epsilon",)
@@ -282,6 +287,7 @@ class Quantile(RegressionLoss):
     array([[-0.1,  0.1]])
     """
 
+    of_residuals = True
     row = staticmethod(_quantile)
 
     _parameters = parameters(levels=_check_levels)

@@ -228,6 +228,42 @@ class Affine(Component):
         inner[..., self._kept] = outer * matrix
         return inner
 
+    def preimage(self, images: ArrayLike) -> FloatArray:
+        """Rows that are mapped to given images, or as near to them as there are any.
+
+        Parameters
+        ----------
+        images : array-like of shape (n_rows, n_outputs)
+            Images of rows under this map.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_inputs)
+            Of all rows with these images those nearest to ``shift``, which columns that are dropped
+            have the values of; float32 if ``images`` is, else float64.
+
+        Raises
+        ------
+        ValueError
+            If the rows are of another length than ``n_outputs``.
+
+        Examples
+        --------
+        >>> from mercer.maps import Affine
+        >>> scale = Affine([1.0, 7.0], [0.5, 0.0])
+        >>> scale.preimage(scale([[3.0, 9.0]]))
+        array([[3., 7.]])
+        """
+        mapped = check_rows(images, self.n_outputs)
+        shift, matrix, offset = self._numbers
+        centred = mapped if offset is None else mapped - offset
+        rows = np.tile(np.asarray(self.shift, dtype=np.float64), (len(mapped), 1))
+        kept = slice(None) if self._kept is None else self._kept
+        rows[:, kept] = shift + (
+            centred / matrix if matrix.ndim == 1 else centred @ np.linalg.pinv(matrix)
+        )
+        return rows.astype(mapped.dtype, copy=False)
+
     def _linear(self, vector: Array) -> Array:
         """Image of a vector under the matrix alone."""
         matrix = self._numbers.matrix

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -241,9 +242,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         named = None if classes is None else np.unique(check_labels(classes, "classes"))
         return self._partial_fit(Given(X, y, sample_weight, classes=named, more=True))
 
-    def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together."""
-        super().check()
+    def _check_classes(self) -> None:
+        """Refuse parameters of its own that are wrong or do not go together."""
         if self.loss != "auto":
             as_loss(self.loss, "classification")
         if self._is_theory():
@@ -256,6 +256,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
             )
         for label, value in weight.items() if isinstance(weight, dict) else ():
             check_real(f"class_weight[{label!r}]", value, low=0.0)
+
+    _checks = (*LossEstimator._checks, _check_classes)
 
     def _check_theory(self) -> None:
         """Refuse what the theorem on unregularised learning does not cover."""
@@ -285,10 +287,11 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         met = self._with_loss(met, known)
         weigh = met.weights_so_far if given.more else met.weights
         weights = weigh(y, weights, self.class_weight)
+        order = partial(met.order, len(y))
         if known is None or met.labels is known.labels:
-            return Data(X, y, weights, met.counted(y))
+            return Data(X, y, weights, met.counted(y), order)
         new_outputs = met.outputs_after(known, self.learner_.automatic)
-        return Data(X, y, weights, met.counted(y), new_outputs)
+        return Data(X, y, weights, met.counted(y), order, new_outputs)
 
     def _labelled(self, given: Given, known: Classes | None) -> tuple[Any, NDArray[Any]]:
         """Return inputs and labels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from mercer._threads import one_blas_thread
 from mercer._validation import check_integer, check_real
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
-from mercer.estimators.targets import Targets, check_no_loss
+from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step
@@ -100,7 +100,7 @@ def rows_of_a_stream(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class TwoSamples(Targets):
+class TwoSamples(TaskTargets):
     """What a ratio of densities knows: rows of both samples, p and q, that are not learned."""
 
     loss = None
@@ -116,10 +116,18 @@ class TwoSamples(Targets):
         labels: Array = y
         return labels
 
-    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
         """See :class:`Targets`."""
         # Over rows of both samples the mean of e^f has weight 2, and e^f = 1 at the beginning.
-        return automatic_step(kernel, sample, 2.0, 1.0)
+        return self, automatic_step(kernel, sample, 2.0, 1.0)
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """See :class:`Targets`."""
+        return automatic
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        return usual_unit(automatic)
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
@@ -326,8 +334,8 @@ class DensityRatio(TaskEstimator):
             known = TwoSamples((none, none))
         if given.more:
             X, y, new = self._split([X_p, X_q], known.held, rows_of_a_stream)
-            order = alternate(*places_of(y))
-            X, y = X[order], y[order]
+            in_turns = alternate(*places_of(y))
+            X, y = X[in_turns], y[in_turns]
         else:
             generator = check_random_state(self.random_state)
 
@@ -336,7 +344,12 @@ class DensityRatio(TaskEstimator):
                 return np.sort(generator.permutation(n)[:n_held])
 
             X, y, new = self._split([X_p, X_q], known.held, at_random)
-        return Data(X, y, np.ones(X.shape[0]), TwoSamples(new))
+        places = places_of(y)
+
+        def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
+            return alternate(*(generator.permutation(p) if shuffle else p for p in places))
+
+        return Data(X, y, np.ones(X.shape[0]), TwoSamples(new), order)
 
     def _split(
         self, samples: list[Any], held: tuple[HeldOut, HeldOut], choose: Callable[..., Any]
@@ -351,23 +364,14 @@ class DensityRatio(TaskEstimator):
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
         return stacked(*learned), y, (new[0], new[1])
 
-    def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together."""
-        super().check()
+    def _check_fraction(self) -> None:
+        """Refuse parameters of its own that are wrong or do not go together."""
         why = "It is the share of the rows that are not learned."
         fraction = self.validation_fraction
         check_real("validation_fraction", fraction, low=0.0, high=1.0, open_high=True, why=why)
 
-    def _orders(
-        self, data: Data, n_passes: int, generator: np.random.RandomState
-    ) -> Iterator[NDArray[np.int64]]:
-        """See :class:`KernelEstimator`."""
-        places = places_of(data.y)
-        for _ in range(n_passes):
-            yield alternate(*(generator.permutation(p) if self.shuffle else p for p in places))
-
-    def _rows_per_step(self) -> int:
-        return 2 * int(self.batch_size)
+    _checks = (*TaskEstimator._checks, _check_fraction)
+    _n_samples = 2
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -41,7 +41,9 @@ from mercer.estimators.scaling import FEWEST_ROWS, RACE, MappedRows, input_map, 
 from mercer.estimators.stored import StoredEstimator
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
-from mercer.expansions import Expansion, RandomFeatures, as_expansion
+from mercer.exceptions import Advice, InPython, ParameterError, Setting
+from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures, as_expansion
+from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Gaussian, Kernel, as_kernel
 from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
 from mercer.learning.regression_targets import begins_with_regression
@@ -49,10 +51,11 @@ from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
 from mercer.sums import Rows
 
-__all__ = ["Callback", "Data", "Given", "KernelEstimator", "TaskEstimator"]
+__all__ = ["Callback", "Data", "Given", "KernelEstimator", "Order", "TaskEstimator", "plain_order"]
 
 Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None
+Order = Callable[[np.random.RandomState, bool], NDArray[np.int64]]
 
 _RIDGE = 1e-6
 # Objects to write instead of names, whose parameters can be set.
@@ -61,6 +64,14 @@ _OBJECTS = {
     "kernel": "kernel=Gaussian(), ... of mercer.kernels",
     "loss": "loss=Huber(), ... of mercer.losses",
     "risk": "risk=CVaR(), ... of mercer.risks",
+}
+
+
+# What only learning by steps asks for: defaults, and what sums over rows do instead.
+_OF_STEPS = {
+    "n_passes": (1, "in which a second pass would count every row twice"),
+    "batch_size": (32, "in which a row counts the same in any batch"),
+    "average": ("suffix", "and has no iterates to average"),
 }
 
 
@@ -106,6 +117,8 @@ class Data(NamedTuple):
         What is known of the targets, these among them.
     new_outputs : NewOutputs or None
         What becomes of the outputs of the function, if classes came with the rows.
+    order : callable
+        Generator, and whether to shuffle, to the order of the rows in a pass.
     groups : array-like or None
         Groups of the rows, as they were given.
     """
@@ -114,8 +127,14 @@ class Data(NamedTuple):
     y: Any
     weights: Array
     targets: Targets
+    order: Order
     new_outputs: NewOutputs | None = None
     groups: Any = None
+
+
+def plain_order(n: int) -> Order:
+    """Return the order of a pass over ``n`` rows that have nothing to do with each other."""
+    return lambda generator, shuffle: generator.permutation(n) if shuffle else np.arange(n)
 
 
 class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
@@ -134,6 +153,12 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     #: What `step_size` may be besides a number or a schedule.
     _step_names: ClassVar[tuple[str, ...]] = ("auto",)
+    #: What ``expansion="random_features"`` stands for.
+    _features: ClassVar[Expansion] = RandomFeatures("auto")
+    #: Whether there are targets that kernels can race for.
+    _has_race: ClassVar[bool] = False
+    #: Samples that a step learns `batch_size` rows of each of.
+    _n_samples: ClassVar[int] = 1
     #: How a map of the inputs is chosen.
     _race: ClassVar[RaceSettings] = RACE
     #: Parameters that the learner's settings were made of; None if they may be others by now.
@@ -173,7 +198,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             n_rows = passes.n_rows * data.targets.visits
             report = Reporter(learner, n_rows, data.targets.rows_per_sample, callback, self.verbose)
             orders = self._orders(data, passes.n_passes, generator)
-            rows = data.X if self._map is None else MappedRows(data.X, self._map)
+            rows = self._visited(data.X)
             with one_blas_thread():
                 learner.learn_passes(rows, encoded, data.weights, orders, report)
         return self
@@ -214,8 +239,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self, data: Data, n_passes: int, generator: np.random.RandomState
     ) -> Iterator[NDArray[np.int64]]:
         """Order of the rows in each pass; may repeat rows."""
-        n = data.X.shape[0]
-        return (generator.permutation(n) if self.shuffle else np.arange(n) for _ in range(n_passes))
+        for _ in range(n_passes):
+            yield data.order(generator, bool(self.shuffle))
 
     # -- the problem ----------------------------------------------------------------------------
 
@@ -239,7 +264,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             elif isinstance(kernel, str) and not self._races(expansion):
                 warn_if_one_column_decides(sample)
             kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
-            automatic = self._automatic(kernel, sample, data)
+            self.targets_, automatic = self._measured(kernel, sample, data)
         expansion = own_copy(expansion).sized(n_rows, self.targets_.n_scores)
         if isinstance(expansion, RandomFeatures):
             warn_if_off_centre(kernel, sample, expansion)
@@ -273,13 +298,17 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             return "gaussian"  # steps learn faster with a shorter length than solutions want
         return Gaussian(found[1])
 
+    def _visited(self, X: Any) -> Any:
+        """Rows as the function takes them, mapped when they are taken."""
+        return X if self._map is None else MappedRows(X, self._map)
+
     def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
         """Rows that automatic choices look at."""
         return data.X[sample_of(data.X.shape[0], generator)]
 
-    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
-        """Return the largest safe steps."""
-        return self.targets_.automatic_step(kernel, sample)
+    def _measured(self, kernel: Kernel, sample: Any, data: Data) -> tuple[Targets, AutomaticStep]:
+        """Return what is known of the targets with its units, and the largest safe steps."""
+        return self.targets_.measured(kernel, sample, self._visited(data.X), data.y)
 
     def _problem_of(
         self,
@@ -367,7 +396,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         return None if isinstance(self.regularization, str) else float(self.regularization)
 
     def _rows_per_step(self) -> int:
-        return self._batch_size() * self.targets_.rows_per_sample
+        return self._n_samples * self._batch_size() * self.targets_.rows_per_sample
 
     def _batch_size(self) -> int:
         """Return the number of samples of a step."""
@@ -393,12 +422,24 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     def _chosen_expansion(self) -> Expansion:
         """Return the expansion that the parameters ask for."""
-        chosen: Any = automatic_expansion() if self._chooses("expansion") else self.expansion
-        return as_expansion(chosen)
+        if self._chooses("expansion"):
+            return self._automatic_expansion()
+        if isinstance(self.expansion, str) and self.expansion == "random_features":
+            return self._features
+        return as_expansion(self.expansion)
+
+    @abstractmethod
+    def _automatic_expansion(self) -> Expansion:
+        """Return what ``expansion="auto"`` stands for, by the other parameters."""
 
     def _races(self, expansion: Expansion) -> bool:
         """Whether a race chooses the kernel, and the scale of each column of the inputs."""
-        return False
+        raced = self._has_race and isinstance(expansion, Auto | Dictionary)
+        return raced and self._chooses("kernel")
+
+    def _sums(self) -> bool:
+        """Whether learning is by sums over rows alone, whatever the loss."""
+        return isinstance(self._chosen_expansion(), Auto)
 
     def check(self) -> None:
         """Refuse parameters that are wrong or do not go together.
@@ -408,6 +449,11 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         ValueError
             If there are any.
         """
+        for check in self._checks:
+            check(self)
+
+    def _check_learning(self) -> None:
+        """Refuse parameters of learning, and of the function."""
         self._batch_size()
         self._n_passes(1)
         self._ridge()
@@ -428,6 +474,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 "RandomFeatures(mode='faithful') or a kernel expansion, or `step_size='auto'`."
             )
 
+    #: What is asked of the parameters; estimators have questions of their own besides.
+    _checks: ClassVar[tuple[Callable[[Any], None], ...]] = (_check_learning,)
+
     def check_settings(self, *, anew: bool) -> None:
         """Refuse parameters that would be ignored.
 
@@ -441,6 +490,26 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         ValueError
             If there are any.
         """
+        sums = self._sums() if anew else isinstance(self.learner_.function, SumOfComponents)
+        if not sums:
+            return
+        for name, (default, why) in _OF_STEPS.items():
+            value = getattr(self, name)
+            if value != default:
+                raise ParameterError(
+                    f"`{name}` is of learning by steps, and must be {default!r} for the default "
+                    f"expansion, got {value!r}: this sums over rows, {why}.",
+                    parameter=name,
+                    value=value,
+                    mend=Advice(
+                        "Leave it out, or choose ",
+                        InPython(
+                            "another expansion, such as 'komp'",
+                            ("another one, such as ", Setting("expansion", "komp")),
+                        ),
+                        ".",
+                    ),
+                )
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, ``part__parameter`` for those of a component.
@@ -486,9 +555,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 class TaskEstimator(KernelEstimator):
     """Base of estimators with one function, an objective of their own and no loss."""
 
-    def check(self) -> None:
-        """See :class:`KernelEstimator`."""
-        super().check()
+    _features = RandomFeatures("auto", mode="faithful")  # the mode that exists here
+
+    def _check_mode(self) -> None:
+        """Refuse modes of another norm."""
         mode = self._chosen_expansion().mode
         if mode not in ("faithful", "solve"):
             raise ValueError(
@@ -499,8 +569,8 @@ class TaskEstimator(KernelEstimator):
                 "`RandomFeatures(mode='faithful')` or `KOMP()`."
             )
 
-    def _chosen_expansion(self) -> Expansion:
-        # By name it is the one that exists here.
-        if self.expansion == "random_features":
-            return RandomFeatures("auto", mode="faithful")
-        return super()._chosen_expansion()
+    _checks = (*KernelEstimator._checks, _check_mode)
+
+    def _automatic_expansion(self) -> Expansion:
+        """See :class:`KernelEstimator`."""
+        return automatic_expansion()

@@ -13,11 +13,11 @@ from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_real
-from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator, plain_order
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import OneRow
-from mercer.estimators.targets import Targets, check_no_loss
+from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -37,7 +37,7 @@ _MEASURED = 10_000  # rows that the offset of a fit is measured on
 
 
 @dataclass(frozen=True)
-class Sampled(Targets):
+class Sampled(TaskTargets):
     """What a novelty detector knows: there are no targets, but a sample of the rows.
 
     Attributes
@@ -68,15 +68,19 @@ class Sampled(Targets):
         """See :class:`Targets`."""
         return np.zeros((y.shape[0], 1))
 
-    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
         """See :class:`Targets`."""
-        return automatic_step(kernel, sample, 1.0, 1.0)
+        return self, automatic_step(kernel, sample, 1.0, 1.0)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
         """See :class:`Targets`."""
         # 1 / (nu (t + 1 / nu)): the rate of DSG, Theorem 4. The first step makes f the mean of
         # the kernels at its rows, which is the right size from the beginning.
         return InverseTime(1.0, offset=1.0 / self.nu)
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        return usual_unit(automatic)
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
@@ -322,7 +326,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
         if known is None:  # another `nu` takes effect with the next fit
             known = Sampled(float(self.nu), KeptRows.none(X.shape[1], X.dtype))
-        return Data(X, X, weights, known.keep(X, weights))
+        return Data(X, X, weights, known.keep(X, weights), plain_order(X.shape[0]))
 
     def _inputs(self, X: Any, *, reset: bool) -> Any:
         dtypes = [np.float64, np.float32]
@@ -333,11 +337,12 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         """Ridge parameter: the ``nu`` that the model was started with."""
         return self.targets_.nu if hasattr(self, "targets_") else self.nu
 
-    def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together."""
+    def _check_share(self) -> None:
+        """Refuse parameters of its own that are wrong or do not go together."""
         why = "It is the share of the rows to be called novel."
         check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)
-        super().check()
+
+    _checks = (_check_share, *TaskEstimator._checks)
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +14,7 @@ from mercer._component import from_config, to_config
 from mercer._validation import check_real
 from mercer.buffers import FIFO, Buffer
 from mercer.estimators.targets import (
-    Targets,
+    TaskTargets,
     check_same_type,
     labels_from_state,
     labels_to_state,
@@ -46,7 +46,7 @@ FIFO_OF_50 = Setting("buffer", FIFO(50), "buffer=FIFO(50) of mercer.buffers")
 
 
 @dataclass(frozen=True)
-class Pairs(Targets):
+class Pairs(TaskTargets):
     """What a model of pairs knows of their targets.
 
     Attributes
@@ -106,10 +106,11 @@ class Pairs(Targets):
         labels = self.labels.encode(y)
         return np.column_stack([labels, group_numbers(groups, labels.size)])
 
-    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        """See :class:`Targets`: of single rows; :meth:`bound_of` is that of pairs."""
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
+        """See :class:`Targets`: of single rows; ``bound`` is that of pairs."""
         curvature = self.objective(None).curvature
-        return automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
+        automatic = automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
+        return replace(self, bound=self.bound_of(kernel, sample)), automatic
 
     def bound_of(self, kernel: Kernel, sample: Any) -> float:
         """Usual size of the pair kernel at pairs of rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_choice
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
-from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
+from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator, plain_order
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.one_row import OneRow
 from mercer.estimators.pairs import (
@@ -356,9 +356,8 @@ class KernelRanker(OneRow, KernelEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together."""
-        super().check()
+    def _check_pairs(self) -> None:
+        """Refuse parameters of its own that are wrong or do not go together."""
         loss = as_loss(self.loss, "classification")
         if not isinstance(loss, MarginLoss):
             raise ValueError(
@@ -392,6 +391,8 @@ class KernelRanker(OneRow, KernelEstimator):
             )
         if not self._chooses("buffer"):
             self._check_buffer(as_buffer(self.buffer))
+
+    _checks = (*KernelEstimator._checks, _check_pairs)
 
     def _batch_size(self) -> int:
         if not self._chooses("batch_size"):
@@ -455,9 +456,8 @@ class KernelRanker(OneRow, KernelEstimator):
                 mend="Use more points, or a smaller buffer.",
             )
 
-    def _chosen_expansion(self) -> Expansion:
-        if not self._chooses("expansion"):
-            return super()._chosen_expansion()
+    def _automatic_expansion(self) -> Expansion:
+        """See :class:`KernelEstimator`: room for the rows of the buffer."""
         buffer = FIFO() if self._chooses("buffer") else as_buffer(self.buffer)
         capacity = buffer.capacity
         if capacity is None:
@@ -489,7 +489,15 @@ class KernelRanker(OneRow, KernelEstimator):
                 known.labels.check_several(y)
         else:
             known = replace(known, labels=known.labels.meet(y))
-        return Data(X, y, weights, known, groups=given.group)
+        rows_by_themselves = plain_order(len(y))
+
+        def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
+            """Keep the rows of a group together."""
+            if given.group is None or not shuffle:
+                return rows_by_themselves(generator, shuffle)
+            return group_order(group_numbers(given.group, len(y)), generator)
+
+        return Data(X, y, weights, known, order, groups=given.group)
 
     def start_pairs(self, y: NDArray[Any], classes: Any = None, *, grouped: bool) -> Pairs:
         """Choose what was left open, from the first rows; the ranker stays as it is.
@@ -520,21 +528,6 @@ class KernelRanker(OneRow, KernelEstimator):
             self._normalization(),
             label_scale(self.pair_label, labels.encode(y), labels.kind),
         )
-
-    def _orders(
-        self, data: Data, n_passes: int, generator: np.random.RandomState
-    ) -> Iterator[NDArray[np.int64]]:
-        """See :class:`KernelEstimator`: groups stay together."""
-        if data.groups is None or not self.shuffle:
-            return super()._orders(data, n_passes, generator)
-        numbers = group_numbers(data.groups, len(data.y))
-        return (group_order(numbers, generator) for _ in range(n_passes))
-
-    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
-        """See :class:`KernelEstimator`."""
-        automatic = super()._automatic(kernel, sample, data)
-        self.targets_ = replace(self.targets_, bound=self.targets_.bound_of(kernel, sample))
-        return automatic
 
     def _problem_of(
         self,

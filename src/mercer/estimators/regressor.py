@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import OneRow
 from mercer.estimators.problem import solves
 from mercer.estimators.scaling import centre_of
-from mercer.estimators.targets import Numbers, curvature_at, target_unit, warn_of_targets
+from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
@@ -205,10 +206,11 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         """
         return self._partial_fit(Given(X, y, sample_weight, more=True))
 
-    def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together."""
-        super().check()
+    def _check_loss(self) -> None:
+        """Refuse parameters of its own that are wrong or do not go together."""
         as_loss(self.loss, "regression")
+
+    _checks = (*LossEstimator._checks, _check_loss)
 
     # -- rows -----------------------------------------------------------------------------------
 
@@ -229,7 +231,8 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         if known is not None:
             known = known.meet(y)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
-        return Data(X, y, weights, self._first(y, weights) if known is None else known)
+        known = self._first(y, weights) if known is None else known
+        return Data(X, y, weights, known, partial(known.order, len(y)))
 
     def _first(self, y: Array, weights: Array) -> Numbers:
         """Return what is known of the targets from the first ones."""
@@ -238,11 +241,11 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         centre = centre_of(loss, y, weights) if centred else None
         return Numbers(loss, risk, 1 if y.ndim == 1 else y.shape[1], y.ndim == 1, centre=centre)
 
-    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
+    def _measured(self, kernel: Kernel, sample: Any, data: Data) -> tuple[Targets, AutomaticStep]:
         """See :class:`KernelEstimator`: in units of the target, where steps are automatic."""
-        automatic = super()._automatic(kernel, sample, data)
+        known, automatic = super()._measured(kernel, sample, data)
         if self._sums():
-            return automatic
+            return known, automatic
         loss, y = self.targets_.loss, self.targets_.centred(data.y)
         in_units = self.risk is None or self.targets_.centre is not None
         chosen = not (in_units and isinstance(self.step_size, str))
@@ -257,7 +260,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         told = reach if chosen else None
         encoded = self.targets_.encode(data.y)
         warn_of_targets(loss, kernel, y, encoded, told, solves=solves(expansion))
-        return automatic
+        return known, automatic
 
     @property
     def intercept_(self) -> Array:

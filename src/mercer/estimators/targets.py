@@ -33,6 +33,7 @@ __all__ = [
     "LossTargets",
     "Numbers",
     "Targets",
+    "TaskTargets",
     "check_class_weight",
     "check_labels",
     "check_no_loss",
@@ -42,6 +43,7 @@ __all__ = [
     "labels_to_state",
     "loss_from_state",
     "target_unit",
+    "usual_unit",
     "warn_of_targets",
 ]
 
@@ -108,28 +110,38 @@ class Targets(ABC):
         """Return targets, and groups of rows if there are any, as the learner gets them."""
 
     @abstractmethod
-    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        """Largest steps that are safe for the objective, from a sample of inputs."""
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
+        """Return what is known with its units, and the largest steps that are safe.
 
+        Parameters
+        ----------
+        kernel : Kernel
+            With its numbers resolved.
+        sample : ndarray or CSR matrix of shape (n, n_features)
+            Inputs that automatic choices look at.
+        X, y : object
+            All the first rows, and their targets.
+        """
+
+    @abstractmethod
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
         """Return what a step size that is a name stands for."""
-        return automatic
 
-    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
-        """Return rows of a stream as the learner gets them, and what is known after them."""
-        return self, (X, targets, weights)
-
-    def flatness(self, automatic: AutomaticStep) -> float:
-        """How much less curved the objective is as far as the targets are."""
-        return 1.0
-
+    @abstractmethod
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
         """Step 1 / (L κ²) of relative schedules."""
-        return 1.0 / (automatic.curvature * self.flatness(automatic) * automatic.typical)
 
+    @abstractmethod
+    def flatness(self, automatic: AutomaticStep) -> float:
+        """How much less curved the objective is as far as the targets are."""
+
+    @abstractmethod
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+        """Return rows of a stream as the learner gets them, and what is known after them."""
+
+    @abstractmethod
     def loss_to_state(self) -> dict[str, Any]:
         """Return the loss as plain data, and what belongs to it."""
-        return {"loss": to_config(self.loss)}
 
     @abstractmethod
     def to_state(self) -> dict[str, Any]:
@@ -152,6 +164,27 @@ class Targets(ABC):
         ValueError
             If the parts do not fit together.
         """
+
+
+class TaskTargets(Targets):
+    """Targets of an objective of its own, with nothing that depends on their size."""
+
+    def flatness(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        return 1.0
+
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+        """See :class:`Targets`."""
+        return self, (X, targets, weights)
+
+    def loss_to_state(self) -> dict[str, Any]:
+        """See :class:`Targets`."""
+        return {"loss": to_config(self.loss)}
+
+
+def usual_unit(automatic: AutomaticStep, flatness: float = 1.0) -> float:
+    """Step 1 / (L κ²) for the curvature that automatic steps are made for."""
+    return 1.0 / (automatic.curvature * flatness * automatic.typical)
 
 
 @dataclass(frozen=True)
@@ -192,12 +225,24 @@ class LossTargets(Targets):
         """See :class:`Targets`."""
         return make_objective(self.loss, self.risk)
 
-    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
         """See :class:`Targets`."""
         objective = self.objective(None)
         bold = self.loss.task == "classification" and objective.lipschitz is not None
         curvature = 1.0 if objective.curvature is None else objective.curvature
-        return automatic_step(kernel, sample, curvature, _BOLDNESS if bold else 1.0)
+        return self, automatic_step(kernel, sample, curvature, _BOLDNESS if bold else 1.0)
+
+    def order(self, n: int, generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
+        """Order of a pass over ``n`` rows: those of pairs come after one another."""
+        order = generator.permutation(n) if shuffle else np.arange(n)
+        if self.pairs == "tracked":
+            return order
+        if self.pairs == "stream":
+            partners = generator.permutation(n)
+        else:  # one of the rows visited before
+            earlier = np.maximum(np.arange(n), 1)
+            partners = order[(generator.uniform(size=n) * earlier).astype(np.int64)]
+        return np.column_stack([order, partners]).ravel()
 
     def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
         """See :class:`Targets`: from a reservoir each row has a partner after it."""
@@ -224,7 +269,11 @@ class LossTargets(Targets):
     def loss_to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
         kept = None if self.reservoir is None else self.reservoir.to_state()
-        return {**super().loss_to_state(), "risk": to_config(self.risk), "reservoir": kept}
+        return {
+            "loss": to_config(self.loss),
+            "risk": to_config(self.risk),
+            "reservoir": kept,
+        }
 
     @classmethod
     def _loss_from_state(cls, state: dict[str, Any], task: str) -> dict[str, Any]:
@@ -370,8 +419,12 @@ class Classes(LossTargets):
         """See :class:`Targets`: in units of the theorem's constant, where it covers the loss."""
         constant = self.loss.hoelder_constant
         if constant is None or self.risk is not None:
-            return super().unit_of_steps(automatic)
+            return usual_unit(automatic)
         return 1.0 / (constant * automatic.typical)
+
+    def flatness(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`: margins have a unit of their own."""
+        return 1.0
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
@@ -616,6 +669,14 @@ class Numbers(LossTargets):
         if self.centre is None:
             return np.zeros(self.n_scores)
         return np.repeat(self.centre, self.n_scores // self.n_targets)
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """See :class:`Targets`."""
+        return automatic
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        return usual_unit(automatic, self.flatness(automatic))
 
     def flatness(self, automatic: AutomaticStep) -> float:
         """See :class:`Targets`."""

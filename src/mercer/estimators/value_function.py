@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from mercer._validation import check_choice
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.targets import Targets, check_no_loss
+from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.estimators.transitions import (
     Trail,
     Transitions,
@@ -42,7 +42,7 @@ _N_SPREAD = 300
 
 
 @dataclass(frozen=True)
-class Rewards(Targets):
+class Rewards(TaskTargets):
     """What a value function knows of its rewards.
 
     Attributes
@@ -77,9 +77,25 @@ class Rewards(Targets):
         targets: Array = y
         return targets
 
-    def automatic_step(self, kernel: Kernel, sample: Any) -> AutomaticStep:
-        """See :class:`Targets`: of single states."""
-        return automatic_step(kernel, sample, self.problem.curvature, 1.0)
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
+        """See :class:`Targets`: from transitions, not from single states."""
+        # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
+        # r the rate of the mean step.
+        problem, m = self.problem, self.problem.n_rows
+        usual = automatic_step(kernel, sample, problem.curvature, 1.0)
+        some = np.random.default_rng(0).permutation(len(y) // m)[:_FEW]
+        rows = (m * some[:, np.newaxis] + np.arange(m)).ravel()
+        gram = np.asarray(kernel(X[rows]), dtype=np.float64)
+        top = max(problem.top_rate(gram, y[rows]) / problem.curvature, 1e-9 * usual.bound)
+        return self, AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        """See :class:`Targets`."""
+        return automatic
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        """See :class:`Targets`."""
+        return usual_unit(automatic)
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
@@ -407,41 +423,27 @@ class ValueFunction(TaskEstimator):
             begins, trail = trail.follow(transitions)
             trail = trail.checked(problem.method)
         rows, targets = interleaved(transitions, problem.discount, begins)
-        return Data(rows, targets, np.repeat(weights, problem.n_rows), Rewards(problem, trail))
+
+        def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
+            """Keep the rows of a transition together."""
+            moved = shuffle and not problem.needs_order
+            order = generator.permutation(n) if moved else np.arange(n)
+            return (problem.n_rows * order[:, np.newaxis] + np.arange(problem.n_rows)).ravel()
+
+        weights = np.repeat(weights, problem.n_rows)
+        return Data(rows, targets, weights, Rewards(problem, trail), order)
 
     def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
         """See :class:`KernelEstimator`: different states."""
         return spread_out(super()._sample(data, generator), _N_SPREAD)
 
-    def _automatic(self, kernel: Kernel, sample: Any, data: Data) -> AutomaticStep:
-        """See :class:`KernelEstimator`: from transitions, not from single states."""
-        # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
-        # r the rate of the mean step.
-        problem, usual = self.targets_.problem, super()._automatic(kernel, sample, data)
-        m = problem.n_rows
-        some = np.random.default_rng(0).permutation(len(data.y) // m)[:_FEW]
-        rows = (m * some[:, np.newaxis] + np.arange(m)).ravel()
-        gram = np.asarray(kernel(self._image(data.X[rows])), dtype=np.float64)
-        top = max(problem.top_rate(gram, data.y[rows]) / problem.curvature, 1e-9 * usual.bound)
-        return AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
-
-    def _orders(
-        self, data: Data, n_passes: int, generator: np.random.RandomState
-    ) -> Iterator[NDArray[np.int64]]:
-        """See :class:`KernelEstimator`: rows of a transition stay together."""
-        m = self.targets_.problem.n_rows
-        shuffled = self.shuffle and not self.targets_.problem.needs_order
-        for _ in range(n_passes):
-            n = len(data.y) // m
-            order = generator.permutation(n) if shuffled else np.arange(n)
-            yield (m * order[:, np.newaxis] + np.arange(m)).ravel()
-
     # -- parameters -----------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together."""
-        super().check()
+    def _check_problem(self) -> None:
+        """Refuse parameters of its own that are wrong or do not go together."""
         self._bellman()
+
+    _checks = (*TaskEstimator._checks, _check_problem)
 
     def _bellman(self) -> Bellman:
         """Return the objective that the parameters ask for."""

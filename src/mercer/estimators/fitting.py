@@ -289,10 +289,12 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         found = None
         if begins_with_regression(objective, n_outputs):
             used = np.flatnonzero(data.weights)
-            some = generator.choice(used, min(used.size, self._race.few_rows), replace=False)
+            race = self._race
+            n = race.few_rows if used.size <= race.small else race.pilot_rows
+            some = generator.choice(used, min(used.size, n), replace=False)
             encoded = self.targets_.encode(data.y[some])
             rows = Rows(data.X[some], encoded, data.weights[some])
-            found = input_map(objective, rows, n_outputs, self._race)
+            found = input_map(objective, rows, n_outputs, race)
         self._map = standardized(sample) if found is None else found[0]
         if found is None or expansion.mode == "faithful":
             return "gaussian"  # steps learn faster with a shorter length than solutions want

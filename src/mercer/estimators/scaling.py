@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 #: Fewer rows say too little of scales and centres: inputs and targets stay as they are.
 FEWEST_ROWS = 20
 #: Fewer rows than a race of the whole model has: only a map, and perhaps a length, is wanted.
-RACE = RaceSettings(few_rows=400, pilot_points=400)
+RACE = RaceSettings(few_rows=400, pilot_rows=4000)
 
 
 class MappedRows:

@@ -36,7 +36,7 @@ from mercer.maps import (
     ard_metric,
     full_metric,
 )
-from mercer.maps._learned import axes_of_rows, leading_axes
+from mercer.maps.affine import axes_of_rows, leading_axes
 from mercer.sums import average_gradient_outer_product
 
 

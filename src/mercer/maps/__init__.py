@@ -7,8 +7,8 @@ given by their numbers, some learned from rows (:class:`Standardize`,
 behind one.
 """
 
-from mercer.maps._affine import Affine
-from mercer.maps._learned import (
+from mercer.maps.affine import (
+    Affine,
     LearnedMap,
     MapStatistics,
     PrincipalComponents,

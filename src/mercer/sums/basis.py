@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel, Mapped
-from mercer.kernels.cells import Cells, k_means
+from mercer.kernels.partitioned import Cells, k_means
 from mercer.maps import Affine, PrincipalComponents
 from mercer.sums.statistics import Statistics
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel, Mapped, Partitioned
-from mercer.kernels.cells import rows_by_cell
+from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import Affine
 from mercer.sums.basis import distinct_rows
 from mercer.sums.ridge import add_rows, check_regressions, general_ridge, merged, solutions

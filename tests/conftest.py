@@ -80,6 +80,17 @@ def quick_race():
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_map():
+    """Choose maps of inputs quickly in all modules of tests but that of ``kernel="auto"``."""
+    from mercer.estimators.fitting import KernelEstimator
+    from quick import QUICK_MAP
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KernelEstimator, "_race", QUICK_MAP)
+        yield
+
+
 @pytest.fixture
 def mercer(capsys):
     """Run the command; return its code, standard output and standard error."""

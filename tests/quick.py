@@ -1,4 +1,4 @@
-"""Settings of the default learner with a race on few rows and points, for tests of other things."""
+"""Settings with races on few rows and points, for tests of other things."""
 
 from mercer.default import Settings
 from mercer.selection import RaceSettings
@@ -16,4 +16,10 @@ QUICK = Settings(
         cell_rows=300,
         cells_rows=1500,
     )
+)
+
+#: Of the map that kernel="auto" chooses where learning is by steps: small enough to be chosen in all
+#: tests but its own, and still better than none.
+QUICK_MAP = RaceSettings(
+    few_rows=80, pilot_rows=80, small=10**9, lengths=(0.5, 1.0, 2.0), first_length=1
 )

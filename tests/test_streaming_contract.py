@@ -117,7 +117,7 @@ def test_sparse_rows_are_learned_like_dense_ones(rng):
         atol = rounding(scores, rows)
         assert_allclose(scores(sparse.csr_matrix(rows)), scores(rows), rtol=0.0, atol=atol)
         assert_allclose(scores(sparse.csr_array(rows)), scores(rows), rtol=0.0, atol=atol)
-    parameters = {"expansion": "komp", "random_state": 0, "n_passes": 2}
+    parameters = {"kernel": "gaussian", "expansion": "komp", "random_state": 0, "n_passes": 2}
     dense = KernelRegressor(**parameters).fit(rows, TARGETS)
     thin = KernelRegressor(**parameters).fit(sparse.csr_matrix(rows), TARGETS)
     assert thin.kernel_.length_scale == pytest.approx(dense.kernel_.length_scale)

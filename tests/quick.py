@@ -18,8 +18,8 @@ QUICK = Settings(
     )
 )
 
-#: Of the map that kernel="auto" chooses where learning is by steps: small enough to be chosen in all
-#: tests but its own, and still better than none.
+#: Of the map that kernel="auto" chooses where learning is by steps: quick enough for all tests but
+#: its own, and still better than none.
 QUICK_MAP = RaceSettings(
     few_rows=80, pilot_rows=80, small=10**9, lengths=(0.5, 1.0, 2.0), first_length=1
 )

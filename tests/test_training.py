@@ -348,8 +348,8 @@ else:
     # there are: 78 for points, 4 for random features, whose chunks are of fixed length.
     ("options", "n_rows", "n_kills", "most", "n_passes"),
     [
-        ({"expansion": SMALL}, 20_000, 6, 8, 2),
-        ({"expansion": RandomFeatures(100)}, 20_000, 2, 1, 2),
+        ({"expansion": SMALL, "kernel": "gaussian"}, 20_000, 6, 8, 2),
+        ({"expansion": RandomFeatures(100), "kernel": "gaussian"}, 20_000, 2, 1, 2),
         ({"expansion": Auto(max_memory=2**22), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
     ],
 )

@@ -277,6 +277,19 @@ def test_fitted_models_have_the_values_of_the_cpu(d, options, precision):
     assert blocks.cached_bytes > 0
 
 
+@pytest.mark.parametrize("columns", [2, 70])
+def test_models_whose_inputs_are_scaled_map_them_on_the_device(columns):
+    scales = np.r_[1e3, 0.0, np.ones(columns)]
+    X = rows(300, columns + 2) * scales + 7.0
+    y = np.sin(X[:, 0] / 1e3) + 100.0
+    expansion = RandomFeatures(64, min_steps=5, precision="double")
+    model = KernelRegressor(expansion=expansion, random_state=0).fit(X, y)
+    values = evaluate_model(model, torch.tensor(X))
+    assert_allclose(values[:, 0], model.predict(X), atol=1e-9)
+    blocks = blocks_of_model(model, device="cpu").evaluate(X, model.coefficients_)
+    assert_allclose(blocks + model.intercept_, values, atol=1e-9)
+
+
 def test_values_of_a_model_are_those_of_its_own_methods_and_follow_its_learning():
     model, X = fitted(3, "classification")
     for _ in range(2):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from mercer._validation import check_integer
@@ -23,6 +24,7 @@ from mercer.gpu._draws import Draws, draws_of
 from mercer.gpu._torch import Tensor, device_rows, float32_products, require_torch
 from mercer.gpu.philox import cosine_of_turns_
 from mercer.kernels import Kernel
+from mercer.maps import Affine
 
 __all__ = ["FeatureBlocks", "coefficient_blocks", "feature_scale"]
 
@@ -62,6 +64,8 @@ class FeatureBlocks:
     cache_bytes : int, default=2**30
         Bytes of frequencies to keep on the device. The blocks that come first are kept, for blocks
         are visited in turn, where dropping the oldest would keep none in time.
+    map : Affine, default=None
+        Map of the rows, behind which the features are; ``n_inputs`` are those of the rows.
 
     Raises
     ------
@@ -96,11 +100,14 @@ class FeatureBlocks:
         device: Any = None,
         dtype: Any = None,
         cache_bytes: int = 2**30,
+        map: Affine | None = None,
     ) -> None:
         torch = require_torch()
         self.n_inputs = check_integer("n_inputs", n_inputs, low=1)
         self.paired = bool(paired)
-        self._draws: Draws = draws_of(kernel, self.n_inputs, FeatureOptions(self.paired, design))
+        self._map = map
+        n_mapped = self.n_inputs if map is None else map.n_outputs
+        self._draws: Draws = draws_of(kernel, n_mapped, FeatureOptions(self.paired, design))
         self.block_size = check_integer("block_size", block_size, low=1)
         self.seed = check_integer("seed", seed, low=0, high=2**64 - 1)
         self.device = torch.get_default_device() if device is None else torch.device(device)
@@ -209,6 +216,8 @@ class FeatureBlocks:
                 f"`X` must have {self.n_inputs} columns, got {rows.shape[1]}: the frequencies were "
                 "made for that many inputs."
             )
+        if self._map is not None:
+            rows = mapped_rows(self._map, rows)
         return rows.to(device=self.device, dtype=self.dtype)
 
     def _numbers(self, block: int) -> tuple[Tensor, Tensor | None]:
@@ -238,6 +247,20 @@ class FeatureBlocks:
             if b is not None:
                 Z[:, -1] = phases[:, -1] + b[-1]
         cosine_of_turns_(Z).mul_(feature_scale(self.block_size))
+
+
+def mapped_rows(map: Affine, rows: Tensor) -> Tensor:
+    """Rows behind a map, in the dtype and on the device of the rows."""
+    torch = require_torch()
+
+    def tensor(numbers: ArrayLike) -> Tensor:
+        return torch.as_tensor(np.asarray(numbers), dtype=rows.dtype, device=rows.device)
+
+    moved, matrix = rows - tensor(map.shift), tensor(map.matrix)
+    with float32_products(rows.device):
+        # Columns of scale 0 are dropped.
+        image = moved @ matrix if matrix.ndim > 1 else (moved * matrix)[:, matrix != 0.0]
+    return image if map.offset is None else image + tensor(map.offset)
 
 
 def feature_scale(block_size: int) -> float:

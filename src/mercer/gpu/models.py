@@ -40,8 +40,9 @@ def blocks_of_model(model: Any, *, device: Any = None, cache_bytes: int = 2**30)
     Returns
     -------
     blocks : FeatureBlocks
-        ``blocks.evaluate(X, model.coefficients_)`` are the values of the function. In float32, or
-        float64 for a model of ``precision="double"``.
+        ``blocks.evaluate(X, model.coefficients_)`` are the values of the function, less the
+        ``intercept_`` of a regressor. In float32, or float64 for a model of
+        ``precision="double"``.
 
     Raises
     ------
@@ -59,11 +60,11 @@ def blocks_of_model(model: Any, *, device: Any = None, cache_bytes: int = 2**30)
     >>> x = np.linspace(-3, 3, 400)[:, None]
     >>> model = KernelRegressor(expansion=RandomFeatures(64), random_state=0).fit(x, np.sin(x))
     >>> blocks = blocks_of_model(model, device="cpu")
-    >>> values = blocks.evaluate(x, model.coefficients_)
+    >>> values = blocks.evaluate(x, model.coefficients_)[:, 0] + model.intercept_[0]
     >>> np.allclose(values, model.predict(x), atol=1e-4)
     True
     """
-    return _blocks(_function_of(model), device, cache_bytes)
+    return _blocks(model, device, cache_bytes)
 
 
 def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
@@ -111,16 +112,20 @@ def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
     >>> bool(((values[:, 0].numpy() > 0) == model.predict(X)).mean() > 0.99)
     True
     """
-    function = _function_of(model)
     rows = device_rows(X)
+    coefficients = _function_of(model).coefficients
     if not bool(require_torch().isfinite(rows).all()):
         raise ValueError(
             "`X` has NaN or infinite values, for which the model has no value. Fill them in, as "
             "before fitting, or drop these rows."
         )
     # Every block is used once.
-    blocks = _blocks(function, rows.device, cache_bytes=0)
-    return blocks.evaluate(rows, function.coefficients)
+    values = _blocks(model, rows.device, cache_bytes=0).evaluate(rows, coefficients)
+    intercept = getattr(model.targets_, "intercept", None)  # of targets that were centred
+    if intercept is None:
+        return values
+    like: Any = values
+    return values + require_torch().as_tensor(intercept, dtype=like.dtype, device=like.device)
 
 
 def _function_of(model: Any) -> FeatureExpansion:
@@ -140,12 +145,13 @@ def _function_of(model: Any) -> FeatureExpansion:
     return function
 
 
-def _blocks(function: FeatureExpansion, device: Any, cache_bytes: int) -> FeatureBlocks:
+def _blocks(model: Any, device: Any, cache_bytes: int) -> FeatureBlocks:
     torch = require_torch()
+    function = _function_of(model)
     expansion = function.expansion
     return FeatureBlocks(
         function.kernel,
-        function.n_features,
+        model.n_features_in_,
         function.block_size,
         int(expansion.seed),
         paired=expansion.options.paired,
@@ -153,4 +159,5 @@ def _blocks(function: FeatureExpansion, device: Any, cache_bytes: int) -> Featur
         device=device,
         dtype=torch.float32 if expansion.precision == "single" else torch.float64,
         cache_bytes=cache_bytes,
+        map=model._map,
     )

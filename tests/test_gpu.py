@@ -284,9 +284,9 @@ def test_models_whose_inputs_are_scaled_map_them_on_the_device(columns):
     y = np.sin(X[:, 0] / 1e3) + 100.0
     expansion = RandomFeatures(64, min_steps=5, precision="double")
     model = KernelRegressor(expansion=expansion, random_state=0).fit(X, y)
-    values = evaluate_model(model, torch.tensor(X))
+    values = evaluate_model(model, torch.tensor(X)).numpy()
     assert_allclose(values[:, 0], model.predict(X), atol=1e-9)
-    blocks = blocks_of_model(model, device="cpu").evaluate(X, model.coefficients_)
+    blocks = blocks_of_model(model, device="cpu").evaluate(X, model.coefficients_).numpy()
     assert_allclose(blocks + model.intercept_, values, atol=1e-9)
 
 

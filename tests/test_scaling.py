@@ -25,7 +25,7 @@ from mercer import (
 from mercer.estimators.scaling import MappedRows, centre_of
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian, Mapped
-from mercer.losses import Huber, Quantile
+from mercer.losses import Huber, Quantile, Squared
 from mercer.maps import Affine
 
 X = np.random.default_rng(5).normal(size=(160, 3)) * [1.0, 1e3, 0.01] + [0.0, 1e4, 3.0]
@@ -272,6 +272,85 @@ def test_numbers_too_large_to_scale_are_refused():
     for expansion in ("komp", "random_features"):
         with pytest.raises(ValueError, match=r"overflow|range|large"):
             regressor(expansion=expansion).fit(1e200 * X, Y)
+
+
+# -- rows that are unlike the first --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("expansion", ["komp", "random_features"])
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e300])
+def test_a_row_far_out_does_not_set_the_scale(expansion, size, rng):
+    rows = rng.normal(size=(300, 2))
+    y = np.sin(3.0 * rows[:, 0])
+    clean = regressor(expansion=expansion, n_passes=3).fit(rows, y).score(rows[6:], y[6:])
+    rows[5, 0] = size
+    spoilt = regressor(expansion=expansion, n_passes=3).fit(rows, y)
+    assert spoilt.score(rows[6:], y[6:]) > clean - 0.1 > 0.6
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("expansion", ["komp", "budget"])
+def test_rows_whose_image_overflows_are_far_away_and_do_no_harm(expansion, dtype, tmp_path):
+    most = np.finfo(dtype).max
+    rows = (0.1 * X).astype(dtype)
+    model = regressor(expansion=expansion, batch_size=1).partial_fit(rows, Y)
+    before = model.predict(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn_one(np.array([most, 0.0, -most], dtype=dtype), Y.mean())
+        far = model.predict_one(np.array([most, 0.0, 0.0], dtype=dtype))
+    assert np.isfinite(far)
+    assert np.corrcoef(model.predict(rows), before)[0, 1] > 0.9
+    model.save(tmp_path / "model")
+
+
+def test_sparse_rows_after_dense_ones_are_mapped_as_they_are():
+    rows = np.abs(X)
+    thin = sparse.csr_array(rows)
+    model = regressor(expansion="komp").fit(rows, Y)
+    assert_array_equal(model.predict(thin), model.predict(rows))
+    other = regressor(expansion="komp").fit(rows, Y)
+    model.partial_fit(thin, Y)
+    other.partial_fit(rows, Y)
+    assert_array_equal(model.predict(rows), other.predict(rows))
+
+
+def test_few_first_rows_do_not_drop_an_input():
+    """A map stays: of 25 rows a column may seem to say nothing."""
+    draws = np.random.default_rng(0)
+    rows = np.c_[draws.random(2000) < 0.5, draws.normal(size=2000)].astype(float)
+    y = np.sin(3.0 * rows[:, 1]) * (2.0 * rows[:, 0] - 1.0)
+    model = regressor(expansion="komp").partial_fit(rows[:25], y[:25]).partial_fit(rows, y)
+    assert model.kernel_.map.n_outputs == 2
+    assert model.score(rows, y) > 0.5
+
+
+def test_many_rows_are_mapped_in_blocks():
+    model = regressor(expansion=KOMP(max_size=20)).fit(X, Y)
+    many = np.tile(X, (2**15 // 160 + 2, 1))
+    assert_array_equal(model.predict(many)[-160:], model.predict(many[-160:]))
+
+
+# -- losses of one's own -------------------------------------------------------------------------
+
+
+class LogSquared(Squared):
+    """Squared error of logarithms."""
+
+    def encode(self, labels, n_classes=None):
+        """Return logarithms."""
+        return np.log(super().encode(labels, n_classes))
+
+    def predict(self, scores):
+        """Return what they are of."""
+        return np.exp(scores)
+
+
+def test_losses_with_a_link_of_their_own_are_not_centred():
+    y = np.exp(1.0 + 0.5 * SIGNAL)
+    model = regressor(loss=LogSquared(), expansion="komp", n_passes=3).fit(X, y)
+    assert_array_equal(model.intercept_, [0.0])
+    assert model.score(X, y) > 0.6
 
 
 # -- other estimators ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._threads import one_blas_thread
+from mercer.estimators.scaling import image_of
 from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
 from mercer.functions.sum_of_components import FittedPart, SumOfComponents
@@ -23,6 +24,8 @@ from mercer.risks import Risk
 __all__ = ["FittedFunction", "FittedLoss"]
 
 Array = NDArray[np.float64]
+
+_BLOCK = 2**15  # rows that are mapped at a time
 
 
 class FittedFunction:
@@ -49,7 +52,8 @@ class FittedFunction:
         if isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 "A model of random features has no dictionary. Its features are "
-                "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_."
+                "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_ "
+                "(+ intercept_ of a regressor)."
             )
         dictionary: NDArray[np.floating] = function.dictionary
         return dictionary if self._map is None else self._map.preimage(dictionary)
@@ -65,7 +69,7 @@ class FittedFunction:
         Returns
         -------
         Z : ndarray of shape (n_samples, model_order_)
-            f(X) = Z @ ``coefficients_``.
+            f(X) = Z @ ``coefficients_``, plus ``intercept_`` of a regressor.
 
         Raises
         ------
@@ -77,7 +81,7 @@ class FittedFunction:
         if not isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
-                "kernel_(X, dictionary_) @ coefficients_."
+                "kernel_(X, dictionary_) @ coefficients_ (+ intercept_ of a regressor)."
             )
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_blas_thread():
@@ -85,7 +89,10 @@ class FittedFunction:
 
     @property
     def coefficients_(self) -> Array:
-        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point."""
+        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point.
+
+        To the sum a regressor adds its ``intercept_``.
+        """
         coefficients: Array = self._fitted().current_function().coefficients
         return coefficients[:, : self.targets_.n_scores]
 
@@ -118,11 +125,14 @@ class FittedFunction:
 
     def _evaluate(self, X: Any) -> Array:
         """Values of the function at checked inputs, one column for each of its outputs."""
-        return self.learner_.evaluate(self._image(X))
+        if self._map is None or X.shape[0] <= _BLOCK:
+            return self.learner_.evaluate(self._image(X))
+        starts = range(0, X.shape[0], _BLOCK)  # so that few images are in memory
+        return np.vstack([self._evaluate(X[start : start + _BLOCK]) for start in starts])
 
     def _image(self, X: Any) -> Any:
         """Rows as the function takes them."""
-        return X if self._map is None else self._map(X)
+        return X if self._map is None else image_of(self._map, X)
 
 
 class FittedLoss(FittedFunction):

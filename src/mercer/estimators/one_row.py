@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
+from mercer.estimators.scaling import image_of
 from mercer.estimators.targets import Targets
 from mercer.learning import Learner
 from mercer.maps import Affine
@@ -94,7 +95,7 @@ class OneRow:
         """Learn one checked row by the quickest way."""
         learner = self.learner_
         if self._map is not None:
-            row = self._map(row[np.newaxis])[0]
+            row = image_of(self._map, row[np.newaxis])[0]
         if learner.function.size <= _FEW_POINTS:
             learner.learn_row(row, target, sample_weight)
         else:
@@ -130,5 +131,5 @@ class OneRow:
         """Values of f at one row, shape (n_outputs,)."""
         row = self._vector(x)
         if self._map is not None:
-            row = self._map(row[np.newaxis])[0]
+            row = image_of(self._map, row[np.newaxis])[0]
         return self.learner_.evaluate_row(row)[: self.targets_.n_scores]

@@ -403,5 +403,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         return loss.explained(targets, predicted, weights)
 
     def _targets(self, scores: Array) -> Array:
-        values = self.loss_.predict(scores) + self.targets_.intercept
+        values = self.loss_.predict(scores)
+        if self.targets_.centre is not None:
+            values = values + self.targets_.intercept
         return values[:, 0] if self.targets_.flat and values.shape[1] == 1 else values

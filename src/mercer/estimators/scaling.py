@@ -6,6 +6,7 @@ rows behind it, so that its kernel is one of mapped rows in compiled loops as in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,51 @@ from mercer.objectives import Objective
 from mercer.selection import RaceSettings, race
 from mercer.sums import Rows
 
-__all__ = ["FEWEST_ROWS", "RACE", "MappedRows", "centre_of", "input_map", "standardized"]
+__all__ = [
+    "FEWEST_ROWS",
+    "RACE",
+    "MappedRows",
+    "centre_of",
+    "image_of",
+    "input_map",
+    "standardized",
+]
 
 Array = NDArray[np.float64]
 
 #: Fewer rows say too little of scales and centres: inputs and targets stay as they are.
 FEWEST_ROWS = 20
-#: Fewer rows than a race of the whole model has: only a map, and perhaps a length, is wanted.
-RACE = RaceSettings(few_rows=400, pilot_rows=4000)
+#: Fewer rows than a race of the whole model has: only a map, and perhaps a length, is wanted. It
+#: stays, so that few rows must not weigh columns.
+RACE = RaceSettings(few_rows=400, pilot_rows=4000, fewest_for_metrics=100)
+# Values so many median absolute deviations from the median are errors or marks, not heavy tails, in
+# which there may be a lot to learn; and where they are put.
+_OUTLYING, _NEAR = 100.0, 6.0
+# Squares of images must not overflow, in float32 either.
+_FAR = 1e9
+
+
+def image_of(map: Affine, X: Any) -> NDArray[np.floating]:
+    """Return rows behind a map, dense; values beyond 1e9 are 1e9, which is far away as well.
+
+    Parameters
+    ----------
+    map : Affine
+        The map.
+    X : ndarray or CSR matrix of shape (n_rows, n_inputs)
+        Finite rows.
+
+    Examples
+    --------
+    >>> image_of(Affine([0.0], [1e5]), np.array([[2.0], [-1e308]]))
+    array([[ 2.e+05],
+           [-1.e+09]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        image: NDArray[np.floating] = map(X if isinstance(X, np.ndarray) else X.toarray())
+    if not np.abs(image).max(initial=0.0) <= _FAR:
+        image = np.clip(np.nan_to_num(image, nan=_FAR, posinf=_FAR, neginf=-_FAR), -_FAR, _FAR)
+    return image
 
 
 class MappedRows:
@@ -67,12 +105,23 @@ class MappedRows:
         return self[:]
 
     def __getitem__(self, which: Any) -> NDArray[np.floating]:
-        return self._map(self._rows[which])
+        return image_of(self._map, self._rows[which])
 
 
 def standardized(X: NDArray[np.floating]) -> Affine:
-    """Return the map to mean 0 and deviation 1 of each column; of fewer rows than two the first."""
-    return Standardize().fit(X)
+    """Return the map to mean 0 and deviation 1 of each column, in which outliers count little."""
+    return Standardize().fit(_without_outliers(X, np.ones(len(X))))
+
+
+def _without_outliers(X: NDArray[np.floating], weights: Array) -> NDArray[np.floating]:
+    """Rows whose values very far out are moved nearer: one must not set the scale of a column."""
+    rows = np.asarray(X, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = weighted_medians(rows, weights)
+        usual = weighted_medians(np.abs(rows - middle), weights)
+        near = np.clip(rows, middle - _NEAR * usual, middle + _NEAR * usual)
+        outlying = (np.abs(rows - middle) > _OUTLYING * usual) & (usual > 0.0)
+        return np.where(outlying, near, rows).astype(X.dtype, copy=False)
 
 
 def input_map(
@@ -97,6 +146,7 @@ def input_map(
         The map, and the length scale behind it of the regression; None if there are no targets
         that a regression can be on.
     """
+    rows = replace(rows, X=_without_outliers(rows.X, rows.weights))
     judged = race_rows(objective, rows, n_outputs)
     if judged is None:
         return None

@@ -60,7 +60,7 @@ def blocks_of_model(model: Any, *, device: Any = None, cache_bytes: int = 2**30)
     >>> x = np.linspace(-3, 3, 400)[:, None]
     >>> model = KernelRegressor(expansion=RandomFeatures(64), random_state=0).fit(x, np.sin(x))
     >>> blocks = blocks_of_model(model, device="cpu")
-    >>> values = blocks.evaluate(x, model.coefficients_)[:, 0] + model.intercept_[0]
+    >>> values = blocks.evaluate(x, model.coefficients_).numpy() + model.intercept_
     >>> np.allclose(values, model.predict(x), atol=1e-4)
     True
     """

@@ -161,6 +161,10 @@ class Loss(Component, ABC):
             cls._row_is_current = True
         elif {"value", "derivative"} & set(vars(cls)):
             cls._row_is_current = False
+        # Nor may targets be centred for a formula or a link of which nobody said that they may.
+        changed = {"value", "derivative", "row", "encode", "predict"} & set(vars(cls))
+        if changed and "of_residuals" not in vars(cls):
+            cls.of_residuals = False
 
     def row_parameters(self) -> list[float]:
         """Numbers that ``row`` reads from its argument ``parameters``."""

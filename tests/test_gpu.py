@@ -43,6 +43,7 @@ from mercer.kernels import (  # noqa: E402
 )
 from mercer.numerics import cosine as cpu_cosine  # noqa: E402
 from mercer.numerics import philox as cpu_philox  # noqa: E402
+from mercer.risks import Tracker, Variance  # noqa: E402
 
 # Test vectors of the authors of Philox, and of the layout that every path shares.
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "philox.json").read_text())
@@ -288,6 +289,20 @@ def test_models_whose_inputs_are_scaled_map_them_on_the_device(columns):
     assert_allclose(values[:, 0], model.predict(X), atol=1e-9)
     blocks = blocks_of_model(model, device="cpu").evaluate(X, model.coefficients_).numpy()
     assert_allclose(blocks + model.intercept_, values, atol=1e-9)
+
+
+def test_a_centre_is_added_to_scores_and_not_to_directions():
+    X = rows(200, 2)
+    model = KernelRegressor(
+        risk=Variance(tracker=Tracker("nasa")),
+        expansion=RandomFeatures(32, mode="faithful", precision="double"),
+        random_state=0,
+    ).fit(X, np.sin(X[:, 0]) + 100.0)
+    values = evaluate_model(model, torch.tensor(X)).numpy()
+    expected = model.learner_.evaluate(model.kernel_.map(X))
+    assert expected.shape[1] > 1
+    assert_allclose(values, expected + np.eye(expected.shape[1])[0] * model.intercept_, atol=1e-9)
+    assert_allclose(values[:, 0], model.predict(X), atol=1e-9)
 
 
 def test_values_of_a_model_are_those_of_its_own_methods_and_follow_its_learning():

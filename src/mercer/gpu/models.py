@@ -64,7 +64,7 @@ def blocks_of_model(model: Any, *, device: Any = None, cache_bytes: int = 2**30)
     >>> np.allclose(values, model.predict(x), atol=1e-4)
     True
     """
-    return _blocks(model, device, cache_bytes)
+    return _blocks(model, _function_of(model), device, cache_bytes)
 
 
 def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
@@ -112,20 +112,20 @@ def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
     >>> bool(((values[:, 0].numpy() > 0) == model.predict(X)).mean() > 0.99)
     True
     """
+    function = _function_of(model)
     rows = device_rows(X)
-    coefficients = _function_of(model).coefficients
     if not bool(require_torch().isfinite(rows).all()):
         raise ValueError(
             "`X` has NaN or infinite values, for which the model has no value. Fill them in, as "
             "before fitting, or drop these rows."
         )
     # Every block is used once.
-    values = _blocks(model, rows.device, cache_bytes=0).evaluate(rows, coefficients)
-    intercept = getattr(model.targets_, "intercept", None)  # of targets that were centred
-    if intercept is None:
-        return values
-    like: Any = values
-    return values + require_torch().as_tensor(intercept, dtype=like.dtype, device=like.device)
+    blocks = _blocks(model, function, rows.device, cache_bytes=0)
+    values: Any = blocks.evaluate(rows, function.coefficients)
+    if getattr(model.targets_, "centre", None) is not None:  # the target was centred
+        centre = model.intercept_  # of the scores; risks may learn directions besides
+        values[:, : len(centre)] += require_torch().as_tensor(centre).to(values)
+    return values
 
 
 def _function_of(model: Any) -> FeatureExpansion:
@@ -145,9 +145,8 @@ def _function_of(model: Any) -> FeatureExpansion:
     return function
 
 
-def _blocks(model: Any, device: Any, cache_bytes: int) -> FeatureBlocks:
+def _blocks(model: Any, function: FeatureExpansion, device: Any, cache_bytes: int) -> FeatureBlocks:
     torch = require_torch()
-    function = _function_of(model)
     expansion = function.expansion
     return FeatureBlocks(
         function.kernel,

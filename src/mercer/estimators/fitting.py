@@ -51,7 +51,7 @@ from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
 from mercer.sums import Rows
 
-__all__ = ["Callback", "Data", "Given", "KernelEstimator", "Order", "TaskEstimator", "plain_order"]
+__all__ = ["Callback", "Data", "Given", "KernelEstimator", "Order", "TaskEstimator"]
 
 Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None
@@ -130,11 +130,6 @@ class Data(NamedTuple):
     order: Order
     new_outputs: NewOutputs | None = None
     groups: Any = None
-
-
-def plain_order(n: int) -> Order:
-    """Return the order of a pass over ``n`` rows that have nothing to do with each other."""
-    return lambda generator, shuffle: generator.permutation(n) if shuffle else np.arange(n)
 
 
 class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
@@ -248,20 +243,20 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self, data: Data, generator: np.random.RandomState, n_rows: int | None = None
     ) -> Problem:
         """Fill in all numbers from the first rows, of ``n_rows`` in all if that is known."""
-        expansion, scales = self._chosen_expansion(), self._scales(data)
-        weighed = data.weights > 0.0
-        # Kernels that are given look at all rows, as ever.
-        looks_at_all = not scales or weighed.all()
-        seen = data if looks_at_all else data._replace(X=data.X[weighed])
+        expansion = self._chosen_expansion()
+        races, scales = self._races(expansion), self._scales(expansion, data)
+        seen = data
+        if scales and not data.weights.all():  # kernels that are given look at all rows
+            seen = data._replace(X=data.X[data.weights > 0.0])
         sample = self._sample(seen, generator)
-        check_not_tiny(sample, each=scales or self._races(expansion))
+        check_not_tiny(sample, each=scales or races)
         kernel: Any = self.kernel
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             if scales:
                 kernel = self._scale(data, sample, expansion, generator)
                 sample = self._image(sample)
-            elif isinstance(kernel, str) and not self._races(expansion):
+            elif isinstance(kernel, str) and not races:
                 warn_if_one_column_decides(sample)
             kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
             self.targets_, automatic = self._measured(kernel, sample, data)
@@ -271,11 +266,11 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         averaging = AVERAGING[self.average] if expansion.averages else None
         return self._problem_of(kernel, automatic, expansion, averaging, sample.dtype)
 
-    def _scales(self, data: Data) -> bool:
+    def _scales(self, expansion: Expansion, data: Data) -> bool:
         """Whether a map of the inputs is to be chosen for ``kernel="auto"`` on these rows."""
         return (
             self._chooses("kernel")
-            and not self._races(self._chosen_expansion())
+            and not self._races(expansion)
             and isinstance(data.X, np.ndarray)
             and int(np.count_nonzero(data.weights)) >= FEWEST_ROWS
         )
@@ -389,7 +384,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     def _ridge(self) -> float:
         """Ridge parameter of learning by steps, for objectives of curvature 1."""
-        if isinstance(self.regularization, str) and self.regularization == "auto":
+        if self._chooses("regularization"):
             return 0.0 if self._is_theory() else _RIDGE
         return check_real("regularization", self.regularization, low=0.0)
 

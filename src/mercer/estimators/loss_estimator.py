@@ -66,9 +66,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
     def _check_risk(self) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         risk = as_risk(self.risk)
-        if isinstance(self.expansion, Auto) and not (
-            isinstance(self.step_size, str) and self.step_size == "auto"
-        ):
+        if isinstance(self.expansion, Auto) and not self._chooses("step_size"):
             raise ValueError(
                 f"`step_size={self.step_size!r}` is for learning by steps, but {self.expansion!r} "
                 "solves equations. Leave the step size out, or use expansion='komp'."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,11 @@ from sklearn.utils.validation import validate_data
 
 from mercer._threads import one_blas_thread
 from mercer._validation import check_real
-from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator, plain_order
+from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import OneRow
-from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
+from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -326,7 +327,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
         if known is None:  # another `nu` takes effect with the next fit
             known = Sampled(float(self.nu), KeptRows.none(X.shape[1], X.dtype))
-        return Data(X, X, weights, known.keep(X, weights), plain_order(X.shape[0]))
+        return Data(X, X, weights, known.keep(X, weights), partial(plain_order, X.shape[0]))
 
     def _inputs(self, X: Any, *, reset: bool) -> Any:
         dtypes = [np.float64, np.float32]

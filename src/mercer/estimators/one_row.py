@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
-from mercer.estimators.scaling import image_of
 from mercer.estimators.targets import Targets
 from mercer.learning import Learner
-from mercer.maps import Affine
 
 __all__ = ["OneRow"]
 
@@ -28,7 +26,7 @@ class OneRow:
     """Rows as vectors, or as dicts of features as River users write them."""
 
     learner_: Learner
-    _map: Affine | None
+    _image: Callable[[Any], Any]
     n_features_in_: int
     partial_fit: Callable[..., Any]
     targets_: Targets
@@ -93,9 +91,7 @@ class OneRow:
 
     def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
         """Learn one checked row by the quickest way."""
-        learner = self.learner_
-        if self._map is not None:
-            row = image_of(self._map, row[np.newaxis])[0]
+        learner, row = self.learner_, self._image(row[np.newaxis])[0]
         if learner.function.size <= _FEW_POINTS:
             learner.learn_row(row, target, sample_weight)
         else:
@@ -129,7 +125,5 @@ class OneRow:
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""
-        row = self._vector(x)
-        if self._map is not None:
-            row = image_of(self._map, row[np.newaxis])[0]
+        row = self._image(self._vector(x)[np.newaxis])[0]
         return self.learner_.evaluate_row(row)[: self.targets_.n_scores]

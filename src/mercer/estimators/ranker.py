@@ -19,7 +19,7 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_choice
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
-from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator, plain_order
+from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.one_row import OneRow
 from mercer.estimators.pairs import (
@@ -31,6 +31,7 @@ from mercer.estimators.pairs import (
     plain_labels,
 )
 from mercer.estimators.problem import Problem
+from mercer.estimators.targets import plain_order
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
 from mercer.kernels import Kernel, as_pair_kernel
@@ -489,12 +490,11 @@ class KernelRanker(OneRow, KernelEstimator):
                 known.labels.check_several(y)
         else:
             known = replace(known, labels=known.labels.meet(y))
-        rows_by_themselves = plain_order(len(y))
 
         def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
             """Keep the rows of a group together."""
             if given.group is None or not shuffle:
-                return rows_by_themselves(generator, shuffle)
+                return plain_order(len(y), generator, shuffle)
             return group_order(group_numbers(given.group, len(y)), generator)
 
         return Data(X, y, weights, known, order, groups=given.group)

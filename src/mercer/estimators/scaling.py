@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.learning.regression_targets import race_rows, weighted_medians
+from mercer.learning.regression_targets import race_rows, weighted_medians, winsorised
 from mercer.losses import Loss
 from mercer.maps import Affine, Standardize
 from mercer.objectives import Objective
@@ -37,8 +37,8 @@ FEWEST_ROWS = 20
 #: stays, so that few rows must not weigh columns.
 RACE = RaceSettings(few_rows=400, pilot_rows=4000, fewest_for_metrics=100)
 # Values so many median absolute deviations from the median are errors or marks, not heavy tails, in
-# which there may be a lot to learn; and where they are put.
-_OUTLYING, _NEAR = 100.0, 6.0
+# which there may be a lot to learn.
+_OUTLYING = 100.0
 # Squares of images must not overflow, in float32 either.
 _FAR = 1e9
 
@@ -115,13 +115,9 @@ def standardized(X: NDArray[np.floating]) -> Affine:
 
 def _without_outliers(X: NDArray[np.floating], weights: Array) -> NDArray[np.floating]:
     """Rows whose values very far out are moved nearer: one must not set the scale of a column."""
-    rows = np.asarray(X, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        middle = weighted_medians(rows, weights)
-        usual = weighted_medians(np.abs(rows - middle), weights)
-        near = np.clip(rows, middle - _NEAR * usual, middle + _NEAR * usual)
-        outlying = (np.abs(rows - middle) > _OUTLYING * usual) & (usual > 0.0)
-        return np.where(outlying, near, rows).astype(X.dtype, copy=False)
+        rows = winsorised(np.asarray(X, dtype=np.float64), weights, beyond=_OUTLYING)
+    return rows.astype(X.dtype, copy=False)
 
 
 def input_map(

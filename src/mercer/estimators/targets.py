@@ -42,6 +42,7 @@ __all__ = [
     "labels_from_state",
     "labels_to_state",
     "loss_from_state",
+    "plain_order",
     "target_unit",
     "usual_unit",
     "warn_of_targets",
@@ -182,6 +183,11 @@ class TaskTargets(Targets):
         return {"loss": to_config(self.loss)}
 
 
+def plain_order(n: int, generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
+    """Order of a pass over ``n`` rows that have nothing to do with each other."""
+    return generator.permutation(n) if shuffle else np.arange(n)
+
+
 def usual_unit(automatic: AutomaticStep, flatness: float = 1.0) -> float:
     """Step 1 / (L κ²) for the curvature that automatic steps are made for."""
     return 1.0 / (automatic.curvature * flatness * automatic.typical)
@@ -234,7 +240,7 @@ class LossTargets(Targets):
 
     def order(self, n: int, generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
         """Order of a pass over ``n`` rows: those of pairs come after one another."""
-        order = generator.permutation(n) if shuffle else np.arange(n)
+        order = plain_order(n, generator, shuffle)
         if self.pairs == "tracked":
             return order
         if self.pairs == "stream":

@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from mercer._validation import check_choice
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
+from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.transitions import (
     Trail,
     Transitions,
@@ -426,8 +426,7 @@ class ValueFunction(TaskEstimator):
 
         def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
             """Keep the rows of a transition together."""
-            moved = shuffle and not problem.needs_order
-            order = generator.permutation(n) if moved else np.arange(n)
+            order = plain_order(n, generator, shuffle and not problem.needs_order)
             return (problem.n_rows * order[:, np.newaxis] + np.arange(problem.n_rows)).ravel()
 
         weights = np.repeat(weights, problem.n_rows)

@@ -184,23 +184,26 @@ def usual_size(residuals: Array, weights: Array) -> float:
     return float(np.average(np.minimum(residuals.ravel(), reach), weights=of_all))
 
 
-def winsorised(targets: Array, weights: Array) -> Array:
-    """Winsorised targets: those far out are moved nearer, so that they do not pull a regression.
+def winsorised(values: Array, weights: Array, beyond: float = _OUTLYING) -> Array:
+    """Winsorised columns: what lies far out is moved nearer, so that it does not pull a fit.
 
     Parameters
     ----------
-    targets : ndarray of shape (n, n_outputs)
+    values : ndarray of shape (n, n_columns)
         Copied.
     weights : ndarray of shape (n,)
         Above 0.
+    beyond : float, default=6.0
+        Median absolute deviations from the median beyond which values are moved, to 6 of them.
 
     Examples
     --------
     >>> winsorised(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]]), np.ones(5)).ravel()
     array([0., 1., 2., 3., 8.])
     """
-    middle = weighted_medians(targets, weights)
-    usual = weighted_medians(np.abs(targets - middle), weights)
+    middle = weighted_medians(values, weights)
+    distances = np.abs(values - middle)
+    usual = weighted_medians(distances, weights)
     reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
-    clipped: Array = np.clip(targets, middle - reach, middle + reach)
-    return clipped
+    near = np.clip(values, middle - reach, middle + reach)
+    return np.where(distances > beyond * usual, near, values)

@@ -289,9 +289,10 @@ class Statistics:
 
     def copy(self) -> Self:
         """Copy that shares nothing."""
-        other = object.__new__(type(self))
-        for name, value in self.__dict__.items():
-            other.__dict__[name] = value.copy() if isinstance(value, np.ndarray) else value
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(other, name, value.copy())
         return other
 
     def without_targets(self) -> Self:

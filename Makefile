@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs benchmarks clean
+.PHONY: demo test test-reproduction check docs benchmarks clean
+
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+REPRODUCTION := tests/reproduction src/mercer_reproduction
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"
@@ -22,8 +25,11 @@ $(VENV)/.docs: $(VENV)/.demo
 demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/
 	$(BIN)/mercer demo --out demo-output
 
-test: $(VENV)/.dev  ## run all tests
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+test: $(VENV)/.dev  ## run the library's tests
+	$(PYTEST) $(REPRODUCTION:%=--ignore=%)
+
+test-reproduction: $(VENV)/.dev  ## run the tests of the papers' experiments
+	$(PYTEST) $(REPRODUCTION)
 
 check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/ruff check .

@@ -1,8 +1,11 @@
 """Training on files: the same model however the run is cut, stopped or killed."""
 
 import os
+import shutil
 import subprocess
 import sys
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,14 +18,18 @@ from sklearn.metrics import log_loss
 
 from mercer import KernelClassifier, load_model
 from mercer.default import DefaultLearner
+from mercer.default.allocate import AllocationSettings
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.training import FileTraining, _estimator, _row_stream, checkpoint_path
 from quick import QUICK
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 SMALL = KOMP(max_size=40)
 
 
+@cache
 def rows(n, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, 3))
@@ -31,11 +38,16 @@ def rows(n, seed=0):
     return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "town": town, "y": y})
 
 
-@pytest.fixture
-def data(tmp_path):
-    file = tmp_path / "data.parquet"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    file = tmp_path_factory.mktemp("written") / "data.parquet"
     pq.write_table(rows(20_000), file)
     return file
+
+
+@pytest.fixture
+def data(written, tmp_path):
+    return shutil.copy(written, tmp_path / "data.parquet")
 
 
 def training(data, **settings):
@@ -129,11 +141,11 @@ CONFIGURATIONS = {
     "budget": {"options": {"expansion": Budget(30), "kernel": Gaussian(1.0)}},
     "balanced": {"options": {"class_weight": "balanced"}},
     "in order": {"shuffle_buffer": 0},
-    "small buffer": {"shuffle_buffer": 3000},
+    "small buffer": {"shuffle_buffer": 750},
     "hinge, last iterate": {"loss": "hinge", "options": {"average": None}},
     "random features": {"options": {"expansion": RandomFeatures(100)}, "n_passes": 2},
     "random features, large batches": {
-        "options": {"expansion": RandomFeatures(64), "batch_size": 3000}
+        "options": {"expansion": RandomFeatures(64), "batch_size": 750}
     },
     "faithful random features": {"options": {"expansion": RandomFeatures(16, mode="faithful")}},
     "cyclic random features": {
@@ -149,21 +161,22 @@ CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_a_stopped_training_resumes_to_the_same_bytes(name, tmp_path):
+def test_a_stopped_training_resumes_to_the_same_bytes(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(_row_stream, "_CHUNK", 2048)
     data = tmp_path / "data.parquet"
-    pq.write_table(rows(12_000), data)
+    pq.write_table(rows(3000), data)
     settings = CONFIGURATIONS[name]
     training(data, **settings).start().run(tmp_path / "whole")
     out = tmp_path / "m"
     assert (
         not training(data, **settings)
         .start()
-        .run(out, checkpoint_every=1000, callback=stop_at(7000))
+        .run(out, checkpoint_every=250, callback=stop_at(1750))
     )
     assert not out.exists()
     again = training(data, **settings).resume(checkpoint_path(out))
     # Chunks of random features are all of full length: their cuts show in the last digits.
-    within = 13_000 if "large" in name else 10_000 if "random" in name else 9000
+    within = 3250 if "large" in name else 2500 if "random" in name else 2250
     assert again.n_rows_ < within
     assert again.run(out)
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
@@ -237,10 +250,16 @@ OTHER_SETTINGS = {
 }
 
 
+@pytest.fixture(scope="module")
+def stopped(written, tmp_path_factory):
+    out = tmp_path_factory.mktemp("stopped") / "m"
+    training(written).start().run(out, checkpoint_every=1, callback=lambda _: True)
+    return checkpoint_path(out)
+
+
 @pytest.fixture
-def checkpoint(data, tmp_path):
-    training(data).start().run(tmp_path / "m", checkpoint_every=1, callback=lambda _: True)
-    return checkpoint_path(tmp_path / "m")
+def checkpoint(stopped, tmp_path):
+    return shutil.copy(stopped, tmp_path / stopped.name)
 
 
 @pytest.mark.parametrize("difference", OTHER_SETTINGS)
@@ -279,17 +298,17 @@ def test_damaged_or_missing_checkpoints_are_refused(data, checkpoint, tmp_path):
 
 KILLED = """
 import os, random, signal, sys, time
+from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.training import FileTraining, checkpoint_path
 
-data, out, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
-n_kills, most, n_passes = map(int, sys.argv[4:])
+sys.path.append(sys.argv[1])
+from quick import QUICK
 
-def made():
-    return FileTraining(data, "y", options=options, n_passes=n_passes, shuffle_buffer=5000)
+DefaultLearner.settings = QUICK
 
-def child(kill_in_write):
+def child(made, out, most, kill_in_write):
     if kill_in_write:
         # Die inside a write: before or after the new file is complete, or after its renaming.
         calls, wanted, fsync = [0], random.randint(2, most + 2), os.fsync
@@ -304,82 +323,90 @@ def child(kill_in_write):
     run.resume(place) if place.exists() else run.start()
     run.run(out, checkpoint_every=500)
 
-def wait_for_checkpoints(process, wanted):
+def wait_for_checkpoints(place, process, wanted):
     # Of the process, not of a clock: a busy machine makes the same progress, only later.
-    place, seen, last = checkpoint_path(out), 0, None
+    seen, last = 0, None
     while seen < wanted and os.waitid(os.P_PID, process, ENDED) is None:
         now = os.stat(place).st_mtime_ns if place.exists() else None
         seen, last = seen + (now != last), now
         time.sleep(0.001)
 
+def kill_again_and_again(data, out, options, n_kills, most, n_passes):
+    def made():
+        return FileTraining(data, "y", options=options, n_passes=n_passes, shuffle_buffer=5000)
+
+    made().start().run(out + ".warm", callback=lambda _: True)  # compiled once, not in every child
+    random.seed(0)
+    kills = {"anywhere": 0, "while writing": 0}
+    for attempt in range(n_kills + 1):
+        in_write = attempt % 2 == 0
+        process = os.fork()
+        if process == 0:
+            try:
+                child(made, out, most, in_write and attempt < n_kills)
+            except BaseException:
+                import traceback
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        if not in_write:
+            wait_for_checkpoints(checkpoint_path(out), process, random.randint(1, most))
+            time.sleep(random.uniform(0.0, 0.02))
+            os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+        if os.WIFEXITED(status):
+            sys.exit(os.WEXITSTATUS(status)) if os.WEXITSTATUS(status) else None
+            print(kills["anywhere"], kills["while writing"])
+            break
+        kills["while writing" if in_write else "anywhere"] += 1
+    else:
+        sys.exit("no attempt finished")
+
 ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
-made().start().run(out + ".warm", callback=lambda _: True)  # compiled once, not in every child
-random.seed(0)
-kills = {"anywhere": 0, "while writing": 0}
-for attempt in range(n_kills + 1):
-    in_write = attempt % 2 == 0
-    process = os.fork()
-    if process == 0:
-        try:
-            child(in_write and attempt < n_kills)
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    if not in_write:
-        wait_for_checkpoints(process, random.randint(1, most))
-        time.sleep(random.uniform(0.0, 0.02))
-        os.kill(process, signal.SIGKILL)
-    status = os.waitpid(process, 0)[1]
-    if os.WIFEXITED(status):
-        sys.exit(os.WEXITSTATUS(status)) if os.WEXITSTATUS(status) else None
-        print(kills["anywhere"], kills["while writing"])
-        break
-    kills["while writing" if in_write else "anywhere"] += 1
-else:
-    sys.exit("no attempt finished")
+for data, out, *settings in eval(sys.argv[2]):
+    kill_again_and_again(data, out, *settings)
 """
 
+# Kills, in turns while and between writes; together they let fewer checkpoints pass than
+# there are: 78 for points, 4 for random features, whose chunks are of fixed length.
+KILLS = {  # options, rows, kills, most checkpoints between two of them, passes
+    "points": ({"expansion": SMALL, "kernel": "gaussian"}, 20_000, 6, 8, 2),
+    "features": ({"expansion": RandomFeatures(100), "kernel": "gaussian"}, 20_000, 2, 1, 2),
+    "sums": ({"expansion": Auto(max_memory=2**22), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
+}
 
-@pytest.mark.skipif(not hasattr(os, "waitid"), reason="processes are forked and waited for")
-@pytest.mark.parametrize(
-    # Kills, in turns while and between writes; together they let fewer checkpoints pass than
-    # there are: 78 for points, 4 for random features, whose chunks are of fixed length.
-    ("options", "n_rows", "n_kills", "most", "n_passes"),
-    [
-        ({"expansion": SMALL, "kernel": "gaussian"}, 20_000, 6, 8, 2),
-        ({"expansion": RandomFeatures(100), "kernel": "gaussian"}, 20_000, 2, 1, 2),
-        ({"expansion": Auto(max_memory=2**22), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
-    ],
-)
-def test_a_training_killed_again_and_again_ends_with_the_same_bytes(
-    options, n_rows, n_kills, most, n_passes, tmp_path
-):
-    data = tmp_path / "data.parquet"
-    pq.write_table(rows(n_rows), data)
-    settings = {"options": options, "n_passes": n_passes, "shuffle_buffer": 5000}
-    training(data, **settings).start().run(tmp_path / "whole", checkpoint_every=500)
-    out = tmp_path / "m"
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A folder of trainings that were killed, by one process, and what it counted."""
+    folder, cases = tmp_path_factory.mktemp("killed"), []
+    for name, (options, n_rows, *settings) in KILLS.items():
+        data = folder / f"{name}.parquet"
+        pq.write_table(rows(n_rows), data)
+        cases.append((str(data), str(folder / name), options, *settings))
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            KILLED,
-            data,
-            out,
-            repr(options),
-            *map(str, (n_kills, most, n_passes)),
-        ],
+        [sys.executable, "-c", KILLED, Path(__file__).parent, repr(cases)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    anywhere, while_writing = map(int, done.stdout.split())
-    assert while_writing == n_kills // 2, done.stdout
-    assert anywhere > n_kills // 3, done.stdout
+    counts = (map(int, line.split()) for line in done.stdout.splitlines())
+    return folder, dict(zip(KILLS, counts, strict=True))
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="processes are forked and waited for")
+@pytest.mark.parametrize("name", KILLS)
+def test_a_training_killed_again_and_again_ends_with_the_same_bytes(name, killed, tmp_path):
+    folder, counts = killed
+    options, _, n_kills, _, n_passes = KILLS[name]
+    settings = {"options": options, "n_passes": n_passes, "shuffle_buffer": 5000}
+    data, out = folder / f"{name}.parquet", folder / name
+    training(data, **settings).start().run(tmp_path / "whole", checkpoint_every=500)
+    anywhere, while_writing = counts[name]
+    assert while_writing == n_kills // 2
+    assert anywhere > n_kills // 3
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
     assert not checkpoint_path(out).exists()
 
@@ -434,7 +461,9 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
 @pytest.fixture
 def early(monkeypatch, tmp_path):
     """A file whose rows are decided upon, cut and summed early, so that few of them will do."""
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(first_rows=2500))
+    points = AllocationSettings(rows_per_point=20, least_points=200)
+    settings = QUICK._replace(first_rows=2500, allocation=points)
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
     monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
     file = tmp_path / "early.parquet"
     pq.write_table(rows(6000), file)
@@ -442,7 +471,8 @@ def early(monkeypatch, tmp_path):
 
 
 # Every machinery of the default: the race, and sums on a kernel that was given.
-AUTOMATIC = {"raced": {}, "given kernel": {"kernel": Gaussian(1.0)}}
+GIVEN = {"kernel": Gaussian(1.0), "expansion": Auto(block_length=1)}
+AUTOMATIC = {"raced": {}, "given kernel": GIVEN}
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
@@ -482,11 +512,11 @@ def test_steps_on_the_loss_follow_on_the_rows_of_the_file(early, tmp_path, monke
 
     pq.write_table(parabola(6000, 0), early)
     csv.write_csv(parabola(6000, 0), tmp_path / "early.csv")
-    options, test = {"kernel": Gaussian(1.0)}, parabola(3000, 1)
+    test = parabola(3000, 1)
     losses, orders = {}, {}
 
     def learned(data, name, **more):
-        FileTraining(data, "y", options={**options, **more}).start().run(tmp_path / name)
+        FileTraining(data, "y", options={**GIVEN, **more}).start().run(tmp_path / name)
         model = load_model(tmp_path / name)
         losses[name] = log_loss(model.targets(test), model.predict_proba(test))
         orders[name] = model.model_order_
@@ -520,17 +550,16 @@ def test_cells_are_laid_out_for_the_rows_of_the_file(data):
 
 
 def test_a_finished_file_predicts_by_all_rows(early, tmp_path):
-    options = {"kernel": Gaussian(1.0)}
-    FileTraining(early, "y", options=options).start().run(tmp_path / "m")
+    FileTraining(early, "y", options=GIVEN).start().run(tmp_path / "m")
     learner = load_model(tmp_path / "m").estimator.learner_
     assert learner.solved_at == learner.n_rows == 6000
     # Fewer rows than are decided upon are all kept, and learned as fit on arrays learns them.
     table = rows(2400)
     pq.write_table(table, early)
-    run = FileTraining(early, "y", options=options, shuffle_buffer=0).start()
+    run = FileTraining(early, "y", options=GIVEN, shuffle_buffer=0).start()
     run.run(tmp_path / "few")
     X, y = run.model_.inputs(table), run.model_.targets(table)
-    inside = KernelClassifier(kernel=Gaussian(1.0), shuffle=False).fit(X, y)
+    inside = KernelClassifier(**GIVEN, shuffle=False).fit(X, y)
     # The same sums over the same rows, cut at other places: rounding only.
     np.testing.assert_allclose(
         run.model_.decision_function(table), inside.decision_function(X), rtol=1e-6, atol=1e-8

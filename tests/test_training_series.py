@@ -9,12 +9,24 @@ import pytest
 
 from command_line import run
 from mercer import load_model
+from mercer.default import DefaultLearner
+from mercer.default.allocate import AllocationSettings
 from mercer.expansions import Auto
-from mercer.training import FileTraining
+from mercer.kernels import Gaussian
+from mercer.training import FileTraining, _row_stream
 from mercer.training._row_stream import _shuffled_blocks
+from quick import QUICK
 from test_dependence import series
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("few_points")
+
+
+@pytest.fixture(scope="module")
+def few_points():
+    points = AllocationSettings(rows_per_point=20, least_points=100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", QUICK._replace(allocation=points))
+        yield
 
 
 def write(path, n=3030, *, classes=False, shuffled=False):
@@ -28,8 +40,9 @@ def write(path, n=3030, *, classes=False, shuffled=False):
     return path
 
 
-def fitted(path, out, **settings):
-    training = FileTraining(path, "y", **settings).start()
+def fitted(path, out, options=(), **settings):
+    options = {"kernel": Gaussian(1.0), **dict(options)}
+    training = FileTraining(path, "y", options=options, **settings).start()
     assert training.run(out)
     return load_model(out).estimator
 
@@ -59,8 +72,9 @@ def test_a_series_is_learned_as_well_from_a_file_as_by_fit(tmp_path):
     assert error < 0.8 * alone
 
 
-def test_a_stopped_run_goes_on_in_the_same_order(tmp_path):
-    data = write(tmp_path / "d.parquet", 9010)
+def test_a_stopped_run_goes_on_in_the_same_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
+    data = write(tmp_path / "d.parquet")
     whole = FileTraining(data, "y").start()
     whole.run(tmp_path / "whole")
     stopped = FileTraining(data, "y").start()
@@ -116,9 +130,8 @@ def test_the_command_says_that_rows_were_judged_together(tmp_path, capsys):
 def test_lengths_of_any_integer_type_keep_blocks_together(tmp_path):
     data, kept = write(tmp_path / "d.parquet"), []
     for length in (20, np.int64(20), 10**6):
-        expansion = Auto(block_length=length)
-        training = FileTraining(data, "y", options={"expansion": expansion}, shuffle_buffer=1000)
-        training.start().run(tmp_path / "m")
+        options = {"expansion": Auto(block_length=length)}
+        fitted(data, tmp_path / "m", options, shuffle_buffer=1000)
         kept.append(load_model(tmp_path / "m").predict(pq.read_table(data)))
     np.testing.assert_array_equal(kept[0], kept[1])
     assert (kept[0] != kept[2]).any()

@@ -1,13 +1,14 @@
 """The command: what it writes, prints and answers to mistakes."""
 
+import contextlib
 import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -346,8 +347,9 @@ def test_inspect_says_what_is_in_a_file(files, mercer, tmp_path):
 
 def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(DefaultLearner, "settings", Settings())  # whose accuracy is promised
-    code, out, err = mercer("demo", "--out", "here")
+    with monkeypatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", Settings())  # whose accuracy is promised
+        code, out, err = mercer("demo", "--out", "here")
     assert code == 0, err
     assert float(re.search(r"held-out images: ([\d.]+) %", out)[1]) > 97.0
     assert "--expansion komp --max-size 300" in out
@@ -362,22 +364,25 @@ def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatc
         assert mercer(*words.split())[0] == 0, words
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["--help", "--version", "fitt", "fit --help", "fit a.csv --tagret x", "reproduce --help"],
-)
-def test_what_needs_no_work_is_answered_without_the_packages_of_the_work(words):
-    program = (
-        "import sys\n"
-        "from mercer.cli import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'pyarrow', 'matplotlib', 'pandas'}\n"
-        "sys.exit(f'imported: {heavy & sys.modules.keys()}' if heavy & sys.modules.keys() else 0)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words.split()], capture_output=True, text=True
-    )
+NO_WORK = """
+import sys
+from mercer.cli import main
+
+heavy = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "matplotlib", "pandas"}
+for words in sys.argv[1:]:
+    try:
+        main(words.split())
+    except SystemExit:
+        pass
+    if heavy & sys.modules.keys():
+        sys.exit(f"{words} imported {heavy & sys.modules.keys()}")
+"""
+
+
+def test_what_needs_no_work_is_answered_without_the_packages_of_the_work():
+    asked = "--help", "--version", "fitt", "fit --help", "fit a.csv --tagret x", "reproduce --help"
+    command = [sys.executable, "-c", NO_WORK, *asked]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -778,31 +783,33 @@ def test_a_killed_command_resumes_to_the_same_bytes(many, tmp_path):
 # -- terminals --------------------------------------------------------------------------------
 
 
-def on_a_terminal(words, width):
+def on_a_terminal(words, width, monkeypatch):
     """Run the command on a pseudo-terminal of so many columns; return what it shows."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(width), "TERM": "xterm"}
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, words)], stdout=theirs, stderr=theirs, env=environment
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        ready, _, _ = select.select([ours], [], [], 60)
-        try:
-            piece = os.read(ours, 4096) if ready else b""
-        except OSError:  # Linux reports the end of a terminal so
-            piece = b""
-        if not piece:
-            break
-        shown += piece
+    shown = []
+
+    def read():  # meanwhile: a terminal holds few characters that nobody has read
+        with contextlib.suppress(OSError):  # Linux reports the end of a terminal so
+            while piece := os.read(ours, 4096):
+                shown.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with open(theirs, "w") as terminal, monkeypatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        patch.setenv("TERM", "xterm")
+        for name in ("stdout", "stderr"):
+            patch.setattr(sys, name, terminal)
+        code = run(*words)
+    reader.join(60)
     os.close(ours)
-    assert process.wait() == 0
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    assert code == 0
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(shown).decode())
 
 
-def test_a_narrow_terminal_shows_a_bar_and_a_table_that_fit(files, many, tmp_path):
-    shown = on_a_terminal([*many, "--out", tmp_path / "m", "--test", files / "test.parquet"], 40)
+def test_a_narrow_terminal_shows_a_bar_and_a_table_that_fit(files, many, tmp_path, monkeypatch):
+    words = [*many, "--out", tmp_path / "m", "--test", files / "test.parquet"]
+    shown = on_a_terminal(words, 40, monkeypatch)
     assert "100%" in shown
     assert "model order" in shown
     assert "error %" in shown

@@ -12,16 +12,32 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRanker, KernelRegressor
+from mercer.default import DefaultLearner
+from mercer.estimators.fitting import KernelEstimator
 from mercer.expansions import KOMP, Budget, Dictionary, RandomFeatures
+from mercer.functions import DictionaryFunction
 from mercer.kernels import Gaussian, Laplacian
 from mercer.losses import Huber
 from mercer.risks import CVaR
 from mercer.schedules import PowerDecay
+from quick import QUICK, QUICK_MAP
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
 X, LABELS = make_moons(300, noise=0.15, random_state=0)
 TARGETS = 10.0 + np.sin(3.0 * X[:, 0])
+
+
+@pytest.fixture(scope="module")
+def one_length():
+    """Races of maps only: the many small fits of the checks are not about the best length."""
+    one = {"lengths": (1.0,), "first_length": 0}
+    race = QUICK.race._replace(**one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))
+        patch.setattr(DictionaryFunction, "settings", race)
+        patch.setattr(KernelEstimator, "_race", QUICK_MAP._replace(**one))
+        yield
 
 
 def expected_failures(estimator):
@@ -38,19 +54,22 @@ def expected_failures(estimator):
     }
 
 
+@pytest.mark.usefixtures("one_length")
 @parametrize_with_checks(
     [
         KernelClassifier(),
         KernelRegressor(),
         KernelClassifier("hinge", expansion=KOMP(max_size=30)),
         # The checks compare to 1e-7, which single precision does not reach.
-        KernelClassifier(expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double")),
+        KernelClassifier(
+            expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double", min_steps=10)
+        ),
         KernelClassifier(expansion=RandomFeatures(32, "faithful", precision="double")),
         KernelRegressor(expansion=RandomFeatures(16, "cyclic", max_blocks=3, precision="double")),
-        KernelClassifier(expansion=Dictionary(20)),
+        KernelClassifier(kernel=Gaussian(), expansion=Dictionary(20)),
         KernelRegressor(expansion=Dictionary(100, first_rows=50)),
         KernelRanker(),
-        KernelRanker(pair_kernel="product"),
+        KernelRanker(kernel=Gaussian(), pair_kernel="product"),
     ],
     expected_failed_checks=expected_failures,
 )

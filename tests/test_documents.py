@@ -34,6 +34,7 @@ def script(name):
     return module
 
 
+@pytest.mark.usefixtures("quick_race")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run(page, capsys, tmp_path, monkeypatch):
     """Python and shell commands share one folder, block after block, as a reader would have it."""

@@ -173,35 +173,32 @@ def test_names_of_features_survive(tmp_path):
     assert again.learn_one({"u": 0.5, "v": 0.5}, 1.0).predict_one({"u": 2.0, "v": 1.0}) > 0.0
 
 
-def test_a_file_brings_the_estimator_that_it_names(tmp_path):
-    """A process that has imported another estimator only reads it, too."""
-    file = tmp_path / "model.mercer"
-    KernelRegressor(expansion=KOMP(max_size=5)).fit(X, TARGETS).save(file)
-    program = (
-        "import sys\n"
-        "from mercer import KernelClassifier\n"
-        "assert 'mercer.estimators.regressor' not in sys.modules\n"
-        "from mercer.model_file import load_model\n"
-        "print(type(load_model(sys.argv[1])).__name__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, file], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["KernelRegressor"]
+ANOTHER_PROCESS = """
+import sys
+import numpy as np
+import mercer
+from mercer import KernelClassifier
+
+folder = sys.argv[1]
+# Another estimator than those that were imported is read, too.
+assert "mercer.estimators.regressor" not in sys.modules
+print(type(mercer.load_model(folder + "/another")).__name__)
+
+data = np.load(folder + "/rows.npz")
+model = mercer.load_model(folder + "/before")
+model.partial_fit(data["X"][80:], data["y"][80:]).save(folder + "/after")
+"""
 
 
-def test_another_process_goes_on_bit_for_bit(tmp_path):
+def test_another_process_reads_what_a_file_names_and_goes_on_bit_for_bit(tmp_path):
+    KernelRegressor(expansion=KOMP(max_size=5)).fit(X, TARGETS).save(tmp_path / "another")
     model = KernelClassifier(kernel=KERNEL, step_size=0.9).partial_fit(X[:80], LABELS[:80])
     model.save(tmp_path / "before")
     np.savez(tmp_path / "rows.npz", X=X, y=LABELS)
-    script = (
-        "import sys, numpy as np, mercer\n"
-        "folder = sys.argv[1]\n"
-        "data = np.load(folder + '/rows.npz')\n"
-        "model = mercer.load_model(folder + '/before')\n"
-        "model.partial_fit(data['X'][80:], data['y'][80:]).save(folder + '/after')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER_PROCESS, tmp_path], capture_output=True, text=True
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    assert done.stdout.split() == ["KernelRegressor"], done.stderr
     model.partial_fit(X[80:], LABELS[80:])
     assert_identical(model, load_model(tmp_path / "after"))
     model.save(tmp_path / "mine")

@@ -13,13 +13,14 @@ from command_line import run
 from mercer import KernelRegressor, load_model
 from mercer.cli._console import print_result
 from mercer.cli._messages import in_words_of_the_command
-from mercer.default import DefaultLearner, Settings
+from mercer.default import DefaultLearner
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary
 from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian
 from mercer.report import race_section
+from quick import QUICK
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -38,8 +39,10 @@ def files(tmp_path_factory):
     pq.write_table(table(3000), folder / "train.parquet")
     pq.write_table(table(500, 1), folder / "test.parquet")
     words = ["fit", folder / "train.parquet", "--target", "y", "--out", folder / "m", "--quiet"]
+    # Cells alone win where the pilots of the one dictionary are as small as in other tests.
+    race = QUICK.race._replace(pilot_rows=2000, pilot_points=300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultLearner, "settings", Settings())
+        patch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))
         assert run(*words) == 0
     return folder
 
@@ -159,8 +162,9 @@ def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
 def test_the_report_says_whether_the_file_can_go_on_learning(
     options, mercer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(DefaultLearner, "settings", Settings())
-    pq.write_table(table(1500), tmp_path / "d.parquet")  # sums of 9 MB are left out
+    settings = QUICK._replace(small_file=2**16)  # sums of more bytes are left out
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
+    pq.write_table(table(300), tmp_path / "d.parquet")
     words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
     kernel = ("--kernel", "gaussian", "--length-scale", "1")
     assert mercer(*words, "--report", tmp_path / "r.html", *kernel, *options)[0] == 0

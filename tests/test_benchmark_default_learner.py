@@ -345,13 +345,15 @@ def test_the_state_of_the_code_knows_nothing_of_words_and_other_files(scripts, p
     assert state(package) == before
 
 
-def test_what_learns_is_there_from_the_estimators_down(scripts):
+def test_what_learns_is_there_from_the_estimators_down(scripts, monkeypatch):
     package = Path(mercer.__file__).parent
     learning = scripts.default_learner.LEARNING
     for name in learning:
         assert (package / name).is_file() or list((package / name).glob("*.py")), name
     assert {"estimators", "objectives", "default", "learning", "schedules.py"} < set(learning)
-    assert scripts.default_learner.code_state() == scripts.default_learner.code_state(package)
+    monkeypatch.setattr(scripts.default_learner, "LEARNING", learning[:2])  # quicker to read
+    state = scripts.default_learner.code_state.__wrapped__
+    assert state() == state(package)
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -456,7 +458,8 @@ def test_one_seed_has_no_standard_error(scripts):
     assert str(found) == "2"
 
 
-def test_all_tables_have_a_title_a_note_and_cells(scripts):
+def test_all_tables_have_a_title_a_note_and_cells(scripts, monkeypatch):
+    monkeypatch.setattr(scripts.default_learner, "code_state", lambda: "now")
     records = [
         record("adult", method, 0, size, error=error)
         for method, error in (("mercer", 16.0), ("svc", 15.0))

@@ -105,10 +105,11 @@ def test_old_files_learn_on(name):
     )
 
 
-# Processes that know no class of mercer, but need not import scikit-learn and numba again.
+# Processes that know no estimator, but need not import again what all of them need.
 FRESH = """
 import os, sys
-import numba, scipy.linalg, scipy.sparse, sklearn.base, sklearn.utils.validation
+import mercer.functions, mercer.learning, mercer.model_file, sklearn.utils.validation
+assert not any(name.startswith("mercer.estimators") for name in sys.modules)
 for file in sys.argv[1:]:
     if os.fork() == 0:
         from mercer.model_file import load_model

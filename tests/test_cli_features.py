@@ -129,19 +129,6 @@ def test_random_features_predict_and_are_described(files, mercer, measured, tmp_
     assert csv.read_csv(tmp_path / "p.csv").column("prediction").to_pylist() == expected.tolist()
 
 
-def test_a_report_of_random_features_speaks_of_no_dictionary(files, mercer, tmp_path):
-    code, _, err = mercer(
-        "evaluate", files / "features.mercer", files / "classes-test.parquet",
-        "--report", tmp_path / "r.html",
-    )  # fmt: skip
-    assert code == 0, err
-    page = (tmp_path / "r.html").read_text()
-    assert re.search(r"\d+ random features", page)
-    assert "The learned function" in page
-    assert "dictionary" not in page
-    assert "compression error" not in page
-
-
 def test_pictures_of_a_model_without_images_in_it_are_left_out(tmp_path):
     data, _ = write_digits(tmp_path)
     options = {"expansion": RandomFeatures(64, min_steps=0)}
@@ -261,7 +248,10 @@ def test_the_marginal_likelihood_is_that_of_the_target_in_its_own_units(files, m
 # -- all of them --------------------------------------------------------------------------------
 
 PICTURES = {
-    "features": ("classes", ["Learning curve", "Confusion matrix", "ROC curve"]),
+    "features": (
+        "classes",
+        ["Learning curve", "Confusion matrix", "ROC curve", "The learned function"],
+    ),
     "labelled": ("machines", ["Learning curve", "Scores of held-out rows", "Novelty by"]),
     "gp": (
         "quantities",
@@ -283,6 +273,10 @@ def test_fit_evaluates_and_reports(name, files, mercer, tmp_path):
     page = (tmp_path / "r.html").read_text()
     for words in expected:
         assert words in page, words
+    if name == "features":
+        assert re.search(r"\d+ random features", page)
+        for of_points in ("dictionary", "compression error"):
+            assert of_points not in page
 
 
 @pytest.mark.parametrize("name", MODELS)

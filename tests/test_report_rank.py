@@ -1,6 +1,8 @@
 """Reports on rankings: their figures, what these say, and the page."""
 
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 
 import numpy as np
 import pyarrow as pa
@@ -153,10 +155,19 @@ def fit_with_report(files, folder, *words):
     return (folder / "m.html").read_text(encoding="utf-8")
 
 
-def test_the_page_holds_the_measure_the_curve_and_the_pairs(files, tmp_path, capsys):
-    words = "--target classes --exclude grades --exclude numbers --exclude query"
-    page = fit_with_report(files, tmp_path, *words.split())
-    auc = float(re.search(r"^auc (\S+)$", capsys.readouterr().out, re.MULTILINE)[1])
+@pytest.fixture(scope="module")
+def reported(files, tmp_path_factory):
+    """The folder of a model of classes, its report and what the command printed."""
+    folder, words = tmp_path_factory.mktemp("reported"), "--target classes"
+    words += " --exclude grades --exclude numbers --exclude query"
+    with redirect_stdout(StringIO()) as out:
+        page = fit_with_report(files, folder, *words.split())
+    return folder, page, out.getvalue()
+
+
+def test_the_page_holds_the_measure_the_curve_and_the_pairs(reported):
+    _, page, out = reported
+    auc = float(re.search(r"^auc (\S+)$", out, re.MULTILINE)[1])
     # The measure comes first.
     assert page.index(f"<dt>AUC</dt><dd>{auc:.4g}</dd>") < page.index("<dt>pairs</dt>")
     assert "ROC curve for class good" in page
@@ -178,15 +189,13 @@ def test_the_page_of_a_ranking_within_groups_says_how_each_does(files, tmp_path)
     assert "Score minus the mean of its group" in page
 
 
-def test_scores_are_in_the_units_of_the_columns(files, tmp_path):
+def test_scores_are_in_the_units_of_the_columns(files, reported):
     # The pictures are given rows in their own units, and the model encoded ones.
     from mercer import load_model
     from mercer.cli._evaluation import evaluate
     from mercer.cli._report import figures_of
 
-    words = "--target classes --exclude grades --exclude numbers --exclude query"
-    fit_with_report(files, tmp_path, *words.split())
-    model = load_model(tmp_path / "m")
+    model = load_model(reported[0] / "m")
     evaluation = evaluate(model, files / "test.parquet", n_keep=10_000)
     label = dict(figures_of(model, evaluation))["ROC curve for class good"].get_label()
     assert label.endswith(f"the area under it is {evaluation.measures['auc']:.4g}.")

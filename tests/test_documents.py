@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from command_line import run
+from mercer.default import DefaultLearner
+from mercer.default.allocate import AllocationSettings
+from quick import QUICK
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -34,7 +37,16 @@ def script(name):
     return module
 
 
-@pytest.mark.usefixtures("quick_race")
+@pytest.fixture(scope="module")
+def few_points(quick_race):
+    """What the examples assert holds for smaller models, too."""
+    points = AllocationSettings(rows_per_point=20, least_points=200)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", QUICK._replace(allocation=points))
+        yield
+
+
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run(page, capsys, tmp_path, monkeypatch):
     """Python and shell commands share one folder, block after block, as a reader would have it."""

@@ -1,6 +1,7 @@
 """Settings with races on few rows and points, for tests of other things."""
 
 from mercer.default import Settings
+from mercer.default.allocate import AllocationSettings
 from mercer.selection import RaceSettings
 
 #: All stages of the default learner are there, and begin earlier: beyond 400 rows some are kept
@@ -17,6 +18,9 @@ QUICK = Settings(
         cells_rows=1500,
     )
 )
+
+#: Besides, models of few points.
+FEW_POINTS = QUICK._replace(allocation=AllocationSettings(rows_per_point=20, least_points=200))
 
 #: Of the map that kernel="auto" chooses where learning is by steps: quick enough for all tests but
 #: its own, and still better than none.

@@ -11,8 +11,7 @@ import pytest
 
 from command_line import run
 from mercer.default import DefaultLearner
-from mercer.default.allocate import AllocationSettings
-from quick import QUICK
+from quick import FEW_POINTS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -40,9 +39,8 @@ def script(name):
 @pytest.fixture(scope="module")
 def few_points(quick_race):
     """What the examples assert holds for smaller models, too."""
-    points = AllocationSettings(rows_per_point=20, least_points=200)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultLearner, "settings", QUICK._replace(allocation=points))
+        patch.setattr(DefaultLearner, "settings", FEW_POINTS)
         yield
 
 

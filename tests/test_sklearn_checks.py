@@ -65,7 +65,9 @@ def expected_failures(estimator):
             expansion=RandomFeatures(16, ridge=[1e-2, 1e-4], precision="double", min_steps=10)
         ),
         KernelClassifier(expansion=RandomFeatures(32, "faithful", precision="double")),
-        KernelRegressor(expansion=RandomFeatures(16, "cyclic", max_blocks=3, precision="double")),
+        KernelRegressor(
+            expansion=RandomFeatures(16, "cyclic", max_blocks=3, precision="double", min_steps=10)
+        ),
         KernelClassifier(kernel=Gaussian(), expansion=Dictionary(20)),
         KernelRegressor(expansion=Dictionary(100, first_rows=50)),
         KernelRanker(),

@@ -18,11 +18,10 @@ from sklearn.metrics import log_loss
 
 from mercer import KernelClassifier, load_model
 from mercer.default import DefaultLearner
-from mercer.default.allocate import AllocationSettings
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.training import FileTraining, _estimator, _row_stream, checkpoint_path
-from quick import QUICK
+from quick import FEW_POINTS
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -461,9 +460,7 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
 @pytest.fixture
 def early(monkeypatch, tmp_path):
     """A file whose rows are decided upon, cut and summed early, so that few of them will do."""
-    points = AllocationSettings(rows_per_point=20, least_points=200)
-    settings = QUICK._replace(first_rows=2500, allocation=points)
-    monkeypatch.setattr(DefaultLearner, "settings", settings)
+    monkeypatch.setattr(DefaultLearner, "settings", FEW_POINTS._replace(first_rows=2500))
     monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
     file = tmp_path / "early.parquet"
     pq.write_table(rows(6000), file)

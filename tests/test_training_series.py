@@ -10,12 +10,11 @@ import pytest
 from command_line import run
 from mercer import load_model
 from mercer.default import DefaultLearner
-from mercer.default.allocate import AllocationSettings
 from mercer.expansions import Auto
 from mercer.kernels import Gaussian
 from mercer.training import FileTraining, _row_stream
 from mercer.training._row_stream import _shuffled_blocks
-from quick import QUICK
+from quick import FEW_POINTS, QUICK
 from test_dependence import series
 
 pytestmark = pytest.mark.usefixtures("few_points")
@@ -23,9 +22,8 @@ pytestmark = pytest.mark.usefixtures("few_points")
 
 @pytest.fixture(scope="module")
 def few_points():
-    points = AllocationSettings(rows_per_point=20, least_points=100)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultLearner, "settings", QUICK._replace(allocation=points))
+        patch.setattr(DefaultLearner, "settings", FEW_POINTS)
         yield
 
 
@@ -60,14 +58,16 @@ def test_a_series_in_a_file_is_found_before_its_rows_are_shuffled(classes, tmp_p
     assert fitted(mixed, tmp_path / "m").block_length_ == 1
 
 
-def test_a_series_is_learned_as_well_from_a_file_as_by_fit(tmp_path):
+def test_a_series_is_learned_as_well_from_a_file_as_by_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK)
     X, _ = series(6060, seed=3)
     out = tmp_path / "m"
-    fitted(write(tmp_path / "d.parquet"), out)
+    fitted(write(tmp_path / "d.parquet"), out, options={"kernel": "auto"})
     late = pa.table({f"x{i}": X[3030:, i] for i in range(4)})
     useful = np.sin(3.0 * X[3030:, 0])
     error = np.mean((load_model(out).predict(late) - useful) ** 2)
-    fitted(tmp_path / "d.parquet", out, options={"expansion": Auto(block_length=1)})
+    options = {"kernel": "auto", "expansion": Auto(block_length=1)}
+    fitted(tmp_path / "d.parquet", out, options=options)
     alone = np.mean((load_model(out).predict(late) - useful) ** 2)
     assert error < 0.8 * alone
 

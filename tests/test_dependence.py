@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.signal import lfilter
+from sklearn.base import clone
 
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import DefaultLearner
@@ -39,6 +40,11 @@ def series(n, seed=0, noise=0.2):
     return np.column_stack([useful, *wandering[1:]]), y
 
 
+def few_points(block="auto"):
+    """Blocks are of rows: 362 points of a dictionary are enough."""
+    return Auto(block_length=block, max_memory=2**20)
+
+
 def found(X, y, seed=0):
     """Block length of rows in their order."""
     targets = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
@@ -66,7 +72,8 @@ def test_rows_in_no_order_are_held_out_one_by_one(n, kind):
         "noise": noise,
         "constant": np.ones(n),
     }[kind]
-    assert [found(X, y, seed) for seed in range(5)] == [1] * 5
+    seeds = range(5 if n < 1000 else 2)
+    assert {found(X, y, seed) for seed in seeds} == {1}
 
 
 @pytest.mark.parametrize("sort", ["class", "target", "the only input", "few"])
@@ -125,17 +132,17 @@ def test_the_future_is_predicted_better(task):
         if task is KernelClassifier:
             y, useful = y > 0.0, useful > 0.0
         for block, found in errors.items():
-            model = task(expansion=Auto(block_length=block), random_state=0).fit(X[:n], y[:n])
+            model = task(expansion=few_points(block), random_state=0).fit(X[:n], y[:n])
             found.append(np.mean(np.square(1.0 * model.predict(X[n:]) - useful[n:])))
     assert np.mean(errors["auto"]) < 0.8 * np.mean(errors[1])
 
 
 def test_a_fit_of_rows_in_no_order_is_as_if_nobody_had_looked():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2300, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=2300)
+    X = rng.normal(size=(1100, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=1100)
     models = [
-        KernelRegressor(expansion=Auto(block_length=block), random_state=0).fit(X, y)
+        KernelRegressor(expansion=few_points(block), random_state=0).fit(X, y)
         for block in ("auto", 1)
     ]
     assert [model.block_length_ for model in models] == [1, 1]
@@ -145,7 +152,7 @@ def test_a_fit_of_rows_in_no_order_is_as_if_nobody_had_looked():
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_judges_are_whole_blocks(shuffle, monkeypatch):
     """Of the race as of the last choice: no row of them has its neighbour among those fitted."""
-    n = 3000
+    n = 1500
     X, y = series(n)
     X[:, 3] = np.arange(n)
     raced = []
@@ -155,7 +162,7 @@ def test_judges_are_whole_blocks(shuffle, monkeypatch):
         return race(rows, *args, **more)
 
     monkeypatch.setattr(default_learner, "race", watched)
-    model = KernelRegressor(random_state=0, shuffle=shuffle).fit(X, y)
+    model = KernelRegressor(expansion=few_points(), random_state=0, shuffle=shuffle).fit(X, y)
     learner = model.learner_
     held = np.sort(learner.waiting.X[-learner._n_held() :, 3])
     assert model.block_length_ == 50
@@ -170,11 +177,11 @@ def test_judges_are_whole_blocks(shuffle, monkeypatch):
 
 def test_a_stream_finds_out_by_itself_and_a_fit_only_once(tmp_path):
     X, y = series(1200)
-    stream = KernelRegressor().partial_fit(X, y)
+    stream = KernelRegressor(expansion=few_points()).partial_fit(X, y)
     assert stream.block_length_ == RACED // 20
-    model = KernelRegressor(random_state=0).fit(X, y)
+    model = KernelRegressor(expansion=few_points(), random_state=0).fit(X, y)
     order = np.random.default_rng(0).permutation(1200)
-    shuffled = KernelRegressor(random_state=0).fit(X[order], y[order])
+    shuffled = clone(model).fit(X[order], y[order])
     assert (model.block_length_, shuffled.block_length_) == (50, 1)
     model.save(tmp_path / "a.mercer")
     loaded = load_model(tmp_path / "a.mercer")
@@ -212,13 +219,14 @@ def test_rows_of_weight_zero_have_no_part_in_it(n):
     for whole, some in zip(more, (X, y), strict=True):
         whole[kept] = some
     models = [
-        KernelRegressor(shuffle=False).fit(X, y),
-        KernelRegressor(shuffle=False).fit(*more, weights),
+        KernelRegressor(expansion=few_points(), shuffle=False).fit(X, y),
+        KernelRegressor(expansion=few_points(), shuffle=False).fit(*more, weights),
     ]
     block = n // 20 if n < 1000 else 50
     assert [model.block_length_ for model in models] == [block, block]
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), rtol=1e-6)
-    shuffled = KernelRegressor(random_state=0).fit(*more, weights).learner_.waiting.X
+    shuffled = KernelRegressor(expansion=few_points(), random_state=0).fit(*more, weights)
+    shuffled = shuffled.learner_.waiting.X
     places = np.array([np.flatnonzero((x == X).all(axis=1))[0] for x in shuffled])
     whole = places[: len(places) // block * block].reshape(-1, block)
     if n < 400:  # else the last ones only are kept
@@ -231,7 +239,7 @@ def test_blocks_are_a_fifth_of_the_rows_at_most(n, block):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=n)
-    model = KernelRegressor(expansion=Auto(block_length=block), random_state=0).fit(X, y)
+    model = KernelRegressor(expansion=few_points(block), random_state=0).fit(X, y)
     assert np.mean((model.predict(X) - np.sin(2.0 * X[:, 0])) ** 2) < 0.005
 
 
@@ -245,7 +253,7 @@ def test_offsets_and_constant_targets_hide_nothing(offset):
 
 def test_a_fit_of_too_few_rows_settles_nothing():
     X, y = series(1200)
-    model = KernelRegressor(random_state=0).fit(X[:150], y[:150])
+    model = KernelRegressor(expansion=few_points(), random_state=0).fit(X[:150], y[:150])
     assert model.block_length_ == 1
     model.partial_fit(X[150:], y[150:])
     assert model.block_length_ == RACED // 20
@@ -271,10 +279,10 @@ def test_other_expansions_hold_out_no_blocks():
 
 
 def test_chunks_do_not_cut_what_is_learned(monkeypatch):
-    X, y = series(3000)
-    whole = KernelRegressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(chunk=1024))
-    pieces = KernelRegressor(random_state=0).fit(X, y)
+    X, y = series(1500)
+    whole = KernelRegressor(expansion=few_points(), random_state=0).fit(X, y)
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(chunk=512))
+    pieces = clone(whole).fit(X, y)
     np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
 
 

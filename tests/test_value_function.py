@@ -63,7 +63,7 @@ def cut(arguments, keywords, rows):
 
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_automatic_choices_find_the_value_of_a_linear_quadratic_chain(n_features):
-    train = lqr_trajectory(10_000, 0, n_features)
+    train = lqr_trajectory(6000, 0, n_features)
     states = lqr_trajectory(3000, 1, n_features)[0]
     states = states[np.abs(states).max(axis=1) < 1.5]
     exact = lqr_value(states, DISCOUNT)
@@ -86,12 +86,12 @@ def test_values_of_a_walk_with_an_end():
     for method in ("td", "gtd2", "tdc", "double_sampling", "residual"):
         # The walk is not random, so all methods have the same solution.
         second = (rewards, next_states, terminals) if method == "double_sampling" else None
-        model = ValueFunction(0.5, method, kernel=Gaussian(0.2), batch_size=3, n_passes=600)
+        model = ValueFunction(0.5, method, kernel=Gaussian(0.2), batch_size=3, n_passes=400)
         model.fit(states, rewards, next_states, terminals, second=second)
         assert_allclose(model.predict(states), [1.0, 0.0, 4.0], atol=0.03)
     # Cut off instead of ended: the value of the next state counts, here that of state 0.
     next_states[2] = 0.0
-    model = ValueFunction(0.5, kernel=Gaussian(0.2), n_passes=600, random_state=0)
+    model = ValueFunction(0.5, kernel=Gaussian(0.2), n_passes=400, random_state=0)
     model.fit(states, rewards, next_states)
     first = 1.0 / (1.0 - 0.125)  # V0 = 1 - 2 / 2 + 4 / 4 + V0 / 8
     assert_allclose(model.predict(states), [first, first / 4, 4.0 + first / 2], atol=0.03)

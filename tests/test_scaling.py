@@ -278,14 +278,14 @@ def test_numbers_too_large_to_scale_are_refused():
 
 
 @pytest.mark.parametrize("expansion", ["komp", "random_features"])
-@pytest.mark.parametrize("size", [1e3, 1e6, 1e300])
-def test_a_row_far_out_does_not_set_the_scale(expansion, size, rng):
+def test_a_row_far_out_does_not_set_the_scale(expansion, rng):
     rows = rng.normal(size=(300, 2))
     y = np.sin(3.0 * rows[:, 0])
     clean = regressor(expansion=expansion, n_passes=3).fit(rows, y).score(rows[6:], y[6:])
-    rows[5, 0] = size
-    spoilt = regressor(expansion=expansion, n_passes=3).fit(rows, y)
-    assert spoilt.score(rows[6:], y[6:]) > clean - 0.1 > 0.6
+    for size in (1e3, 1e6, 1e300):
+        rows[5, 0] = size
+        spoilt = regressor(expansion=expansion, n_passes=3).fit(rows, y)
+        assert spoilt.score(rows[6:], y[6:]) > clean - 0.1 > 0.6
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

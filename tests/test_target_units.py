@@ -16,6 +16,8 @@ from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
 from mercer.maps import Standardize
 from mercer.schedules import Relative
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3.0, 3.0, size=(300, 2))
 Y = 1.4 * np.sin(X[:, 0]) + 0.1 * RNG.normal(size=300)

@@ -78,7 +78,7 @@ def test_sums_and_rows_are_bounded_while_a_stream_goes_on(expected_rows, forgett
     auto = Auto(max_memory=LIMIT, expected_rows=expected_rows, forgetting=forgetting)
     model = cls(expansion=auto, random_state=0)
     most = 0
-    for number, (X, y) in enumerate(chunks(9000)):
+    for number, (X, y) in enumerate(chunks(9000 if expected_rows is None else 6000)):
         given = {} if task == "regression" else {"classes": [0, 1]}
         model.partial_fit(X, y if task == "regression" else (y > 0.5).astype(int), **given)
         if number % 20 == 19:

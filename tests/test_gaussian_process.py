@@ -223,7 +223,7 @@ def test_std_is_that_of_scikit_learn_which_has_no_noise_in_it():
     closed = ClosedForm(RBF(1.5), alpha=NOISE, optimizer=None, normalize_y=True).fit(X, Y)
     mean, std = closed.predict(NEW, return_std=True)
     model = GaussianProcessRegressor(
-        KERNEL, noise=NOISE, n_features=4096, normalize_y=True, random_state=0
+        KERNEL, noise=NOISE, n_features=2048, normalize_y=True, random_state=0
     ).fit(X, Y)
     ours, our_std = model.predict(NEW, return_std=True)
     # A tenth of the mean's size; without the noise's share, 0.09, of the variances.
@@ -689,7 +689,7 @@ def test_marginal_likelihood_of_interpolated_targets():
 )
 def test_memory_of_a_prediction_does_not_grow_with_its_rows(parameters):
     model = GaussianProcessRegressor(KERNEL, random_state=0, **parameters).fit(X, Y)
-    rows = np.random.default_rng(0).uniform(-3.0, 3.0, size=(40_000, 2))
+    rows = np.random.default_rng(0).uniform(-3.0, 3.0, size=(20_000, 2))
     # By "columns" they are fits of their own.
     with_std = getattr(model.method, "variance", None) != "columns"
     model.predict(rows[:9], return_std=with_std)
@@ -697,7 +697,7 @@ def test_memory_of_a_prediction_does_not_grow_with_its_rows(parameters):
     model.predict(rows, return_std=with_std)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Features of all rows would take 82 MB; rows and predictions themselves take a little.
+    # Features of all rows would take 41 MB; rows and predictions themselves take a little.
     assert peak < 20e6
 
 

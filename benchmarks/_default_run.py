@@ -1,4 +1,4 @@
-"""One run of ``default_learner.py`` in a process of its own: one line of JSON on what it found.
+"""One run of ``default_learner.py`` or ``suite.py`` in a process of its own: one line of JSON.
 
 python benchmarks/_default_run.py covtype lightgbm --seed 0 --size 0 --cpu-limit 600
 """
@@ -29,11 +29,18 @@ def cpu_time() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in spent)
 
 
-def score(model: Any, X: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+def score(
+    model: Any, X: np.ndarray, y: np.ndarray, predicted: np.ndarray, regression: bool
+) -> dict[str, float]:
     """What the tables judge; errors in %."""
-    if not hasattr(model, "classes_"):
+    if regression:
         return {"mse": float(np.mean((predicted - y) ** 2))}
     found = {"error": 100.0 * float(np.mean(predicted != y))}
+    if hasattr(model, "predict_proba"):
+        from sklearn.metrics import log_loss
+
+        shares = np.asarray(model.predict_proba(X), dtype=np.float64)
+        found["log_loss"] = float(log_loss(y, shares, labels=model.classes_))
     if len(model.classes_) == 2 and len(np.unique(y)) == 2:
         from sklearn.metrics import roc_auc_score
 
@@ -97,7 +104,7 @@ def measure(method: Any, split: Any, regression: bool, seed: int) -> dict[str, A
         "test_rows": len(X_test),
         "inputs": X.shape[1],
         "classes": n_classes,
-        **score(model, X_test, y_test, predicted),
+        **score(model, X_test, y_test, predicted, regression),
         "cpu_s": cpu,
         "wall_s": wall,
         "rows_per_s": len(X_test) / predicting,
@@ -155,8 +162,8 @@ def main(arguments: list[str]) -> None:
     import _peers
 
     _peers.one_thread()
-    method = _peers.METHODS[options.method]
-    regression = _default_sets.SOURCES[options.set].regression
+    method = _peers.method_of(options.method)
+    regression = _default_sets.source_of(options.set).regression
     split = _default_sets.load(
         options.set, options.seed, options.size, _default_sets.data_directory(options.data)
     )

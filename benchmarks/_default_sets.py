@@ -1,4 +1,4 @@
-"""The sets of ``default_learner.py``: the tables of the data folder, and scikit-learn's own."""
+"""The sets of ``default_learner.py`` and ``suite.py``, and scikit-learn's own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import datasets
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from mercer.data import load_parquet_dataset
@@ -102,7 +103,7 @@ def load(name: str, seed: int, size: int = 0, directory: Path | None = None) -> 
     split : Split
         Scaled by its training rows.
     """
-    source = SOURCES[name]
+    source = source_of(name)
     return prepare(source.read(directory), source, seed, size)
 
 
@@ -194,6 +195,69 @@ def _qm7(directory: Path | None) -> Table:
 def _bundled(load_set: Callable[..., Any]):
     return lambda directory: Table(*load_set(return_X_y=True))
 
+
+def _of_suite(name: str, regression: bool) -> Source:
+    """A table of the suite: columns as they are, nominal ones in integer codes."""
+
+    def read(directory: Path | None) -> Table:
+        X, y = _columns(directory / "suite", name, "target")
+        if not regression:
+            y = np.unique(y, return_inverse=True)[1]
+
+        def test(seed: int) -> np.ndarray:
+            rows = np.arange(len(y))
+            strata = None if regression else y
+            _, out = train_test_split(
+                rows, test_size=TEST_SHARE, random_state=seed, stratify=strata
+            )
+            return np.isin(rows, out)
+
+        return Table(X, y, test)
+
+    return Source(read, name.replace("_", " "), regression=regression, standardise=False)
+
+
+def source_of(name: str) -> Source:
+    """A set by its name, whichever benchmark it is of."""
+    return SUITE[name] if name in SUITE else SOURCES[name]
+
+
+#: The tables of ``suite/`` in the data folder.
+SUITE = {
+    **{
+        name: _of_suite(name, regression=True)
+        for name in (
+            "218_house_8L",
+            "503_wind",
+            "abalone",
+            "ccpp",
+            "concrete",
+            "diamonds",
+            "elevators",
+            "kin8nm",
+            "skillcraft",
+        )
+    },
+    **{
+        name: _of_suite(name, regression=False)
+        for name in (
+            "banana",
+            "car",
+            "churn",
+            "credit_g",
+            "hypothyroid",
+            "krkopt",
+            "optdigits",
+            "page_blocks",
+            "phoneme",
+            "satimage",
+            "segmentation",
+            "spambase",
+            "waveform_21",
+            "wine_quality_white",
+        )
+    },
+}
 
 #: The sets, in the order of the tables.
 SOURCES = {

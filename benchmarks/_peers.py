@@ -1,4 +1,4 @@
-"""The methods of ``default_learner.py``: mercer's default and what users would take instead."""
+"""mercer's default and what users would take instead: ``default_learner.py``, ``suite.py``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import Ridge, RidgeClassifier, SGDClassifier, SGDRegressor
 from sklearn.metrics import pairwise_distances
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 N_FEATURES = 1000
 _ROWS_FOR_MEDIAN = 1000
@@ -125,6 +131,66 @@ def _mlp(regression: bool, X: np.ndarray, seed: int) -> Any:
     return kind(early_stopping=True, random_state=seed)
 
 
+def _catboost(regression: bool, X: np.ndarray, seed: int) -> Any:
+    import catboost
+
+    kind = catboost.CatBoostRegressor if regression else catboost.CatBoostClassifier
+    return kind(random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False)
+
+
+def _extra_trees(regression: bool, X: np.ndarray, seed: int) -> Any:
+    kind = ExtraTreesRegressor if regression else ExtraTreesClassifier
+    return kind(random_state=seed)
+
+
+def _xrfm(regression: bool, X: np.ndarray, seed: int) -> Any:
+    return _Xrfm(regression, seed)
+
+
+class _Xrfm:
+    """xRFM's default behind standardised columns, with a fifth of the rows to validate on."""
+
+    def __init__(self, regression: bool, seed: int) -> None:
+        self.regression = regression
+        self.seed = seed
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> _Xrfm:
+        import torch
+        from xrfm import xRFM
+
+        torch.set_num_threads(1)
+        torch.manual_seed(self.seed)
+        self._scaler = StandardScaler().fit(X)
+        if not self.regression:
+            self.classes_ = np.unique(y)
+            y = np.searchsorted(self.classes_, y)
+        order = np.random.default_rng(self.seed).permutation(len(X))
+        judged, learned = np.split(order, [len(X) // 5])
+        rows, targets = (
+            self._rows(X),
+            torch.tensor(y.astype(np.float32 if self.regression else int)),
+        )
+        if self.regression:
+            targets = targets[:, None]
+        metric = "mse" if self.regression else "brier"
+        self._model = xRFM(device="cpu", tuning_metric=metric)
+        self._model.fit(rows[learned], targets[learned], rows[judged], targets[judged])
+        return self
+
+    def _rows(self, X: np.ndarray) -> Any:
+        import torch
+
+        return torch.tensor(self._scaler.transform(X), dtype=torch.float32)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        found = np.asarray(self._model.predict(self._rows(X))).reshape(len(X), -1)[:, 0]
+        return found if self.regression else self.classes_[found.astype(int)]
+
+
+def _standardised(make: Callable[[bool, np.ndarray, int], Any]) -> Any:
+    return lambda regression, X, seed: make_pipeline(StandardScaler(), make(regression, X, seed))
+
+
 def _median_gamma(X: np.ndarray) -> float:
     """1 / (2 m²), m the median distance of the first thousand rows (1 where they all agree)."""
     distances = pairwise_distances(X[:_ROWS_FOR_MEDIAN])
@@ -152,6 +218,10 @@ def _numbers_lightgbm(model: Any) -> int:
 def _numbers_hist_boosting(model: Any) -> int:
     leaves = [tree.get_n_leaf_nodes() for trees in model._predictors for tree in trees]
     return _numbers_trees(sum(leaves), len(leaves))
+
+
+def _not_counted(model: Any) -> int:
+    return 0
 
 
 def _numbers_pipeline(model: Any) -> int:
@@ -226,3 +296,46 @@ METHODS = {
 }
 JUDGED = "mercer"
 SMALL_PEER = "svc"
+
+#: What ``suite.py`` runs, columns as they come.
+SUITE_METHODS = {
+    "mercer": METHODS["mercer"],
+    "lightgbm": METHODS["lightgbm"],
+    "lightgbm_127": Method(
+        "LightGBM 300 x 127",
+        _lightgbm(n_estimators=300, num_leaves=127),
+        "300 trees of 127 leaves instead of 100 of 31",
+        _numbers_lightgbm,
+        "lightgbm",
+    ),
+    "catboost": Method("CatBoost", _catboost, "", _not_counted, "catboost"),
+    "extra_trees": Method("ExtraTrees", _extra_trees, "", _not_counted, "scikit-learn"),
+    "hist_boosting": METHODS["hist_boosting"],
+    "svc_scaled": Method(
+        "SVC, scaled",
+        _standardised(_svc),
+        f"SVR for numbers, standardised columns; at most {_SVC_ROWS:,} rows",
+        _not_counted,
+        METHODS["svc"].package,
+        cap=_SVC_ROWS,
+    ),
+    "mlp_scaled": Method(
+        "MLP, scaled",
+        _standardised(_mlp),
+        "one hidden layer of 100, early_stopping=True, standardised columns",
+        _not_counted,
+        "scikit-learn",
+    ),
+    "xrfm": Method(
+        "xRFM",
+        _xrfm,
+        "standardised columns, a fifth of the rows to validate on",
+        _not_counted,
+        "xrfm",
+    ),
+}
+
+
+def method_of(name: str) -> Method:
+    """A method by its name, whichever benchmark it is of."""
+    return SUITE_METHODS[name] if name in SUITE_METHODS else METHODS[name]

@@ -206,9 +206,9 @@ def run_all(options: argparse.Namespace, cache: Cache) -> list[str]:
         code = {"code": code_state()} if method == _peers.JUDGED else {}
         record = run_one(name, method, seed, size, data, options.cpu_limit) | code
         cache.add(record)
-        print(_line(record), flush=True)
+        print(line_of(record), flush=True)
         if "failed" in record:
-            failures.append(_line(record))
+            failures.append(line_of(record))
     return failures
 
 
@@ -219,7 +219,7 @@ def _has_no_more(cache: Cache, name: str, size: int) -> bool:
     return bool(whole) and whole[0]["train_rows"] <= size
 
 
-def _line(record: dict[str, Any]) -> str:
+def line_of(record: dict[str, Any]) -> str:
     words = " ".join(str(record[key]) for key in ("set", "method", "seed", "size"))
     why = record.get("failed") or record.get("stopped")
     if why:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = (
+    "suite",
     "step_cost",
     "throughput",
     "start_up",
@@ -37,6 +38,7 @@ SCRIPTS = (
 )
 #: Tables that a script of another name prints.
 ORIGINS = {
+    "suite_sets": "suite",
     "multidist_budget": "multidist",
     "row_calls": "throughput",
     "random_feature_errors": "random_features",
@@ -46,6 +48,8 @@ ORIGINS = {
     "counts": "losses",
 }
 TITLES = {
+    "suite": "Many tables, untuned",
+    "suite_sets": "Many tables, untuned: table by table",
     "multidist": "POLK, Table 2: the planar mixture",
     "multidist_budget": "The same with budgets (BSGD)",
     "command_line": "The command line, untuned",

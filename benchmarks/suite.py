@@ -1,0 +1,199 @@
+"""mercer's default on many tables beside what users would take instead, nothing tuned.
+
+The tables of `suite/` in the data folder, columns as they come (nominal ones in integer codes), and
+the sets of the tables below; three seeds, one thread, each run in a process of its own after a
+warm-up fit. A fifth of the rows, drawn by the seed, is for testing, but where a split is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import _common
+import _default_sets
+import _default_tables
+import _peers
+import default_learner
+import numpy as np
+from scipy.stats import rankdata
+
+USAGE = """
+    python benchmarks/suite.py                          # what the cache lacks
+    python benchmarks/suite.py --methods mercer --sets concrete --seeds 0 --again
+    python benchmarks/suite.py --write                  # only the tables, from the cache
+"""
+CACHE = _common.RESULTS / "suite"
+SETS = (*_default_sets.SUITE, *_default_sets.SOURCES)
+METHODS = _peers.SUITE_METHODS
+JUDGED = _peers.JUDGED
+#: Sets that constants were chosen on; the others judge.
+CHOSEN_ON: tuple[str, ...] = ()
+
+Row = dict[str, Any]
+
+
+class Results(_default_tables.Results):
+    """Runs on all rows, and what they say of a method on a set."""
+
+    def error(self, name: str, method: str) -> float:
+        """Mean error over the seeds, no less than half a test row; NaN without runs."""
+        regression = _default_sets.source_of(name).regression
+        key = "mse" if regression else "error"
+        mean = self.summary(name, method, 0, key).mean
+        rows = self.summary(name, method, 0, "test_rows").mean
+        return mean if regression else max(mean, 50.0 / rows)
+
+    def ratio(self, name: str, method: str) -> float:
+        """Error as a multiple of mercer's."""
+        return self.error(name, method) / self.error(name, JUDGED)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Geometric mean of numbers above 0; NaN of none."""
+    known = [value for value in values if math.isfinite(value)]
+    return math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan
+
+
+def names_of(results: Results) -> list[str]:
+    """Sets on which mercer was run."""
+    return [name for name in SETS if math.isfinite(results.error(name, JUDGED))]
+
+
+def method_rows(results: Results) -> list[Row]:
+    """A row for each method: its ranks, and its errors in those of mercer."""
+    names = names_of(results)
+    run = [m for m in METHODS if any(math.isfinite(results.error(n, m)) for n in names)]
+    shared = [n for n in names if all(math.isfinite(results.error(n, m)) for m in run)]
+    errors = np.array([[results.error(n, m) for m in run] for n in shared]).reshape(-1, len(run))
+    ranks = rankdata(errors, axis=1)
+    rows = []
+    for place, m in enumerate(run):
+        mine = [n for n in names if math.isfinite(results.error(n, m))]
+        losses = [
+            [results.summary(n, each, 0, "log_loss").mean for each in (m, JUDGED)] for n in mine
+        ]
+        known = [(its, ours) for its, ours in losses if math.isfinite(its + ours)]
+        rows.append(
+            {
+                "method": METHODS[m].title,
+                "sets": len(mine),
+                f"mean rank on {len(shared)}": float(np.mean(ranks[:, place]))
+                if shared
+                else math.nan,
+                "error / mercer's": geometric_mean([results.ratio(n, m) for n in mine]),
+                "better than mercer": sum(results.ratio(n, m) < 1.0 for n in mine),
+                "worse": sum(results.ratio(n, m) > 1.0 for n in mine),
+                "log loss better, of": "-"
+                if m == JUDGED or not known
+                else f"{sum(its < ours for its, ours in known)}, {len(known)}",
+                "fit CPU s": geometric_mean([results.summary(n, m, 0, "cpu_s").mean for n in mine]),
+                "predicted rows / CPU s": geometric_mean(
+                    [results.summary(n, m, 0, "rows_per_s").mean for n in mine]
+                ),
+            }
+        )
+    return rows
+
+
+def set_rows(results: Results) -> list[Row]:
+    """A row for each set, those first on which mercer is worst beside its best peer."""
+    rows = []
+    for name in names_of(results):
+        peers = [m for m in METHODS if m != JUDGED and math.isfinite(results.error(name, m))]
+        key = "mse" if _default_sets.source_of(name).regression else "error"
+        best = min(peers, key=lambda m: results.error(name, m), default=None)
+        rows.append(
+            {
+                "set": name + (" (chosen on)" if name in CHOSEN_ON else ""),
+                "rows": int(results.summary(name, JUDGED, 0, "train_rows").mean),
+                "columns": int(results.summary(name, JUDGED, 0, "inputs").mean),
+                "judged by": _default_tables.WORDS[key],
+                "mercer": str(results.summary(name, JUDGED, 0, key)),
+                "best peer": "-" if best is None else METHODS[best].title,
+                "its": "-" if best is None else str(results.summary(name, best, 0, key)),
+                "mercer / its": math.nan if best is None else 1.0 / results.ratio(name, best),
+                "CPU s": results.summary(name, JUDGED, 0, "cpu_s").mean,
+                "model MiB": results.summary(name, JUDGED, 0, "pickled_mib").mean,
+            }
+        )
+    return sorted(rows, key=lambda row: -np.nan_to_num(row["mercer / its"]))
+
+
+def tables(records: list[Row]) -> dict[str, list[Row]]:
+    """Both tables, in the order of the page."""
+    results = Results([record for record in records if "failed" not in record])
+    return {"suite": method_rows(results), "suite_sets": set_rows(results)}
+
+
+def notes(records: list[Row]) -> dict[str, str]:
+    """What readers of each table have to know."""
+    settings = "; ".join(f"{m.title}: {m.settings}" for m in METHODS.values() if m.settings)
+    versions = ", ".join(sorted({r["version"] for r in records if "version" in r}))
+    chosen = ", ".join(CHOSEN_ON) or "none"
+    return {
+        "suite": (
+            "Ranks by the mean error over the seeds, on the sets that all methods have; means of "
+            "errors and times are geometric. Errors of classifications count half a test row at "
+            f"least. Settings are the libraries' own but for: {settings}. {versions}."
+        ),
+        "suite_sets": (
+            "Means over the seeds ± standard errors. Sets that constants were chosen on: "
+            f"{chosen}. "
+            f"{default_learner.words_on_code(records)}"
+        ),
+    }
+
+
+def run_all(options: argparse.Namespace, cache: default_learner.Cache) -> list[str]:
+    """Run what is asked for and not there; words on runs that failed."""
+    data, failures = _default_sets.data_directory(options.data), []
+    for seed in options.seeds:
+        for name in options.sets:
+            if data is None and _default_sets.source_of(name).files:
+                continue
+            for method in options.methods:
+                there = cache.has(name, method, seed, 0) and not options.again
+                if there or not METHODS[method].installed:
+                    continue
+                code = {"code": default_learner.code_state()} if method == JUDGED else {}
+                record = default_learner.run_one(name, method, seed, 0, data, options.cpu_limit)
+                cache.add(record | code)
+                print(default_learner.line_of(record), flush=True)
+                if "failed" in record:
+                    failures.append(default_learner.line_of(record))
+    return failures
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__ + USAGE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET", default=list(SETS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(default_learner.SEEDS))
+    parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
+    parser.add_argument("--cpu-limit", type=int, default=default_learner.CPU_LIMIT_S)
+    parser.add_argument("--again", action="store_true", help="run also what is in the cache")
+    parser.add_argument("--write", action="store_true", help="run nothing")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """Run, print and keep the tables for the page."""
+    options, cache = parsed(arguments), default_learner.Cache(CACHE)
+    failures = [] if options.write else run_all(options, cache)
+    records = [r for name in SETS for method in METHODS for r in cache.records(name, method)]
+    words = notes(records)
+    for name, rows in tables(records).items():
+        _common.publish(name, rows, words[name])
+    print("\n".join(failures))
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

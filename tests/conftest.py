@@ -87,7 +87,7 @@ def quick_map():
     from quick import QUICK_MAP
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KernelEstimator, "_race", QUICK_MAP)
+        patch.setattr(KernelEstimator, "_race_settings", QUICK_MAP)
         yield
 
 

@@ -22,7 +22,7 @@ from mercer.parts import FittedPart
 from mercer.selection import mean_loss, stack
 from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, labels_of_codes
 from mercer.sums import ridge as ridge_module
-from mercer.sums.cells import RIDGES as CELL_RIDGES
+from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES, descend, general_ridge
 from oracles_parts import (
     best_log_loss_weights,

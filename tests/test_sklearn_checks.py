@@ -36,7 +36,7 @@ def one_length():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))
         patch.setattr(DictionaryFunction, "settings", race)
-        patch.setattr(KernelEstimator, "_race", QUICK_MAP._replace(**one))
+        patch.setattr(KernelEstimator, "_race_settings", QUICK_MAP._replace(**one))
         yield
 
 

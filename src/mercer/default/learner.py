@@ -114,19 +114,25 @@ class Settings(NamedTuple):
 class DefaultLearner(Learner):
     r"""How a sum of components learns from a stream, by sums.
 
-    The first rows are gathered and raced on (:func:`mercer.selection.race`), twice each time they
-    double. Then components are decided upon and learn, and rows are not kept any longer but for the
-    last ones: they are predicted before they are learned, which chooses ridges and the weights of
-    the components. A solution depends on the rows up to then, not on when there was one before.
+    The first rows are gathered; when somebody asks, components are raced for
+    (:func:`mercer.selection.race`, at the numbers of rows of :func:`mercer.selection.race_point`),
+    allocated and learned anew from all of them (``_solve_gathered``). ``fit`` on fewer than
+    ``first_rows`` rows does this once, at the end. With more, components are decided upon
+    (``_decide``) and go on to learn, and rows are not kept any longer but for the last ones:
+    they are predicted before they are learned (``_add_to_sums``), which chooses ridges and the
+    weights of the components. A solution depends on the rows up to then, not on when there was one
+    before.
 
-    See :class:`mercer.learning.Learner` for the parameters, of which steps play no role.
+    See :class:`mercer.learning.Learner` for the parameters. Steps and their ``regularization`` play
+    no role: the ridge is chosen, or that of the function.
 
     Attributes
     ----------
     phase : Phase
         What happens to rows that come.
     n_rows, solved_at, raced_at : int
-        Rows learned, and how many they were at the last solution and the last race.
+        Rows taken in, whether in sums or kept, and how many they were at the last solution and the
+        last race.
     unit : ndarray of shape (n_outputs,)
         Unit of each target in which errors are compared.
     held_loss : float
@@ -222,7 +228,8 @@ class DefaultLearner(Learner):
     ) -> None:
         """See :class:`mercer.learning.Learner`: sums take every row once, in the first order."""
         check_sizes(X, targets)
-        order, chunk = self._in_blocks(X, targets, weights, next(iter(orders))), self._chunk(X)
+        self._settle_block(X, targets, weights)
+        order, chunk = self._in_blocks(weights, next(iter(orders))), self._chunk(X)
         stopped, self.revisits = False, True
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
@@ -325,15 +332,17 @@ class DefaultLearner(Learner):
         if not self._knows_block:
             self.function.block = block_length(rows, self.resources.seed)
 
-    def _in_blocks(
-        self, X: Any, targets: Array, weights: Array, order: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _settle_block(self, X: Any, targets: Array, weights: Array) -> None:
+        """Find out how many rows are to be held out together, from all rows in their own order."""
+        used = np.flatnonzero(weights > 0.0)
+        self._find_block(self._revisitable(X, targets, weights, used))
+        # Races would see shuffled rows, which tell nothing of the order.
+        self._knows_block |= used.size >= FEWEST_ROWS
+
+    def _in_blocks(self, weights: Array, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Order in which rows that are held out together stay so; those of weight 0 come last."""
         counts = weights > 0.0
         used = np.flatnonzero(counts)
-        self._find_block(self._revisitable(X, targets, weights, used))
-        # What comes is in another order, and would tell nothing.
-        self._knows_block |= used.size >= FEWEST_ROWS
         block = self.function.block
         if block == 1:
             return order
@@ -353,7 +362,7 @@ class DefaultLearner(Learner):
         rows, expected = self.waiting, self.resources.expected_rows
         if expected is not None and expected < len(rows):
             expected = None  # what was said or true of `fit` is not true any longer
-        self._race(rows[: self._n_learned()], expected)
+        self._race(rows[: self._n_before_judges()], expected)
         self._allocate(rows, expected)
         function = self.function
         function.weights, function.is_stale = np.zeros(len(function.components)), True
@@ -431,25 +440,25 @@ class DefaultLearner(Learner):
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
     def _solve(self, *, now: bool = False) -> None:
-        """Solve as :meth:`_solved_again` says, and note the loss of the rows kept back."""
+        """Solve as :meth:`_solve_if_due` says, and note the loss of the rows kept back."""
         with one_at_a_time():
             before = self.solved_at
-            if self._solved_again(now=now):
+            if self._solve_if_due(now=now):
                 n = self.n_rows - before
                 if n == 0:
                     return  # the same rows, with other outputs
                 self.note(Record(n, n * self.held_loss, 0.0))  # there are no steps
 
-    def _solved_again(self, *, now: bool) -> bool:
-        """Solve again if enough rows came since the last time; whether that was so.
+    def _solve_if_due(self, *, now: bool) -> bool:
+        """Solve if enough rows came since the last time; return whether that was so.
 
         ``now``: solve if any row came, and while rows are gathered race on all of them.
         """
         function, new = self.function, self.n_rows - self.solved_at
         fraction = self.resources.refresh * self._counting(self.solved_at)
         enough = new > 0 and (now or new > fraction)
-        # Whether somebody asked before must not count: the last race is on all rows.
-        enough |= now and not self.is_decided and self.raced_at < self._n_learned()
+        # At the end of a fit race on all rows, even if a prediction in between has solved already.
+        enough |= now and not self.is_decided and self.raced_at < self._n_before_judges()
         if not enough and not (function.is_stale and self.n_rows):
             return False
         if self.is_decided:
@@ -469,7 +478,7 @@ class DefaultLearner(Learner):
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
         """Choose and fit components anew, to the rows that are gathered."""
-        rows, n = self.waiting, self._n_learned()
+        rows, n = self.waiting, self._n_before_judges()
         raced = n if now else race_point(n)
         if self.raced_at < raced:
             self._race(rows[:raced], len(rows))
@@ -491,7 +500,7 @@ class DefaultLearner(Learner):
                 component.learn(rows[:n])
             self._kept = [rows[n:].own()]
 
-    def _n_learned(self) -> int:
+    def _n_before_judges(self) -> int:
         """Rows, of those gathered, that are learned and raced on before the last ones judge."""
         small = self.n_rows <= self.settings.race.small
         return self.n_rows if small else self.n_rows - self._n_held()

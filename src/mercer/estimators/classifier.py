@@ -90,8 +90,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With a ``risk``, a ``step_size`` of your own it is ``KOMP(max_size=1000)``, which learns by
-        steps.
+        With a ``risk`` or a ``step_size`` of your own it is ``KOMP(max_size=1000)``, which learns
+        by steps.
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and

@@ -117,10 +117,11 @@ class FittedFunction:
         return self.learner_
 
     def _scores(self, X: Any) -> Array:
-        """Values of f at checked inputs, shape (n, n_outputs)."""
+        """Check inputs; return the values of f there, shape (n, n_scores)."""
         check_is_fitted(self, "learner_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_blas_thread():
+            # Without copies of the outputs, which only objectives need.
             return self._evaluate(X)[:, : self.targets_.n_scores]
 
     def _evaluate(self, X: Any) -> Array:

@@ -3,7 +3,10 @@
 Rows are checked and their targets met; the first rows fill in the numbers of the problem
 (:mod:`mercer.estimators.problem`), whose learner then gets them. What differs between estimators is
 how rows are checked (``_checked``), what is known of their targets
-(:mod:`mercer.estimators.targets`), and a few choices that parameters leave open.
+(:mod:`mercer.estimators.targets`), and a few choices that parameters leave open. Public ``fit`` and
+``partial_fit`` are in the classes (of a loss: :mod:`mercer.estimators.loss_estimator`),
+:func:`mercer.learner.make_learner` chooses the learner, and predictions are in
+:mod:`mercer.estimators.fitted`.
 """
 
 from __future__ import annotations
@@ -110,11 +113,11 @@ class Data(NamedTuple):
     X : ndarray or CSR matrix of shape (n, n_features)
         Inputs.
     y : object
-        Targets, which ``targets`` can encode.
+        Labels or numbers, which ``targets`` can encode.
     weights : ndarray of shape (n,)
         Weights of the rows, those of their classes included.
     targets : Targets
-        What is known of the targets, these among them.
+        What is known of all labels or numbers so far, these among them; not their values.
     new_outputs : NewOutputs or None
         What becomes of the outputs of the function, if classes came with the rows.
     order : callable
@@ -133,7 +136,7 @@ class Data(NamedTuple):
 
 
 class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
-    """Base of the estimators that learn one function in the loop; not for direct use."""
+    """Base of the estimators that learn one function, by steps or by sums; not for direct use."""
 
     kernel: Any
     expansion: Any
@@ -155,7 +158,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     #: Samples that a step learns `batch_size` rows of each of.
     _n_samples: ClassVar[int] = 1
     #: How a map of the inputs is chosen.
-    _race: ClassVar[RaceSettings] = RACE
+    _race_settings: ClassVar[RaceSettings] = RACE
     #: Parameters that the learner's settings were made of; None if they may be others by now.
     _tuned: tuple[Any, Any, Any] | None = None
     #: Names of the features of dicts, in the order of the columns; None before there was one.
@@ -267,7 +270,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         return self._problem_of(kernel, automatic, expansion, averaging, sample.dtype)
 
     def _scales(self, expansion: Expansion, data: Data) -> bool:
-        """Whether a map of the inputs is to be chosen for ``kernel="auto"`` on these rows."""
+        """Whether a map of the inputs is to be chosen here, before there is a function."""
         return (
             self._chooses("kernel")
             and not self._races(expansion)
@@ -284,7 +287,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         found = None
         if begins_with_regression(objective, n_outputs):
             used = np.flatnonzero(data.weights)
-            race = self._race
+            race = self._race_settings
             n = race.few_rows if used.size <= race.small else race.pilot_rows
             some = generator.choice(used, min(used.size, n), replace=False)
             encoded = self.targets_.encode(data.y[some])
@@ -430,7 +433,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         """Return what ``expansion="auto"`` stands for, by the other parameters."""
 
     def _races(self, expansion: Expansion) -> bool:
-        """Whether a race chooses the kernel, and the scale of each column of the inputs."""
+        """Whether the function has a race of its own, for its kernel and the map of its inputs."""
         raced = self._has_race and isinstance(expansion, Auto | Dictionary)
         return raced and self._chooses("kernel")
 

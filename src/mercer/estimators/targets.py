@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-Rows = tuple[Any, Array, Array]
+_RowArrays = tuple[Any, Array, Array]
 
 _RESERVOIR = 1000
 # Factor of the automatic step for classification losses with bounded slopes; averaging takes the
@@ -137,7 +137,7 @@ class Targets(ABC):
         """How much less curved the objective is as far as the targets are."""
 
     @abstractmethod
-    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
         """Return rows of a stream as the learner gets them, and what is known after them."""
 
     @abstractmethod
@@ -174,7 +174,7 @@ class TaskTargets(Targets):
         """See :class:`Targets`."""
         return 1.0
 
-    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
         """See :class:`Targets`."""
         return self, (X, targets, weights)
 
@@ -250,7 +250,7 @@ class LossTargets(Targets):
             partners = order[(generator.uniform(size=n) * earlier).astype(np.int64)]
         return np.column_stack([order, partners]).ravel()
 
-    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, Rows]:
+    def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
         """See :class:`Targets`: from a reservoir each row has a partner after it."""
         if self.rows_per_sample == 1 or X.shape[0] == 0:
             return self, (X, targets, weights)

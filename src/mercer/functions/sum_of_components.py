@@ -1,4 +1,8 @@
-"""The weighted sum of components that the default learner learns, each a kernel expansion."""
+"""The weighted sum of components that the default learner learns, each a kernel expansion.
+
+Fitted models show components as ``parts_``. A *pilot* is a small one that takes part in a race, a
+*candidate* its map and length.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which learner learns a function: by steps or by sums (:mod:`mercer.learning`)."""
+"""Which learner learns a function.
+
+Components of the default are learned by :mod:`mercer.default`, all other functions by
+:mod:`mercer.learning`, by steps or by sums. A package of its own because it lies above both.
+"""
 
 from __future__ import annotations
 

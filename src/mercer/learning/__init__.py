@@ -6,7 +6,7 @@ known at all rows at once. POLK is a pointwise loss with ``KOMP``; NORMA the sam
 truncation; BSGD with ``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and
 ``PowerDecay``; DSG any objective with ``RandomFeatures``. By sums, on a fixed dictionary or a fixed
 number of random features: equations are solved where the objective is quadratic, Newton steps are
-made where it is not.
+made where it is not. (The sums of the default are in :mod:`mercer.default`.)
 """
 
 from mercer.learning.feature_steps import FeatureLearner

@@ -19,7 +19,7 @@ from mercer._threads import one_blas_thread
 from mercer.exceptions import NothingLearnedWarning
 from mercer.functions import KernelExpansion
 from mercer.learning.learner import (
-    DIVERGED,
+    LOSS_GROWTH,
     Array,
     NewOutputs,
     Passes,
@@ -84,6 +84,7 @@ class KernelLearner(StepLearner):
     def _plan(
         self, rows_per_step: NDArray[np.int64], X: Any, targets: Array, weights: Array
     ) -> tuple[Array, Array]:
+        """Step sizes and tolerances of all steps of a call, before the first is made."""
         first = self.function.n_steps + 1
         n_steps = rows_per_step.size
         if isinstance(self.step_size, AutomaticStep):
@@ -103,7 +104,7 @@ class KernelLearner(StepLearner):
                 step_sizes = np.minimum(step_sizes, limits)
         self.check_steps(step_sizes, first, self.regularization)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
-            # The last batch may be short; the mean then counts its missing rows as zeros.
+            # By a schedule a short last batch counts its missing rows as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
         bound: Any = self.automatic.bound
         if self.function.kernel.bound is None:
@@ -289,6 +290,7 @@ class KernelLearner(StepLearner):
             steps.model_orders[done] = f.size
         elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
             f.use_safer_path()
+        # After NO_ROOM and TOO_LARGE the caller looks again: it makes room, or goes on in Python.
         return int(row)
 
     def _run_pairs(
@@ -394,7 +396,7 @@ class KernelLearner(StepLearner):
             1,
             -1.0 if f.averaging is None else f.averaging,
             1 << 62,
-            DIVERGED * abs(self.first.loss),
+            LOSS_GROWTH * abs(self.first.loss),
         )
         f.resume(progress)
         if reason != row_loop.FINISHED:

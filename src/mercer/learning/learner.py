@@ -42,7 +42,7 @@ StepSize = Callable[[int], float]
 Take = Callable[[NDArray[np.int64]], tuple[Any, Array, Array]]
 
 # A loss this many times larger than the first one means that the step size is unstable.
-DIVERGED = 1e12
+LOSS_GROWTH = 1e12
 
 _ALONE = RLock()
 
@@ -433,7 +433,7 @@ class StepLearner(Learner):
         if self.objective.rows_per_slope is not None:
             self.first.loss = max(self.first.loss, float(losses.mean()))
         most = float(np.finfo(np.float64).max)
-        return min(DIVERGED * largest, most) if largest > 0.0 else most
+        return min(LOSS_GROWTH * largest, most) if largest > 0.0 else most
 
     @contextmanager
     def all_or_nothing(

@@ -214,7 +214,10 @@ def _prune(
     squared_error: float,
     limits: Limits,
 ) -> tuple[NDArray[np.bool_], float, bool, bool]:
-    """Remove points greedily from ``diag(P, 0) + V'V``; ``coefficients`` has all rows.
+    """Remove points greedily from ``diag(P, 0) + V'V - U'U``; ``coefficients`` has all rows.
+
+    ``growth`` is V, ``removed`` U, ``diagonal`` the P_jj of now, ``squares`` the |w_j|^2: a removal
+    costs squares / diagonal.
 
     Returns which points live, the squared error, whether the factor is full (the caller commits
     and comes back) and whether the arithmetic broke down.
@@ -507,6 +510,7 @@ def komp_step(
     """
     n_new = new.points.shape[0]
     weights, inverse = dictionary.weights, dictionary.inverse
+    # P k of the newcomers, and their Schur complement.
     projections = np.empty((n_new, size), inverse.dtype)
     symmetric_product(blas, new.rows, inverse, projections)
     schur = np.empty((n_new, n_new))
@@ -516,6 +520,7 @@ def komp_step(
         for j in range(i + 1):
             schur[i, j] = new.gram[i, j] - dot(new.rows[i], projections[j])
             schur[j, i] = schur[i, j]
+    # Those that depend on the rest are absorbed by it.
     kept, absorbed, factor = absorb(schur, new_self, limits.threshold)
     coefficients = np.empty((size + kept.size, weights.shape[1]))
     coefficients[:size] = weights[:size]
@@ -529,6 +534,7 @@ def komp_step(
         new.coefficients,
         limits.n_criterion,
     )
+    # What that cost must be affordable.
     single = inverse.itemsize == 4
     if limits.rule == GREEDY and (single or squared_error > 0.0):
         largest = 0.0
@@ -546,6 +552,7 @@ def komp_step(
         if squared_error > affordable:
             # Too near to the rest for this arithmetic, too costly to absorb.
             return size, squared_error, BREAKDOWN
+    # V, what the other newcomers add to P.
     growth = np.zeros((kept.size, size + kept.size), inverse.dtype)
     self_kernel = np.empty(size + kept.size)
     self_kernel[:size] = dictionary.self_kernel[:size]
@@ -558,6 +565,7 @@ def komp_step(
         growth[p, :size] = -projections[kept[p]]
         growth[p, size + p] = 1.0
     lower_solve(factor, growth)
+    # Remove and commit, again while U was full; below 0 nothing was committed yet.
     again, committed = True, -1.0
     while again:
         alive, squared_error, again, broken = _prune(

@@ -171,6 +171,7 @@ def run_rows(
         if size * n_features > max_work:
             reason = TOO_LARGE
             break
+        # Predict all rows of the batch, and take the slopes of their losses.
         eta = steps.step_sizes[step]
         kernel_rows = np.empty((n, size), inputs.dtype)
         n_active = 0
@@ -220,6 +221,7 @@ def run_rows(
         if not finite:
             reason = DIVERGED
             break
+        # Shrink the function; the rows that have a slope are the newcomers.
         factor = 1.0 - eta * regularization
         scale = shrink(dictionary, size, n_outputs, scale, factor)
         coefficients = np.zeros((n_active, n_columns))
@@ -249,6 +251,7 @@ def run_rows(
             )
             for q in range(first, p):
                 new_gram[q, p] = new_gram[p, q]
+        # Add them, and keep the function small.
         size, oldest, error, status = compress(
             functions.blas,
             compressor,

@@ -13,11 +13,11 @@ GREEDY, SMALLEST = 0, 1
 
 
 class Dictionary(NamedTuple):
-    """A kernel expansion: the first ``size`` rows of each array are in use."""
+    """Arrays of a kernel expansion, whose first ``size`` rows are in use; no ``Expansion``."""
 
     points: NDArray[np.floating]  # (capacity, n_features)
     self_kernel: NDArray[np.float64]  # (capacity,), k(d, d)
-    weights: NDArray[np.float64]  # (capacity, n_columns)
+    weights: NDArray[np.float64]  # (capacity, n_columns): scaled coefficients, then their averages
     inverse: NDArray[np.floating]  # (capacity, capacity), lower triangle; what it holds is the
     # inverse Gram matrix P, or its triangular root T with P = T'T, as the step function says
     origin: NDArray[np.int64]  # (capacity,), 1 + the slot of the point when its owner last numbered

@@ -106,7 +106,7 @@ class Candidate(NamedTuple):
     error : float
         Mean squared error on rows not fitted.
     deviation : float
-        Standard error of ``error``.
+        Standard error of ``error``, "standard_error" in the table.
     """
 
     form: str

@@ -18,12 +18,12 @@ from mercer.sums.ridge import add_rows, check_regressions, general_ridge, merged
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import Statistics, check_alike
 
-__all__ = ["RIDGES", "Cell", "CellsPart", "LocalFunction", "no_range"]
+__all__ = ["CELL_RIDGES", "Cell", "CellsPart", "LocalFunction", "no_range"]
 
 Array = NDArray[np.float64]
 
 #: Ridges that cells try.
-RIDGES = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
+CELL_RIDGES = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
 # A cell takes its dictionary from the rows it has once they are so many times its size, even if
 # few of them are distinct.
 _PATIENCE = 4
@@ -164,7 +164,7 @@ class Cell:
         if self.statistics is not None:
             return self.statistics, self.function.penalty()
         assert self.rows is not None
-        statistics, penalty = self.nothing_yet(self.rows)
+        statistics, penalty = self.begin_with(self.rows)
         self._add(statistics, self.rows)
         return statistics, penalty
 
@@ -176,7 +176,7 @@ class Cell:
         rows = self.rows.discounted(self.forgetting)
         return rows.weights @ rows.targets, float(rows.weights.sum())
 
-    def nothing_yet(self, rows: Rows) -> tuple[Statistics, Array]:
+    def begin_with(self, rows: Rows) -> tuple[Statistics, Array]:
         """Take these rows as the dictionary; return sums of no row and its kernel matrix.
 
         One whose dictionary is fixed, though it has no rows, keeps it.
@@ -188,7 +188,7 @@ class Cell:
         return Statistics(len(points), rows.targets.shape[1]), self.function.features(points)
 
     def path(self, equations: tuple[Statistics, Array], X: Array, ridges: Iterable[float]) -> Array:
-        """Predictions at rows for all ridges, (n_ridges, n, n_outputs)."""
+        """Regularisation path: predictions at rows for all ridges, (n_ridges, n, n_outputs)."""
         Z = self.function.features(X)
         return np.stack([cut(Z @ w, self.range) for w in solutions(*equations, ridges)])
 
@@ -348,7 +348,7 @@ class CellsPart:
         self.n_outputs = n_outputs
         self.max_cells = max_cells
         self.forgetting = forgetting
-        self.ridges = RIDGES
+        self.ridges = CELL_RIDGES
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
         #: Whether cells that have many rows are split.
@@ -497,7 +497,7 @@ class CellsPart:
         return empty
 
     def solve(self, held: Rows) -> Array:
-        """Choose the ridge on rows that were not learned, then learn them, too.
+        """Choose the ridge on rows that were not learned, then learn them for the moment, too.
 
         All cells share it: one of many has few of these rows, too few to choose by.
 
@@ -525,7 +525,7 @@ class CellsPart:
                 elif cell.before is not None:
                     predictions[some] = cell.evaluate(more.X)
                 else:
-                    ours = cell.nothing_yet(more)
+                    ours = cell.begin_with(more)
             if ours is not None:
                 cell.finish(ours, more, ridge)
             elif cell.before is None and cell.statistics is None:
@@ -578,7 +578,7 @@ class CellsPart:
 
     def fix_ridge(self, ridge: float | None) -> None:
         """Use this ridge and try no others; or, for None, choose among all again."""
-        self.ridges = RIDGES if ridge is None else np.array([ridge])
+        self.ridges = CELL_RIDGES if ridge is None else np.array([ridge])
 
     def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""

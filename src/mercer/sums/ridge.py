@@ -392,6 +392,7 @@ class GlobalPart:
         #: Coefficients of the last solution before it learned the rows kept back.
         self.without_held = self.coefficients
         self._first = _first_of(len(points))
+        #: Number of the ridge in use among ``ridges``, not its value.
         self.ridge = self._first
         self.ridges = RIDGES
         #: Unit of each target, in which errors are compared.

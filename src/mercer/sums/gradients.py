@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mercer.kernels import Gaussian, Kernel, Mapped, Scaled, Sum
+from mercer.kernels import Gaussian, Kernel, Laplacian, Mapped, Matern, Scaled, Sum
 from mercer.maps import Affine
 
 __all__ = ["average_gradient_outer_product"]
@@ -30,9 +30,9 @@ def average_gradient_outer_product(
         g_c(x) = \nabla f_c(x), \quad f_c(x) = \sum_i w_{ic} k(d_i, x)
 
     Its diagonal says how much the function varies with each input, its eigenvectors along which
-    directions. The gradient of a Gaussian kernel is a formula, also after an affine map and in sums
-    and multiples. Every other kernel is differentiated numerically, by central differences, with
-    two evaluations for each input.
+    directions. The gradients of Gaussian and Laplacian kernels, and of Matérn ones of an order
+    above 1, are formulas, also after an affine map and in sums and multiples. Every other kernel is
+    differentiated numerically, by central differences, with two evaluations for each input.
 
     Parameters
     ----------
@@ -121,14 +121,42 @@ def _by_differences(kernel: Kernel, X: Floats, D: Floats, W: Floats) -> Floats:
 
 @_gradients.register
 def _of_gaussian(kernel: Gaussian, X: Floats, D: Floats, W: Floats) -> Floats:
-    # grad k(d, x) = k(d, x) (d - x) / l^2; the centre spares digits far from 0.
-    centre = D.mean(axis=0)
+    return _towards_points(kernel, X, D, W, float(kernel.length_scale) ** 2)
+
+
+@_gradients.register
+def _of_matern(kernel: Matern, X: Floats, D: Floats, W: Floats) -> Floats:
+    nu, length = float(kernel.nu), float(kernel.length_scale)
+    if nu <= 1.0:
+        return _by_differences(kernel, X, D, W)
+    # The derivative of one order is, but for a factor, the kernel of the order below.
+    share = (nu - 1.0) / nu
+    below = Matern(nu - 1.0, length * share**0.5)
+    return _towards_points(below, X, D, W, share * length**2)
+
+
+def _towards_points(kernel: Kernel, X: Floats, D: Floats, W: Floats, unit: float) -> Floats:
+    """Return sum_i w_i k(d_i, x) (d_i - x) / unit, the gradient of radial kernels at rows x."""
+    centre = D.mean(axis=0)  # spares digits far from 0
     X, D = X - centre, D - centre
     K = kernel(X, D)
     totals = K @ W
     gradients = np.stack([(K * w) @ D for w in W.T])
     gradients -= totals.T[:, :, None] * X
-    gradients /= float(kernel.length_scale) ** 2
+    gradients /= unit
+    return gradients
+
+
+@_gradients.register
+def _of_laplacian(kernel: Laplacian, X: Floats, D: Floats, W: Floats) -> Floats:
+    K = kernel(X, D)
+    K /= K.dtype.type(kernel.length_scale)
+    terms = [K * w for w in W.T]
+    gradients = np.empty((W.shape[1], *X.shape), K.dtype)
+    for j in range(X.shape[1]):
+        sides = np.sign(D[:, j] - X[:, j, None])  # 0 at the edge itself
+        for term, gradient in zip(terms, gradients, strict=True):
+            gradient[:, j] = np.einsum("ij,ij->i", term, sides)
     return gradients
 
 

@@ -177,8 +177,15 @@ NAMES = {
     ],
     "mercer.maps": [
         "Affine",
+        "Chain",
+        "Curves",
+        "Indicators",
+        "LearnableMap",
         "LearnedMap",
+        "Logarithms",
         "MapStatistics",
+        "NormalScores",
+        "OneHot",
         "PrincipalComponents",
         "Standardize",
         "ard_metric",
@@ -381,6 +388,12 @@ mercer.schedules.PowerDecay(scale, power=0.5)
 mercer.schedules.Relative(schedule, unit=None)
 mercer.schedules.as_schedule(value)
 mercer.maps.Affine(shift, matrix, offset=None)
+mercer.maps.Chain(first, last)
+mercer.maps.Curves(knots, values, sizes, beyond='constant')
+mercer.maps.Indicators(levels, sizes, height=1.0)
+mercer.maps.Logarithms(skewness=1.5, max_knots=1000)
+mercer.maps.NormalScores(max_knots=1000)
+mercer.maps.OneHot(max_levels=20)
 mercer.maps.PrincipalComponents(n_components=50, whiten=False)
 mercer.maps.Standardize()
 mercer.maps.ard_metric(gradient_products, *, floor=0.01, drop=True)

@@ -18,7 +18,7 @@ from mercer.features.cosine import joined_cosines
 from mercer.features.feature_map import FeatureMap, FeatureOptions, features_of
 from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
-from mercer.maps import Affine, LearnedMap
+from mercer.maps import Affine, LearnableMap
 
 __all__ = [
     "FeaturedKernel",
@@ -560,7 +560,7 @@ class Scaled(FeaturedKernel):
 
 
 def _check_map(name: str, value: Any) -> None:
-    if isinstance(value, type) or not (callable(value) or isinstance(value, LearnedMap)):
+    if isinstance(value, type) or not (callable(value) or isinstance(value, LearnableMap)):
         raise ValueError(
             f"`{name}` must be an Affine map, a learned one such as Standardize() or a function of "
             f"an array of rows, got {value!r}."
@@ -578,13 +578,13 @@ class Mapped(FeaturedKernel):
     ----------
     kernel : Kernel
         The kernel.
-    map : Affine, LearnedMap or callable
-        An affine map, or one that is learned from rows by :meth:`resolve`, such as
-        ``PrincipalComponents()``; numbers of the kernel that come from data are then those of the
-        mapped rows. Or a function: ``map(X)`` of an array of shape (n_rows, n_features) returns an
-        array of shape (n_rows, n_mapped), row by row: what it gives for a row must not depend on
-        the others. The number of columns it returns must be the same in every call; random
-        features find it out on a row of ones.
+    map : Affine, LearnableMap or callable
+        An affine map, another of :mod:`mercer.maps`, or one that is learned from rows by
+        :meth:`resolve`, such as ``PrincipalComponents()``; numbers of the kernel that come from
+        data are then those of the mapped rows. Or a function: ``map(X)`` of an array of shape
+        (n_rows, n_features) returns an array of shape (n_rows, n_mapped), row by row: what it
+        gives for a row must not depend on the others. The number of columns it returns must be the
+        same in every call; random features find it out on a row of ones.
 
     Raises
     ------
@@ -624,7 +624,7 @@ class Mapped(FeaturedKernel):
 
     _parameters = parameters(kernel=check_kernel, map=_check_map)
 
-    def __init__(self, kernel: Kernel, map: Affine | LearnedMap | Callable[[Any], Any]) -> None:
+    def __init__(self, kernel: Kernel, map: LearnableMap | Callable[[Any], Any]) -> None:
         self.kernel = kernel
         self.map = map
         self._check()
@@ -652,12 +652,12 @@ class Mapped(FeaturedKernel):
         return self.kernel.bound
 
     def _missing(self) -> tuple[str, ...]:
-        learned = ("map",) if isinstance(self.map, LearnedMap) else ()
+        learned = ("map",) if isinstance(self.map, LearnableMap) else ()
         return learned if self.kernel.is_resolved else (*learned, "kernel")
 
     def _fill(self, rows: FloatArray) -> dict[str, Any]:
         known = self
-        if isinstance(self.map, LearnedMap):
+        if isinstance(self.map, LearnableMap):
             known = Mapped(self.kernel, self.map.fit(rows))
         return {"kernel": self.kernel.resolve(known._image(rows)), "map": known.map}
 

@@ -19,6 +19,7 @@ from mercer._validation import check_integer, check_real, choice, parameters
 
 __all__ = [
     "Affine",
+    "LearnableMap",
     "LearnedMap",
     "MapStatistics",
     "PrincipalComponents",
@@ -433,8 +434,22 @@ def _with_signs(axes: Array) -> Array:
     return np.asarray(axes * np.sign(axes[first, np.arange(axes.shape[1])]))
 
 
-class LearnedMap(Component, ABC):
-    """Parameters of an affine map whose numbers come from rows.
+class LearnableMap(Component, ABC):
+    """Parameters of a map whose numbers come from rows: ``fit`` makes the map."""
+
+    @abstractmethod
+    def fit(self, X: ArrayLike) -> Any:
+        """Learn the map from rows; this object stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_inputs)
+            Rows typical of those to come.
+        """
+
+
+class LearnedMap(LearnableMap):
+    """Parameters of an affine map whose numbers come from sums over rows.
 
     The map is learned once and then stays: a function on a fixed dictionary would change without a
     step being taken if the map behind its kernel did. A map of one's own is a subclass with a

@@ -95,7 +95,7 @@ def measure(method: Any, split: Any, regression: bool, seed: int) -> dict[str, A
 
     start, repeats = cpu_time(), 0
     while repeats == 0 or cpu_time() - start < _LEAST_PREDICTION_S:
-        predicted = model.predict(X_test)
+        predicted = np.reshape(model.predict(X_test), len(X_test))  # some return a column
         repeats += 1
     predicting = (cpu_time() - start) / repeats
     return {

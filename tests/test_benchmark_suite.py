@@ -101,8 +101,8 @@ def test_peers_of_the_suite_are_measured(scripts, name, regression):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((250, 3)) * [1.0, 100.0, 0.01]
     y = X[:, 0] + 0.01 * X[:, 1]
-    y = y if regression else np.where(y > 0.0, "yes", "no")
+    y = y if regression else np.array(["no", "perhaps", "yes"])[np.digitize(y, [-1.0, 1.0])]
     split = scripts._default_sets.Split(X[:200], y[:200], X[200:], y[200:])
     found = scripts._default_run.measure(method, split, regression, 0)
-    assert found["mse"] < 0.5 if regression else found["error"] < 20.0
+    assert found["mse"] < 0.5 if regression else found["error"] < 25.0
     assert ("log_loss" in found) == (not regression and name in ("extra_trees", "catboost"))

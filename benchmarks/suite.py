@@ -39,17 +39,20 @@ Row = dict[str, Any]
 class Results(_default_tables.Results):
     """Runs on all rows, and what they say of a method on a set."""
 
-    def error(self, name: str, method: str) -> float:
-        """Mean error over the seeds, no less than half a test row; NaN without runs."""
-        regression = _default_sets.source_of(name).regression
-        key = "mse" if regression else "error"
-        mean = self.summary(name, method, 0, key).mean
-        rows = self.summary(name, method, 0, "test_rows").mean
-        return mean if regression else max(mean, 50.0 / rows)
+    def errors(self, name: str, method: str) -> dict[int, float]:
+        """Errors by seed, those of classifiers no less than half a test row."""
+        if _default_sets.source_of(name).regression:
+            return self.of(name, method, 0, "mse")
+        rows = self.of(name, method, 0, "test_rows")
+        found = self.of(name, method, 0, "error")
+        return {seed: max(error, 50.0 / rows[seed]) for seed, error in found.items()}
 
     def ratio(self, name: str, method: str) -> float:
-        """Error as a multiple of mercer's."""
-        return self.error(name, method) / self.error(name, JUDGED)
+        """Mean error as a multiple of mercer's, on the seeds that both have; NaN without any."""
+        its, ours = self.errors(name, method), self.errors(name, JUDGED)
+        seeds = its.keys() & ours.keys()
+        total = sum(ours[seed] for seed in seeds)
+        return sum(its[seed] for seed in seeds) / total if seeds else math.nan
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -60,19 +63,19 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def names_of(results: Results) -> list[str]:
     """Sets on which mercer was run."""
-    return [name for name in SETS if math.isfinite(results.error(name, JUDGED))]
+    return [name for name in SETS if results.errors(name, JUDGED)]
 
 
 def method_rows(results: Results) -> list[Row]:
     """A row for each method: its ranks, and its errors in those of mercer."""
     names = names_of(results)
-    run = [m for m in METHODS if any(math.isfinite(results.error(n, m)) for n in names)]
-    shared = [n for n in names if all(math.isfinite(results.error(n, m)) for m in run)]
-    errors = np.array([[results.error(n, m) for m in run] for n in shared]).reshape(-1, len(run))
+    run = [m for m in METHODS if any(math.isfinite(results.ratio(n, m)) for n in names)]
+    shared = [n for n in names if all(math.isfinite(results.ratio(n, m)) for m in run)]
+    errors = np.array([[results.ratio(n, m) for m in run] for n in shared]).reshape(-1, len(run))
     ranks = rankdata(errors, axis=1)
     rows = []
     for place, m in enumerate(run):
-        mine = [n for n in names if math.isfinite(results.error(n, m))]
+        mine = [n for n in names if math.isfinite(results.ratio(n, m))]
         losses = [
             [results.summary(n, each, 0, "log_loss").mean for each in (m, JUDGED)] for n in mine
         ]
@@ -103,9 +106,9 @@ def set_rows(results: Results) -> list[Row]:
     """A row for each set, those first on which mercer is worst beside its best peer."""
     rows = []
     for name in names_of(results):
-        peers = [m for m in METHODS if m != JUDGED and math.isfinite(results.error(name, m))]
+        peers = [m for m in METHODS if m != JUDGED and math.isfinite(results.ratio(name, m))]
         key = "mse" if _default_sets.source_of(name).regression else "error"
-        best = min(peers, key=lambda m: results.error(name, m), default=None)
+        best = min(peers, key=lambda m: results.ratio(name, m), default=None)
         rows.append(
             {
                 "set": name + (" (chosen on)" if name in CHOSEN_ON else ""),
@@ -134,11 +137,15 @@ def notes(records: list[Row]) -> dict[str, str]:
     settings = "; ".join(f"{m.title}: {m.settings}" for m in METHODS.values() if m.settings)
     versions = ", ".join(sorted({r["version"] for r in records if "version" in r}))
     chosen = ", ".join(CHOSEN_ON) or "none"
+    runs = {m: sum(r["method"] == m and "version" in r for r in records) for m in METHODS}
+    fewer = [f"{METHODS[m].title} {n}" for m, n in runs.items() if 0 < n < runs[JUDGED]]
+    seeds = f"of {runs[JUDGED]} runs there are fewer of: {', '.join(fewer)}; " if fewer else ""
     return {
         "suite": (
-            "Ranks by the mean error over the seeds, on the sets that all methods have; means of "
-            "errors and times are geometric. Errors of classifications count half a test row at "
-            f"least. Settings are the libraries' own but for: {settings}. {versions}."
+            "Errors are means over the seeds that a method and mercer both have; ranks are on the "
+            "sets that all methods have; means of errors and times over sets are geometric. Errors "
+            f"of classifications count half a test row at least; {seeds}settings are the "
+            f"libraries' own but for: {settings}. {versions}."
         ),
         "suite_sets": (
             "Means over the seeds ± standard errors. Sets that constants were chosen on: "

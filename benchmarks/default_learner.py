@@ -15,7 +15,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -192,23 +192,33 @@ def left_out(options: argparse.Namespace) -> Iterator[str]:
 
 
 def run_all(options: argparse.Namespace, cache: Cache) -> list[str]:
-    """Run what is asked for and not there; words on runs that failed.
+    """Run what is asked for and not there; words on runs that failed."""
+    runs = planned(options, cache)
+    return run_each(
+        (run for run in runs if not (run[3] and _has_no_more(cache, run[0], run[3]))),
+        options,
+        cache,
+    )
+
+
+def run_each(
+    runs: Iterable[tuple[str, str, int, int]], options: argparse.Namespace, cache: Cache
+) -> list[str]:
+    """Run those that are not in the cache, or all of them again; words on runs that failed.
 
     A run of mercer is kept with the state that its code had when it began.
     """
     failures = []
     data = _default_sets.data_directory(options.data)
-    for name, method, seed, size in planned(options, cache):
+    for name, method, seed, size in runs:
         if cache.has(name, method, seed, size) and not options.again:
-            continue
-        if size and _has_no_more(cache, name, size):
             continue
         code = {"code": code_state()} if method == _peers.JUDGED else {}
         record = run_one(name, method, seed, size, data, options.cpu_limit) | code
         cache.add(record)
-        print(line_of(record), flush=True)
+        print(_line(record), flush=True)
         if "failed" in record:
-            failures.append(line_of(record))
+            failures.append(_line(record))
     return failures
 
 
@@ -219,7 +229,7 @@ def _has_no_more(cache: Cache, name: str, size: int) -> bool:
     return bool(whole) and whole[0]["train_rows"] <= size
 
 
-def line_of(record: dict[str, Any]) -> str:
+def _line(record: dict[str, Any]) -> str:
     words = " ".join(str(record[key]) for key in ("set", "method", "seed", "size"))
     why = record.get("failed") or record.get("stopped")
     if why:

@@ -8,9 +8,10 @@ warm-up fit. A fifth of the rows, drawn by the seed, is for testing, but where a
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import _common
@@ -155,24 +156,13 @@ def notes(records: list[Row]) -> dict[str, str]:
     }
 
 
-def run_all(options: argparse.Namespace, cache: default_learner.Cache) -> list[str]:
-    """Run what is asked for and not there; words on runs that failed."""
-    data, failures = _default_sets.data_directory(options.data), []
-    for seed in options.seeds:
-        for name in options.sets:
-            if data is None and _default_sets.source_of(name).files:
-                continue
-            for method in options.methods:
-                there = cache.has(name, method, seed, 0) and not options.again
-                if there or not METHODS[method].installed:
-                    continue
-                code = {"code": default_learner.code_state()} if method == JUDGED else {}
-                record = default_learner.run_one(name, method, seed, 0, data, options.cpu_limit)
-                cache.add(record | code)
-                print(default_learner.line_of(record), flush=True)
-                if "failed" in record:
-                    failures.append(default_learner.line_of(record))
-    return failures
+def planned(options: argparse.Namespace) -> Iterator[tuple[str, str, int, int]]:
+    """Set, method, seed and size (0: all rows) of all runs that are asked for, seed by seed."""
+    data = _default_sets.data_directory(options.data)
+    for seed, name, method in itertools.product(options.seeds, options.sets, options.methods):
+        readable = data is not None or not _default_sets.source_of(name).files
+        if readable and METHODS[method].installed:
+            yield name, method, seed, 0
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
@@ -193,7 +183,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     """Run, print and keep the tables for the page."""
     options, cache = parsed(arguments), default_learner.Cache(CACHE)
-    failures = [] if options.write else run_all(options, cache)
+    runs = [] if options.write else planned(options)
+    failures = default_learner.run_each(runs, options, cache)
     records = [r for name in SETS for method in METHODS for r in cache.records(name, method)]
     words = notes(records)
     for name, rows in tables(records).items():

@@ -447,6 +447,13 @@ class LearnableMap(Component, ABC):
             Rows typical of those to come.
         """
 
+    def _require_finite_sums(self, *sums: Array) -> None:
+        if not all(np.isfinite(each).all() for each in sums):
+            raise ValueError(
+                f"{self!r} cannot be learned from rows with numbers as large as these: their "
+                "squares overflow. Divide the columns by a power of ten."
+            )
+
 
 class LearnedMap(LearnableMap):
     """Parameters of an affine map whose numbers come from sums over rows.
@@ -534,13 +541,6 @@ class LearnedMap(LearnableMap):
         """
         n_inputs = np.shape(X)[1] if np.ndim(X) == 2 else 1
         return self.start(n_inputs).add(X).finish()
-
-    def _require_finite_sums(self, mean: Array, deviations: Array) -> None:
-        if not (np.isfinite(mean).all() and np.isfinite(deviations).all()):
-            raise ValueError(
-                f"{self!r} cannot be learned from rows with numbers as large as these: their "
-                "squares overflow. Divide the columns by a power of ten."
-            )
 
 
 class MapStatistics:

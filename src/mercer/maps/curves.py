@@ -7,7 +7,7 @@ them hold nothing but numbers; an affine map, such as a metric, may follow.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -345,31 +345,56 @@ class Chain(_ColumnMap):
         return np.asarray(self.first.preimage(self.last.preimage(images)))
 
 
-def _rows_to_learn_from(learned: Any, X: ArrayLike, *, squared: bool = True) -> Array:
-    """Rows in float64, finite, and with finite squares if these are needed."""
-    rows = check_rows(X, np.shape(X)[1] if np.ndim(X) == 2 else 1).astype(np.float64)
-    if not len(rows) or not np.isfinite(rows).all():
-        raise ValueError(
-            f"{learned!r} must be learned from finite rows, one at least, got the shape "
-            f"{rows.shape}. Leave out rows with missing values, or fill them in."
-        )
-    with np.errstate(over="ignore"):
-        if squared and not np.isfinite(np.einsum("ij,ij->j", rows, rows)).all():
+class _ColumnLearner(LearnableMap):
+    """Learns what becomes of each column from finite rows."""
+
+    #: Whether squares of the numbers are needed, not only their order.
+    _squares: ClassVar[bool] = True
+
+    def _rows(self, X: ArrayLike) -> Array:
+        """Check rows; return them in float64."""
+        rows = check_rows(X, np.shape(X)[1] if np.ndim(X) == 2 else 1).astype(np.float64)
+        if not len(rows) or not np.isfinite(rows).all():
             raise ValueError(
-                f"{learned!r} cannot be learned from rows with numbers as large as these: their "
-                "squares overflow. Divide the columns by a power of ten."
+                f"{self!r} must be learned from finite rows, one at least, got the shape "
+                f"{rows.shape}. Leave out rows with missing values, or fill them in."
             )
-    return rows
+        if self._squares:
+            with np.errstate(over="ignore"):
+                self._require_finite_sums(np.einsum("ij,ij->j", rows, rows))
+        return rows
 
 
-def _curves_of(columns: list[tuple[Array, Array]], learned: Any, beyond: str) -> Curves:
-    """Curves from knots and values for each column; ValueError if none is left."""
-    if not any(knots.size for knots, _ in columns):
-        raise ValueError(
-            f"{learned!r} leaves no column: all are constant on the rows it is learned from."
-        )
-    knots, values = (np.concatenate(part) for part in zip(*columns, strict=True))
-    return Curves(knots, values, [knots.size for knots, _ in columns], beyond)
+class _CurveLearner(_ColumnLearner):
+    """Learns a curve for each column; constant columns are dropped."""
+
+    #: How curves go on beyond their knots.
+    _beyond: ClassVar[str]
+
+    def fit(self, X: ArrayLike) -> Curves:
+        """Learn the curves from rows; this object stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_inputs)
+            Rows typical of those to come.
+        """
+        none = np.empty(0), np.empty(0)
+        curves = []
+        for column in self._rows(X).T:
+            places, counts = np.unique(column, return_counts=True)
+            share = counts / column.size
+            curves.append(none if places.size < 2 else self._curve(column, places, share))
+        if not any(knots.size for knots, _ in curves):
+            raise ValueError(
+                f"{self!r} leaves no column: all are constant on the rows it is learned from."
+            )
+        knots, values = (np.concatenate(part) for part in zip(*curves, strict=True))
+        return Curves(knots, values, [knots.size for knots, _ in curves], self._beyond)
+
+    @abstractmethod
+    def _curve(self, column: Array, places: Array, share: Array) -> tuple[Array, Array]:
+        """Knots and values for a column of different values at places, each of a share of rows."""
 
 
 def _standardised(images: Array, share: Array) -> Array:
@@ -386,7 +411,7 @@ def _evenly(rising: Array, n: int) -> NDArray[np.intp]:
     return np.unique(np.searchsorted(rising, wanted).clip(0, rising.size - 1))
 
 
-class NormalScores(LearnableMap):
+class NormalScores(_CurveLearner):
     r"""Each column by the normal scores of its ranks, of mean 0 and deviation 1.
 
     A number's score is :math:`\Phi^{-1}` of the share of rows below it, those equal to it counted
@@ -411,34 +436,20 @@ class NormalScores(LearnableMap):
     array([-1.225,  1.225])
     """
 
+    _squares, _beyond = False, "constant"
     _parameters = parameters(max_knots=integer(low=2))
 
     def __init__(self, max_knots: int = 1000) -> None:
         self.max_knots = max_knots
         self._check()
 
-    def fit(self, X: ArrayLike) -> Curves:
-        """Learn the curves from rows; this object stays as it is.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_inputs)
-            Rows typical of those to come.
-        """
-        rows = _rows_to_learn_from(self, X, squared=False)
-        return _curves_of([self._curve(column) for column in rows.T], self, "constant")
-
-    def _curve(self, column: Array) -> tuple[Array, Array]:
-        places, counts = np.unique(column, return_counts=True)
-        if places.size < 2:
-            return np.empty(0), np.empty(0)
-        share = counts / column.size
+    def _curve(self, column: Array, places: Array, share: Array) -> tuple[Array, Array]:
         scores = _standardised(ndtri(np.cumsum(share) - share / 2.0), share)
         some = _evenly(scores, self.max_knots)  # no image is further off than two of them
         return places[some], scores[some]
 
 
-class Logarithms(LearnableMap):
+class Logarithms(_CurveLearner):
     r"""Skewed columns by their logarithms, others as they are; all of mean 0 and deviation 1.
 
     A column of a skewness beyond a limit, of either sign s, becomes
@@ -467,6 +478,7 @@ class Logarithms(LearnableMap):
     array([-0.81, -0.52,  3.06])
     """
 
+    _beyond = "linear"
     _parameters = parameters(skewness=real(low=0.0), max_knots=integer(low=2))
 
     def __init__(self, skewness: float = 1.5, max_knots: int = 1000) -> None:
@@ -476,18 +488,7 @@ class Logarithms(LearnableMap):
 
     def bends(self, X: ArrayLike) -> bool:
         """Whether there is a column to bend: without one this is a plain standardisation."""
-        return any(self._sign(column) != 0.0 for column in _rows_to_learn_from(self, X).T)
-
-    def fit(self, X: ArrayLike) -> Curves:
-        """Learn the curves from rows; this object stays as it is.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_inputs)
-            Rows typical of those to come.
-        """
-        rows = _rows_to_learn_from(self, X)
-        return _curves_of([self._curve(column) for column in rows.T], self, "linear")
+        return any(self._sign(column) != 0.0 for column in self._rows(X).T)
 
     def _sign(self, column: Array) -> float:
         """Side of the long tail, -1 or 1; 0 for columns that stay as they are."""
@@ -498,21 +499,18 @@ class Logarithms(LearnableMap):
         skewness = float(np.mean((deviations / spread) ** 3))
         return float(np.sign(skewness)) if abs(skewness) > self.skewness else 0.0
 
-    def _curve(self, column: Array) -> tuple[Array, Array]:
-        places, counts = np.unique(column, return_counts=True)
-        if places.size < 2:
-            return np.empty(0), np.empty(0)
+    def _curve(self, column: Array, places: Array, share: Array) -> tuple[Array, Array]:
         sign, images = self._sign(column), places
         if sign != 0.0:
             least = (sign * places).min()
             unit = np.median(sign * column - least) or np.mean(sign * column - least)
             images = sign * np.log1p((sign * places - least) / unit)
-        scores = _standardised(images, counts / column.size)
+        scores = _standardised(images, share)
         some = _evenly(images, self.max_knots if sign else 2)  # a straight line needs two
         return places[some], scores[some]
 
 
-class OneHot(LearnableMap):
+class OneHot(_ColumnLearner):
     """Columns of few integers as indicators, all other columns standardised.
 
     Codes of classes have an order that means nothing; as indicators each level is as far from any
@@ -550,7 +548,11 @@ class OneHot(LearnableMap):
         X : array-like of shape (n_rows, n_inputs)
             Rows.
         """
-        found = [np.unique(column) for column in _rows_to_learn_from(self, X).T]
+        return self._levels(self._rows(X))
+
+    def _levels(self, rows: Array) -> list[Array]:
+        """Levels of each column of checked rows."""
+        found = [np.unique(column) for column in rows.T]
         return [
             each
             if 2 < each.size <= self.max_levels and (each == np.round(each)).all()
@@ -566,8 +568,8 @@ class OneHot(LearnableMap):
         X : array-like of shape (n_rows, n_inputs)
             Rows typical of those to come.
         """
-        rows = _rows_to_learn_from(self, X)
-        levels = self.levels(rows)
+        rows = self._rows(X)
+        levels = self._levels(rows)
         split = Indicators(np.concatenate(levels), [each.size for each in levels])
         spread = rows.std(axis=0)
         shift, scale = [], []

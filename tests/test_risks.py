@@ -368,6 +368,22 @@ def test_slopes_of_a_deviation_lie_within_their_bounds(risk):
     assert bounds[0] <= slopes.min() <= slopes.max() <= bounds[1]
 
 
+class LogCosh(DeviationRisk):
+    weight = 0.5
+    max_deviation = None
+
+    def deviation(self, u):
+        return np.log(np.cosh(u)), np.tanh(u)
+
+
+def test_slopes_that_end_are_bounds_without_a_largest_deviation():
+    risk = LogCosh()
+    assert risk.slope_bounds() == (-1.0, 1.0)
+    assert risk.largest_weight == 2.0  # 1 + high - low, of weights in [0.5, 1.5]
+    assert risk.monotone
+    assert Variance(max_deviation=None).slope_bounds() is None
+
+
 @pytest.mark.parametrize(
     ("risk", "expected"),
     [

@@ -420,14 +420,28 @@ class RegressionLoss(Loss):
     """
 
     task: ClassVar[Task] = "regression"
+    #: Columns of scores that one target has.
+    scores_per_target: int = 1
 
     def n_scores(self, n_targets_or_classes: int) -> int:
-        """One score per target."""
-        return n_targets_or_classes
+        """As many scores as each target has, for all targets."""
+        return n_targets_or_classes * self.scores_per_target
 
     def target_width(self, n_scores: int) -> int:
-        """One target per score."""
-        return n_scores
+        """One target per group of its scores.
+
+        Raises
+        ------
+        ValueError
+            If ``n_scores`` is no multiple of :attr:`scores_per_target`.
+        """
+        each = self.scores_per_target
+        if n_scores % each:
+            raise ValueError(
+                f"`f` has {n_scores} column(s), but {self!r} needs a multiple of {each}: so many "
+                "columns for each target."
+            )
+        return n_scores // each
 
     def encode(self, labels: ArrayLike, n_classes: int | None = None) -> Array:
         """Return the targets as float64 of shape (n_samples, n_targets)."""

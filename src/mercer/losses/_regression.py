@@ -318,25 +318,10 @@ class Quantile(RegressionLoss):
         levels = self._levels()
         return [float(len(levels)), *levels]
 
-    def n_scores(self, n_targets_or_classes: int) -> int:
-        """One score per target and level."""
-        return n_targets_or_classes * len(self._levels())
-
-    def target_width(self, n_scores: int) -> int:
-        """One target per group of levels.
-
-        Raises
-        ------
-        ValueError
-            If ``n_scores`` is no multiple of the number of levels.
-        """
-        n_levels = len(self._levels())
-        if n_scores % n_levels:
-            raise ValueError(
-                f"`f` has {n_scores} column(s), but Quantile with {n_levels} levels needs a "
-                f"multiple of {n_levels}: one column per target and level."
-            )
-        return n_scores // n_levels
+    @property
+    def scores_per_target(self) -> int:  # type: ignore[override]
+        """Number of levels."""
+        return len(self._levels())
 
     def explained(self, y: ArrayLike, f: ArrayLike, sample_weight: Array) -> float:
         """Explained share of the loss, D², averaged over targets.

@@ -130,6 +130,11 @@ class Compositional(Objective):
         )
         # Of "nasa" the function has two copies of its outputs: f, and its averaged direction.
         self.copies = 1 if self.direction_rate is None else 2
+        self._remedy = (
+            f". The objective is {' '.join(repr(risk).split())} of {loss!r}: lower its weight, "
+            "bound it by `clip` or `max_deviation`, leave `clamp` on, or standardise the columns "
+            "and the target."
+        )
         self._now: _Scalars | None = None
         self._last: tuple[Array, _Step] | None = None
         self._measured = (0.0,) * len(self.monitors)
@@ -298,14 +303,6 @@ class Compositional(Objective):
             sizes[:k] = np.maximum(sizes[:k], np.linalg.norm(theirs, axis=1))
         factors: Array = self.clip / np.maximum(sizes, self.clip)
         return factors[:, np.newaxis]
-
-    def remedy(self) -> str:
-        """See :class:`Objective`."""
-        risk = " ".join(repr(self.risk).split())
-        return (
-            f". The objective is {risk} of {self.loss!r}: lower its weight, bound it by `clip` or "
-            "`max_deviation`, leave `clamp` on, or standardise the columns and the target."
-        )
 
     # -- state ----------------------------------------------------------------------------------
 

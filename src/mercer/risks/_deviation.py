@@ -101,14 +101,13 @@ class DeviationRisk(Risk):
         Returns
         -------
         bounds : tuple of float or None
-            By default the slopes at both ends, which is right for convex deviations; None if
-            there is no bound.
+            By default the slopes at both ends, of the line if there is no ``max_deviation``,
+            which is right for convex deviations; None if they are not finite.
         """
-        if self.max_deviation is None:
-            return None
-        reach = float(self.max_deviation)
-        low, high = self.deviation(np.array([-reach, reach]))[1]
-        return float(low), float(high)
+        reach = math.inf if self.max_deviation is None else float(self.max_deviation)
+        with np.errstate(all="ignore"):
+            low, high = self.deviation(np.array([-reach, reach]))[1]
+        return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
         """See :class:`Risk`."""
@@ -216,10 +215,6 @@ class UpperSemideviation(DeviationRisk):
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """See :class:`DeviationRisk`: the positive part."""
         return positive_part(u, self.smoothing)
-
-    def slope_bounds(self) -> tuple[float, float]:
-        """See :class:`DeviationRisk`."""
-        return 0.0, 1.0
 
 
 class Variance(DeviationRisk):
@@ -400,6 +395,11 @@ class CentralMoments(DeviationRisk):
         positive=_flag("It says whether only losses above the mean count."),
     )
 
+    _summary = (
+        "mean plus {risk.weight:g} times the central moments 2 to {risk.order} of the losses"
+        "{risk._side}"
+    )
+
     def __init__(
         self,
         order: int = 4,
@@ -441,10 +441,6 @@ class CentralMoments(DeviationRisk):
         # Odd orders are not convex; the slope at the right end bounds the others by size.
         return -bounds[1], bounds[1]
 
-    def describe(self) -> str:
-        """One line for reports."""
-        side = " above their mean" if self.positive else ""
-        return (
-            f"mean plus {self.weight:g} times the central moments 2 to {self.order} of the losses"
-            f"{side}"
-        )
+    @property
+    def _side(self) -> str:
+        return " above their mean" if self.positive else ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer._validation import parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk, check_smoothing, positive_part
@@ -55,7 +57,42 @@ class Mean(Risk):
         )
 
 
-class CVaR(Risk):
+# Values of phi, weights of the losses, and where they are bounded.
+_Weighed = tuple[Array, Array, NDArray[np.bool_]]
+
+
+class _CertaintyEquivalent(Risk):
+    r"""Base of the risks :math:`\min_v E[\phi(l, v)]`: one scalar, and nothing to track.
+
+    The best v is where the weights :math:`\partial\phi / \partial l` are 1 in the mean.
+    """
+
+    n_scalars = 1
+    monotone = True
+    quantile_step: float
+    #: Unit of v, in units of the loss.
+    _scale: float = 1.0
+
+    @abstractmethod
+    def start(self, losses: Array) -> Array:
+        """See :class:`Risk`."""
+
+    @abstractmethod
+    def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
+        """Values, weights and bounds of some rows, each of shape (n,)."""
+
+    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        """See :class:`Risk`."""
+        value, weights, clamped = self._weighed(losses, scalars[0], unit)
+        by_scalars = (1.0 - weights)[:, None]
+        return Outer(value, weights, np.empty((len(losses), 0)), by_scalars, clamped)
+
+    def scalar_steps(self, unit: float) -> Array:
+        """See :class:`Risk`."""
+        return np.array([self.quantile_step * self._scale * unit])
+
+
+class CVaR(_CertaintyEquivalent):
     r"""Conditional value at risk: the mean of the worst losses.
 
     .. math:: \mathrm{CVaR}_q = \min_v E[\phi], \qquad
@@ -100,9 +137,7 @@ class CVaR(Risk):
     CVaR at level 0.9: the mean of the worst 10 % of the losses
     """
 
-    n_scalars = 1
     scalar_names = ("value_at_risk",)
-    monotone = True
 
     _parameters = parameters(
         **Risk._parameters,
@@ -115,6 +150,10 @@ class CVaR(Risk):
         ),
         smoothing=check_smoothing,
         quantile_step=positive(_STEP),
+    )
+
+    _summary = (
+        "CVaR at level {risk.level:g}: the mean of the worst {risk._counted:g} % of the losses"
     )
 
     def __init__(
@@ -138,34 +177,22 @@ class CVaR(Risk):
         """1 / (1 - level)."""
         return 1.0 / (1.0 - float(self.level))
 
-    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        """See :class:`Risk`."""
-        n, v = len(losses), scalars[0]
+    @property
+    def _counted(self) -> float:
+        """Share of the losses that count, in percent."""
+        return 100.0 * (1.0 - self.level)
+
+    def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
         excess, slope = positive_part((losses - v) / unit, self.smoothing)
-        by_loss = slope / (1.0 - self.level)
-        return Outer(
-            value=v + unit * excess / (1.0 - self.level),
-            by_loss=by_loss,
-            by_inner=np.empty((n, 0)),
-            by_scalars=(1.0 - by_loss)[:, None],
-            clamped=np.zeros(n, dtype=bool),
-        )
+        value = v + unit * excess / (1.0 - self.level)
+        return value, slope / (1.0 - self.level), np.zeros(len(losses), dtype=bool)
 
     def start(self, losses: Array) -> Array:
         """See :class:`Risk`: the quantile of the first losses."""
         return np.array([np.quantile(losses, self.level)])
 
-    def scalar_steps(self, unit: float) -> Array:
-        """See :class:`Risk`."""
-        return np.array([self.quantile_step * unit])
 
-    def describe(self) -> str:
-        """One line for reports."""
-        share = 100.0 * (1.0 - self.level)
-        return f"CVaR at level {self.level:g}: the mean of the worst {share:g} % of the losses"
-
-
-class Entropic(Risk):
+class Entropic(_CertaintyEquivalent):
     r"""Entropic risk :math:`\rho \log E[e^{l/\rho}]`, the exponential mean of the losses.
 
     .. math:: \rho \log E[e^{l/\rho}] = \min_v E[\phi], \qquad
@@ -212,9 +239,7 @@ class Entropic(Risk):
     (True, array([0.538, 1.462]))
     """
 
-    n_scalars = 1
     scalar_names = ("certainty_equivalent",)
-    monotone = True
 
     _parameters = parameters(
         **Risk._parameters,
@@ -248,25 +273,19 @@ class Entropic(Risk):
         """The parameter ``max_weight``."""
         return float(self.max_weight)
 
-    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        """See :class:`Risk`."""
-        n, v, rho = len(losses), scalars[0], self.temperature * unit
+    @property
+    def _scale(self) -> float:  # type: ignore[override]
+        return self.temperature
+
+    def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
+        rho = self.temperature * unit
         exponent = (losses - v) / rho
         largest = math.log(self.max_weight)
         near = np.minimum(exponent, largest)
-        by_loss = np.exp(near)
-        return Outer(
-            value=v + rho * (by_loss * (1.0 + exponent - near) - 1.0),
-            by_loss=by_loss,
-            by_inner=np.empty((n, 0)),
-            by_scalars=(1.0 - by_loss)[:, None],
-            clamped=exponent > largest,
-        )
+        weights = np.exp(near)
+        value = v + rho * (weights * (1.0 + exponent - near) - 1.0)
+        return value, weights, exponent > largest
 
     def start(self, losses: Array) -> Array:
         """See :class:`Risk`: the mean of the first losses, which the risk is never below."""
         return np.array([np.mean(losses)])
-
-    def scalar_steps(self, unit: float) -> Array:
-        """See :class:`Risk`."""
-        return np.array([self.quantile_step * self.temperature * unit])

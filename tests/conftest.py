@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 SOURCES = Path(__file__).parent.parent / "src" / "mercer"
 COMPILED = (
@@ -50,6 +51,8 @@ if "NUMBA_CACHE_DIR" not in os.environ:
     share_the_loops(cache)
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if "numpy" in sys.modules:  # too late for the variable: only processes begun here would heed it
+    threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")
 
 
 def pytest_sessionstart(session):

@@ -146,16 +146,15 @@ def test_inspect_shows_parts_and_the_race(files, model, mercer):
 
 
 def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
-    # The metric of the winner is made again of all rows, so that its length is no pilot's.
     pq.write_table(table(400), tmp_path / "d.parquet")
     words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
     assert mercer(*words)[0] == 0
     answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
-    (part,), (won,) = answer["parts"], [entry for entry in answer["race"] if entry["chosen"]]
-    assert won["error"] == min(entry["error"] for entry in answer["race"])
-    assert (won["form"], won["metric"]) == (part["form"], part["metric"])
-    assert won["length"] != part["length"]
-    assert answer["kernel"].endswith(f" of {part['n_inputs']} inputs made by the map")
+    won = [entry for entry in answer["race"] if entry["chosen"]]
+    assert min(e["error"] for e in won) == min(e["error"] for e in answer["race"])
+    names = ("form", "family", "metric", "length", "n_inputs")
+    ways = [{tuple(e[name] for name in names) for e in some} for some in (won, answer["parts"])]
+    assert ways[0] >= ways[1]  # a part may have got no weight
 
 
 @pytest.mark.parametrize("options", [[], ["--resumable"]])
@@ -164,7 +163,7 @@ def test_the_report_says_whether_the_file_can_go_on_learning(
 ):
     settings = QUICK._replace(small_file=2**16)  # sums of more bytes are left out
     monkeypatch.setattr(DefaultLearner, "settings", settings)
-    pq.write_table(table(300), tmp_path / "d.parquet")
+    pq.write_table(table(500), tmp_path / "d.parquet")
     words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
     kernel = ("--kernel", "gaussian", "--length-scale", "1")
     assert mercer(*words, "--report", tmp_path / "r.html", *kernel, *options)[0] == 0

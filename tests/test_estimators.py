@@ -46,11 +46,18 @@ def learned():
 
 
 def same(a, b):
-    return (
-        np.array_equal(a.dictionary_, b.dictionary_)
-        and np.array_equal(a.coefficients_, b.coefficients_)
-        and np.array_equal(a.history_.loss, b.history_.loss)
-    )
+    if getattr(a, "parts_", None):
+        pairs = [
+            (one, other)
+            for mine, theirs in zip(a.parts_, b.parts_, strict=True)
+            for one, other in (
+                (mine.dictionary, theirs.dictionary),
+                (mine.coefficients, theirs.coefficients),
+            )
+        ]
+    else:
+        pairs = [(a.dictionary_, b.dictionary_), (a.coefficients_, b.coefficients_)]
+    return all(np.array_equal(*pair) for pair in [*pairs, (a.history_.loss, b.history_.loss)])
 
 
 # -- classes that appear later --------------------------------------------------------------------

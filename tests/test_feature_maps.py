@@ -18,6 +18,7 @@ from mercer.kernels import (
     Bias,
     Cauchy,
     ChiSquared,
+    DistanceKernel,
     DotProduct,
     ExponentialSemigroup,
     FunctionKernel,
@@ -197,7 +198,7 @@ class TestEveryKernel:
         seen = {type(part) for kernel in ALL for part in [kernel, *parts_of(kernel)]}
         public = {getattr(kernels, name) for name in kernels.__all__}
         concrete = {k for k in public if isinstance(k, type) and issubclass(k, Kernel)}
-        assert concrete - seen == {Kernel, FunctionKernel, Partitioned, Bias}
+        assert concrete - seen == {Kernel, DistanceKernel, FunctionKernel, Partitioned, Bias}
         with pytest.raises(ValueError, match="no random features"):
             FunctionKernel(lambda X, Z: X @ Z.T).random_features(rows(), 8)
         with pytest.raises(ValueError, match=r"resolve\(X\)"):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_batch_size, pair_parts
 from mercer.expansions import DictionaryFunction, FeatureExpansion
 from mercer.functions.sum_of_components import SumOfComponents
-from mercer.kernels import Mapped, PairKernel
+from mercer.kernels import Kernel, Mapped, PairKernel, Sum
 from mercer.losses import (
     AbsoluteError,
     EpsilonInsensitive,
@@ -27,7 +28,7 @@ from mercer.losses import (
     Squared,
     SquaredEpsilonInsensitive,
 )
-from mercer.maps import Affine
+from mercer.maps import Affine, FixedMap
 from mercer.selection import Candidate
 
 __all__ = [
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-_COLUMNS = ("form", "metric", "n_inputs", "length", "error", "standard_error")
+_COLUMNS = ("form", "family", "metric", "n_inputs", "length", "error", "standard_error")
 _MOST_NAMED = 30
 _TO_GO_ON = (
     "the file leaves out large sums: `mercer fit --resumable`, in Python "
@@ -389,18 +390,39 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
     function = _with_parts(estimator)
     if function is None or function.race_result is None:
         return []
-    taken = {(part["form"], part.get("metric")) for part in _parts(function)}
-    best: dict[tuple[Any, Any], Any] = {}
-    for entry in sorted(function.race_result.table, key=lambda entry: -entry["error"]):
-        best[entry["form"], entry["metric"]] = entry
+    # Files of earlier versions know Gaussian kernels only.
+    table = [{"family": "gaussian", **entry} for entry in function.race_result.table]
+    taken = {_way(part) for part in _parts(function)}
+    best: dict[tuple[Any, ...], Any] = {}
+    for entry in sorted(table, key=lambda entry: -entry["error"]):
+        best[_way(entry)] = entry
     # Lengths would not tell: of few rows the winning metric is made again, and its length with it.
     return [
         {
             **{name: entry[name] for name in _COLUMNS},
             "chosen": any(entry is best.get(x) for x in taken),
         }
-        for entry in function.race_result.table
+        for entry in table
     ]
+
+
+def _way(entry: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(entry.get(name) for name in ("form", "family", "metric"))
+
+
+def way_of(entry: Mapping[str, Any]) -> str:
+    """Name the kernel and the map of an entry of a race, or of a part of a model.
+
+    Examples
+    --------
+    >>> way_of({"family": "matern", "metric": "one-hot, full metric"})
+    'matern, one-hot, full metric'
+    >>> way_of({"kernel": "Gaussian(length_scale=1.0)"})
+    'Gaussian(length_scale=1.0)'
+    """
+    if "metric" not in entry:
+        return str(entry["kernel"])
+    return f"{entry.get('family', 'gaussian')}, {entry['metric']}"
 
 
 def rows_judged_together(estimator: Any) -> int:
@@ -435,8 +457,8 @@ def parts_table(estimator: Any) -> list[dict[str, Any]]:
     -------
     table : list of dict
         ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` behind
-        the map and, if there was a race, ``metric`` and ``length`` (of cells in median distances
-        of their rows), else ``kernel``; empty if the model has no parts.
+        the map and, if there was a race, ``family``, ``metric`` and ``length`` (of cells in median
+        distances of their rows), else ``kernel``; empty if the model has no parts.
     """
     function = _with_parts(estimator)
     return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
@@ -452,23 +474,31 @@ def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any
     result = function.race_result
     if isinstance(function, DictionaryFunction):
         return [] if result is None else [_only_part(result.best_global, function.size)]
-    raced = () if result is None else (result.best_global, *result.cells)
+    raced = () if result is None else (*result.finalists, *result.cells)
     table = []
     for weight, part in function.used:
         kernel = part.kernel
         map = kernel.map if isinstance(kernel, Mapped) else None
         inner = kernel.kernel if isinstance(kernel, Mapped) else kernel
-        of = [one for one in raced if one.form == part.form and one.map == map]
+        of = [one for one in raced if one.form == part.form and _is_of(one, map, inner)]
         entry: dict[str, Any] = {
             "form": part.form,
             "weight": weight,
             "points": part.n_points,
             "cells": getattr(inner, "n_cells", None),
-            "n_inputs": map.n_outputs if isinstance(map, Affine) else function.n_features,
+            "n_inputs": map.n_outputs if isinstance(map, FixedMap) else function.n_features,
         }
-        chosen = {"metric": of[0].metric, "length": of[0].length} if of else {"kernel": repr(inner)}
+        names = ("family", "metric", "length")
+        chosen = {name: getattr(of[0], name) for name in names} if of else {"kernel": repr(inner)}
         table.append({**entry, **chosen})
     return table
+
+
+def _is_of(one: Candidate, map: Any, kernel: Kernel) -> bool:
+    """Whether a part is what became of a candidate; its kernel has a constant, and cells others."""
+    return bool(one.map == map) and (
+        one.form == "cells" or (isinstance(kernel, Sum) and kernel.left == one.kernel)
+    )
 
 
 def _only_part(best: Candidate, size: int) -> dict[str, Any]:
@@ -478,6 +508,7 @@ def _only_part(best: Candidate, size: int) -> dict[str, Any]:
         "points": size,
         "cells": None,
         "n_inputs": best.map.n_outputs,
+        "family": best.family,
         "metric": best.metric,
         "length": best.length,
     }

@@ -64,6 +64,10 @@ def run(options: DemoOptions) -> None:
 def _size(model: TableModel, n_images: int) -> str:
     if hasattr(model.estimator, "dictionary_"):
         return f"model order: {model.model_order_:,} of {n_images:,} training images are kept"
+    parts = getattr(model.estimator, "parts_", None)
+    if parts:
+        points = " + ".join(f"{len(part.dictionary):,}" for part in parts)
+        return f"model order: {points} points in parts, of {n_images:,} training images"
     return f"model order: {model.model_order_:,} random features"
 
 
@@ -92,12 +96,18 @@ def write_pictures(model: TableModel, folder: Path) -> None:
     race = race_section(model.estimator)
     if race is not None:
         race.figures[0][1].savefig(folder / "race.png", dpi=120)
-    if not hasattr(model.estimator, "dictionary_"):
+    estimator = model.estimator
+    if hasattr(estimator, "dictionary_"):
+        points = estimator.dictionary_
+    elif getattr(estimator, "parts_", None):
+        heaviest = max(estimator.parts_, key=lambda part: part.weight)
+        points = heaviest.map.preimage(heaviest.dictionary)
+    else:
         return  # random features look like nothing
     # Pixels that are always blank are no inputs of the model.
     places = [_PIXELS.index(name) for name in model.preprocessor.feature_names_out()]
-    images = np.zeros((model.model_order_, len(_PIXELS)))
-    images[:, places] = model.estimator.dictionary_
+    images = np.zeros((len(points), len(_PIXELS)))
+    images[:, places] = points
     draw_dictionary(images).savefig(folder / "dictionary.png")
 
 

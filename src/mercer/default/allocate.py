@@ -143,6 +143,8 @@ class Allocation:
             Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
         """
         settings = self.settings
+        if self.n_rows <= min(self.race.small, self._most_points()):
+            return [self._of_finalist(result, one) for one in result.finalists]
         worth = [c for c in result.cells if c.error < settings.hopeless * result.best_global.error]
         near = [c for c in worth if c.error <= settings.near * worth[0].error][:2]
         sizes = self.sizes(result.best_global.map.n_outputs, near, steps=steps)
@@ -230,14 +232,19 @@ class Allocation:
     def _points_for_rows(self) -> int:
         return max(self.settings.least_points, self.n_rows // self.settings.rows_per_point)
 
-    def _of_all_rows(self, kernel: Kernel) -> GlobalPart:
+    def _of_finalist(self, result: RaceResult, one: Candidate) -> GlobalPart:
+        """Part with a point at every row, and the ridge of the pilot to begin with."""
+        part = self._of_all_rows(result.kernel_of(one), single=result.takes_single)
+        part.ridge = part.ridge if one.ridge is None else one.ridge
+        return part
+
+    def _of_all_rows(self, kernel: Kernel, *, single: bool = False) -> GlobalPart:
         points = self.rows.X.astype(np.float64)
-        return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting)
+        dtype = np.float32 if single else np.float64
+        return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting, dtype=dtype)
 
     def _global(self, kernel: Kernel, sizes: Sizes, *, steps: bool) -> GlobalPart:
         settings, most = self.settings, self._most_points()
-        if self.n_rows <= min(self.race.small, most):
-            return self._of_all_rows(kernel)
         size = min(sizes.n_points, self._points_for_rows(), most)
         is_large = size > settings.n_points
         n_near = int(settings.near_boundary * size) if steps and is_large else 0

@@ -75,6 +75,8 @@ class Settings(NamedTuple):
 
     Attributes
     ----------
+    fewest_judges : int, default=500
+        Of rows that are all points: half of them judge, or so many.
     first_rows : int, default=20000
         Rows that are gathered and raced on before components are decided upon.
     held_share, most_held : float and int, default=0.2 and 5000
@@ -97,6 +99,7 @@ class Settings(NamedTuple):
         Of the sizes of components.
     """
 
+    fewest_judges: int = 500
     first_rows: int = 20_000
     held_share: float = 0.2
     most_held: int = 5000
@@ -363,7 +366,7 @@ class DefaultLearner(Learner):
         if expected is not None and expected < len(rows):
             expected = None  # what was said or true of `fit` is not true any longer
         self._race(rows[: self._n_before_judges()], expected)
-        self._allocate(rows, expected)
+        self._allocate(self._shuffled(rows), expected)
         function = self.function
         function.weights, function.is_stale = np.zeros(len(function.components)), True
         self.phase = self._resumes = Phase.DECIDED
@@ -396,11 +399,11 @@ class DefaultLearner(Learner):
             self.unit = np.where(deviations > 0.0, deviations, 1.0)
 
     def _allocate(self, rows: Rows, expected: int | None) -> None:
-        """Lay out components that have learned nothing."""
+        """Lay out components that have learned nothing, from rows in random order."""
         function, loss = self.function, self.loss
         classes = loss.task == "classification"
         allocation = Allocation(
-            self._shuffled(rows),
+            rows,
             expected,
             self.resources,
             classes=classes,
@@ -465,31 +468,54 @@ class DefaultLearner(Learner):
             self._add_to_sums()
             held = self.waiting
             predictions = [component.solve(held) for component in function.components]
+            held = held.discounted(self.resources.forgetting)
         else:
             held, predictions = self._solve_gathered(now=now)
-        recent = held.discounted(self.resources.forgetting)
         unit = self.unit
         scaled = [values / unit for values in predictions]
-        function.weights = stack(scaled, held.targets / unit, recent.weights, self.loss)
+        function.weights = stack(scaled, held.targets / unit, held.weights, self.loss)
         values = np.tensordot(function.weights, np.stack(predictions), 1)
         self.held_loss = mean_loss(self.loss, values, held)
         self.solved_at, function.is_stale = self.n_rows, False
         return True
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
-        """Choose and fit components anew, to the rows that are gathered."""
+        """Choose and fit components anew, to the rows that are gathered.
+
+        Returns
+        -------
+        judges, predictions : Rows and list of ndarray
+            Rows that judge, with weights by their age, and what each component predicts of them
+            without having learned them.
+        """
         rows, n = self.waiting, self._n_before_judges()
         raced = n if now else race_point(n)
         if self.raced_at < raced:
             self._race(rows[:raced], len(rows))
-        self._allocate(rows, len(rows))
-        components = self.function.components
         if len(rows) <= self.settings.race.small:
-            alone = [one for one in components if isinstance(one, GlobalPart)]
-            return rows, [one.solve_without(rows, self.function.block) for one in alone]
+            return self._solve_few(rows.discounted(self.resources.forgetting))
+        self._allocate(self._shuffled(rows), len(rows))
+        components = self.function.components
         for component in components:
             component.learn(rows[:n])
-        return rows[n:], [component.solve(rows[n:]) for component in components]
+        predictions = [component.solve(rows[n:]) for component in components]
+        return rows[n:].discounted(self.resources.forgetting), predictions
+
+    def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
+        """Fit to all rows, which the fits to all others judge: half of them, and at least some."""
+        settings, block = self.settings, min(self.function.block, max(1, len(rows) // 5))
+        rows = self._shuffled(rows)
+        self._allocate(rows, len(rows))
+        n = min(len(rows), max(settings.fewest_judges, len(rows) // 2))
+        n += (len(rows) - n) % block  # whole blocks
+        judges, predictions = rows[len(rows) - n :], []
+        for part in self.function.components:
+            assert isinstance(part, GlobalPart)
+            if part.n_points == len(rows):
+                predictions.append(part.solve_exactly(rows, n, block))
+            else:
+                predictions.append(part.solve_without(rows, block)[len(rows) - n :])
+        return judges, predictions
 
     def _add_to_sums(self) -> None:
         rows = self.waiting

@@ -17,7 +17,7 @@ from mercer.display.drawing import (
     short_ticks,
     tidy,
 )
-from mercer.inspection import race_table
+from mercer.inspection import race_table, way_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,21 +34,22 @@ _SPREAD = 10.0  # ratio of errors from which on they are shown on a logarithmic 
 class RaceDisplay:
     """Errors of the pilots of a race, with their standard errors; what was chosen stands out.
 
-    There is a line for each form of the function and map of the inputs, with a mark for each
-    length scale that was tried. Errors are of rows that the pilots were not fitted to; those of
-    one form compare with each other, not so much those of different forms, which are pilots of
-    different size.
+    There is a line for each form of the function, family of kernels and map of the inputs, with a
+    mark for each length scale that was tried. Errors are of rows that the pilots were not fitted
+    to; those of one form compare with each other, not so much those of different forms, which are
+    pilots of different size.
 
     Parameters
     ----------
     entries : sequence of mappings
         One for each pilot: ``form``, ``metric``, ``length``, ``error``, ``standard_error`` and
-        ``chosen``, as :meth:`from_estimator` finds them.
+        ``chosen``, as :meth:`from_estimator` finds them; ``family`` is that of Gaussian kernels
+        where it is missing.
 
     Attributes
     ----------
     lines : list of (str, str)
-        Form and map of each line, the best first.
+        Form, and kernel and map, of each line; the best first.
     ax_ : matplotlib Axes
         Axes of the picture, after :meth:`plot`.
     figure_ : matplotlib Figure
@@ -68,7 +69,7 @@ class RaceDisplay:
     ...          "standard_error": 0.01, "chosen": True}
     >>> display = RaceDisplay(entries=[entry, {**entry, "error": 0.3, "chosen": False}])
     >>> display.plot(Figure().subplots()).lines
-    [('global', 'standardized')]
+    [('global', 'gaussian, standardized')]
     """
 
     ax_: Axes
@@ -91,7 +92,7 @@ class RaceDisplay:
         self.entries = [dict(entry) for entry in entries]
         best: dict[tuple[str, str], float] = {}
         for entry in self.entries:
-            line = str(entry["form"]), str(entry["metric"])
+            line = str(entry["form"]), way_of(entry)
             best[line] = min(best.get(line, np.inf), float(entry["error"]))
         self.lines = sorted(best, key=lambda line: (line[0], best[line]))
 
@@ -115,7 +116,7 @@ class RaceDisplay:
             self._marks(~chosen, color=FAINT, marker="o", markersize=3.5, label="tried")
         if chosen.any():
             self._marks(chosen, color=PALETTE[0], marker="D", markersize=5, label="in the model")
-        names = [literal_text(f"{form}: {metric}", max_length=44) for form, metric in self.lines]
+        names = [literal_text(f"{form}: {way}", max_length=52) for form, way in self.lines]
         self.ax_.set_yticks(np.arange(len(names)), names)
         self.ax_.set_ylim(len(names) - 0.4, -0.6)
         errors = self._column("error")
@@ -144,7 +145,7 @@ class RaceDisplay:
 
     def _heights(self) -> NDArray[np.float64]:
         """Where the marks are: on their line, one below the other in the order of their errors."""
-        at = np.array([self.lines.index((str(e["form"]), str(e["metric"]))) for e in self.entries])
+        at = np.array([self.lines.index((str(e["form"]), way_of(e))) for e in self.entries])
         heights = at.astype(float)
         for line in range(len(self.lines)):
             ours = np.flatnonzero(at == line)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
-from mercer._validation import check_integer, check_real
+from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
-from mercer.maps import Affine
+from mercer.maps import Affine, FixedMap
 from mercer.selection import RaceResult
 from mercer.sums import (
     Cell,
@@ -32,6 +32,8 @@ from mercer.sums import (
 from mercer.sums.ridge import RIDGES
 
 __all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]
+
+_PRECISIONS = ("float32", "float64")
 
 Array = NDArray[np.float64]
 Component = GlobalPart | CellsPart
@@ -224,7 +226,7 @@ class FittedPart:
         One dictionary for the whole space, or one for each cell.
     weight : float
         Weight in the sum, above 0.
-    map : Affine
+    map : FixedMap
         Map of the inputs.
     kernel : Kernel
         Kernel of mapped inputs.
@@ -236,7 +238,7 @@ class FittedPart:
 
     form: str
     weight: float
-    map: Affine
+    map: FixedMap
     kernel: Kernel
     dictionary: NDArray[np.floating] = field(repr=False)
     coefficients: NDArray[np.float64] = field(repr=False)
@@ -245,8 +247,9 @@ class FittedPart:
     @classmethod
     def of(cls, weight: float, part: Component) -> FittedPart:
         """Part with its weight."""
-        map, kernel = None, part.kernel
-        if isinstance(kernel, Mapped) and isinstance(kernel.map, Affine):
+        map: FixedMap | None = None
+        kernel = part.kernel
+        if isinstance(kernel, Mapped) and isinstance(kernel.map, FixedMap):
             map, kernel = kernel.map, kernel.kernel
         points = part.dictionary
         if map is None:
@@ -292,12 +295,14 @@ def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
         "form": part.form,
         "kernel": to_config(part.kernel),
         "points": part.dictionary,
+        "precision": part.basis.dtype.name,
+        "is_exact": part.is_exact,
         "coefficients": part.coefficients,
         "without_held": part.without_held if sums else None,
         "ridge": part.ridge,
         "forgetting": part.forgetting,
         "max_rows": part.max_rows,
-        "sums": part.statistics.to_state() if sums else None,
+        "sums": part.statistics.to_state() if sums and not part.is_exact else None,
     }
 
 
@@ -312,13 +317,17 @@ def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -
         n_outputs,
         check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
         None if most is None else check_integer("max_rows", most, low=0),
+        # Files of earlier versions have features of the type of the points, and sums for all.
+        check_choice("precision", state.get("precision", points.dtype.name), _PRECISIONS),
     )
+    part.is_exact = bool(state.get("is_exact", False))
     part.coefficients = _finite("coefficients", state["coefficients"], (len(points), n_outputs))
     part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
-    if state["sums"] is not None:
-        part.statistics.restore(state["sums"])
+    if state["without_held"] is not None:
         shape = len(points), n_outputs
         part.without_held = _finite("coefficients", state["without_held"], shape)
+    if state["sums"] is not None:
+        part.statistics.restore(state["sums"])
     return part
 
 

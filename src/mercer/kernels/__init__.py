@@ -21,7 +21,14 @@ from mercer.kernels.kernel import Kernel, Mapped, Product, Scaled, Sum
 from mercer.kernels.names import FunctionKernel, as_kernel
 from mercer.kernels.pairs import PairKernel, as_pair_kernel
 from mercer.kernels.partitioned import Partitioned
-from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.stationary import (
+    Cauchy,
+    DistanceKernel,
+    Gaussian,
+    Laplacian,
+    Matern,
+    RationalQuadratic,
+)
 
 __all__ = [
     "ArcCosine",
@@ -29,6 +36,7 @@ __all__ = [
     "Cauchy",
     "ChiSquared",
     "CompiledKernel",
+    "DistanceKernel",
     "DotProduct",
     "ExponentialSemigroup",
     "FunctionKernel",

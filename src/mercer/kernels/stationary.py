@@ -21,7 +21,7 @@ from mercer.kernels._pairwise import (
 )
 from mercer.kernels.kernel import FormulaKernel, FromData
 
-__all__ = ["Cauchy", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
+__all__ = ["Cauchy", "DistanceKernel", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
 
 LengthScale = float | Literal["median", "half-median"]
 
@@ -50,6 +50,8 @@ class _Metric(NamedTuple):
     """In what a length scale is measured."""
 
     distances: Callable[[FloatArray, FloatArray], FloatArray]
+    #: What kernels are functions of: squares of Euclidean distances need no roots.
+    separations: Callable[[FloatArray, FloatArray], FloatArray]
     #: Distance to expect between two rows, by the number of their standardised columns.
     expected: Callable[[int], float]
 
@@ -59,9 +61,9 @@ def _euclidean_distances(X: FloatArray, Z: FloatArray) -> FloatArray:
     return distances
 
 
-_EUCLIDEAN = _Metric(_euclidean_distances, lambda d: math.sqrt(2 * d))
+_EUCLIDEAN = _Metric(_euclidean_distances, squared_distances, lambda d: math.sqrt(2 * d))
 # The mean of |u - v| for standard normal u and v is 2 / sqrt(pi).
-_CITYBLOCK = _Metric(cityblock_distances, lambda d: 2 * d / math.sqrt(math.pi))
+_CITYBLOCK = _Metric(cityblock_distances, cityblock_distances, lambda d: 2 * d / math.sqrt(math.pi))
 
 
 def _length_of_rows(kernel: _Stationary, rows: FloatArray) -> float:
@@ -102,15 +104,55 @@ class _Stationary(FormulaKernel):
         return CosineMap(n_inputs, self._law(), options, path)
 
 
-class _Radial(_Stationary):
-    """A stationary kernel that depends on the Euclidean distance only."""
+class DistanceKernel(_Stationary):
+    """A stationary kernel that is a function of one distance, whatever its length scale.
+
+    Distances of many rows are dear and do not depend on the length: who tries several lengths
+    computes them once, ``kernel.of_separations(kernel.separations(X, Z))`` being ``kernel(X, Z)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> separations = Gaussian().separations(np.zeros((1, 1)), np.array([[1.0], [2.0]]))
+    >>> [Gaussian(length).of_separations(separations).round(3).tolist() for length in (1.0, 2.0)]
+    [[[0.607, 0.135]], [[0.882, 0.607]]]
+    """
+
+    def separations(self, X: FloatArray, Z: FloatArray) -> FloatArray:
+        """Squared Euclidean distances of rows, or city-block distances, as a new array.
+
+        Parameters
+        ----------
+        X, Z : ndarray of shape (n, n_features) and (m, n_features)
+            Rows, C-ordered and of one dtype.
+
+        Returns
+        -------
+        separations : ndarray of shape (n, m)
+        """
+        return self._metric.separations(X, Z)
+
+    def of_separations(self, separations: FloatArray) -> FloatArray:
+        """Kernel values from :meth:`separations`, which stay as they are.
+
+        Parameters
+        ----------
+        separations : ndarray of shape (n, m)
+            At least 0.
+
+        Returns
+        -------
+        values : ndarray of shape (n, m)
+        """
+        return self._profile(separations.copy())
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
-        return self._profile(squared_distances(X, Z))
+        return self._profile(self.separations(X, Z))
 
     @abstractmethod
     def _profile(self, S: FloatArray) -> FloatArray:
-        """Kernel values from squared distances, which may be overwritten."""
+        """Kernel values from separations, which may be overwritten."""
 
 
 # In rows `out[i] = 0` and `s = out[i]` give a sum of the dtype of the data: the literal 0.0 is of
@@ -128,7 +170,7 @@ def _gaussian_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-
         out[i] = math.exp(-parameters[0] * s)
 
 
-class Gaussian(_Radial):
+class Gaussian(DistanceKernel):
     r"""Gaussian kernel, :math:`k(x, x') = \exp(-\|x - x'\|^2 / (2 \ell^2))`.
 
     In other conventions: ``gamma`` = 1 / (2 length_scale²) in scikit-learn.
@@ -190,7 +232,7 @@ def _matern_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped-de
         out[i] = value
 
 
-class Matern(_Radial):
+class Matern(DistanceKernel):
     r"""Matérn kernel, whose functions are about :math:`\nu` times differentiable.
 
     .. math:: k(x, x') = \frac{2^{1-\nu}}{\Gamma(\nu)} a^\nu K_\nu(a), \quad
@@ -321,7 +363,7 @@ def _rational_quadratic_row(points, x, out, parameters, n, d):  # type: ignore[n
         out[i] = math.exp(-parameters[1] * math.log1p(parameters[0] * s))
 
 
-class RationalQuadratic(_Radial):
+class RationalQuadratic(DistanceKernel):
     r"""Rational quadratic kernel, :math:`(1 + \|x - x'\|^2 / (2 \alpha \ell^2))^{-\alpha}`.
 
     A mixture of Gaussian kernels of many length scales; it tends to the Gaussian kernel of length
@@ -389,7 +431,7 @@ def _laplacian_row(points, x, out, parameters, n, d):  # type: ignore[no-untyped
         out[i] = math.exp(-parameters[0] * s)
 
 
-class Laplacian(_Stationary):
+class Laplacian(DistanceKernel):
     r"""Laplacian kernel, :math:`k(x, x') = \exp(-\|x - x'\|_1 / \ell)`.
 
     It uses the sum of absolute differences, as DSG does; with the Euclidean distance it would be
@@ -423,10 +465,9 @@ class Laplacian(_Stationary):
         self.length_scale = length_scale
         self._check()
 
-    def _gram(self, X: Any, Z: Any) -> FloatArray:
-        K = cityblock_distances(X, Z)
-        K *= -1 / self._scale
-        return np.exp(K, out=K)
+    def _profile(self, S: FloatArray) -> FloatArray:
+        S *= -1 / self._scale
+        return np.exp(S, out=S)
 
     def _row(self) -> RowFunction:
         return RowFunction(_laplacian_row, (1 / self._scale,))

@@ -11,6 +11,7 @@ given by their numbers, some learned from rows (:class:`Standardize`,
 
 from mercer.maps.affine import (
     Affine,
+    FixedMap,
     LearnableMap,
     LearnedMap,
     MapStatistics,
@@ -25,6 +26,7 @@ __all__ = [
     "Affine",
     "Chain",
     "Curves",
+    "FixedMap",
     "Indicators",
     "LearnableMap",
     "LearnedMap",

@@ -19,6 +19,7 @@ from mercer._validation import check_integer, check_real, choice, parameters
 
 __all__ = [
     "Affine",
+    "FixedMap",
     "LearnableMap",
     "LearnedMap",
     "MapStatistics",
@@ -43,7 +44,33 @@ class _Numbers(NamedTuple):
     offset: FloatArray | None
 
 
-class Affine(Component):
+class FixedMap(Component, ABC):
+    """A map of rows that holds nothing but numbers, so that kernels behind it can be stored."""
+
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """Number of columns of the rows it takes."""
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Number of columns of the rows it returns."""
+
+    @abstractmethod
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Map rows: (n_rows, n_inputs) to (n_rows, n_outputs), in float32 if they are."""
+
+    @abstractmethod
+    def then(self, other: Affine) -> FixedMap:
+        """Chain of two maps as one, x -> other(self(x))."""
+
+    @abstractmethod
+    def preimage(self, images: ArrayLike) -> FloatArray:
+        """Rows that are mapped to given images, or as near to them as there are any."""
+
+
+class Affine(FixedMap):
     r"""Affine map of rows, :math:`x \mapsto (x - s) M + b`.
 
     Standardisation, principal components, a metric learned from gradients and any chain of these

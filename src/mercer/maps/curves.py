@@ -6,34 +6,23 @@ them hold nothing but numbers; an affine map, such as a metric, may follow.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from mercer._component import Component
 from mercer._validation import choice, integer, parameters, real
-from mercer.maps.affine import Affine, FloatArray, LearnableMap, check_rows
+from mercer.maps.affine import Affine, FixedMap, FloatArray, LearnableMap, check_rows
 
 __all__ = ["Chain", "Curves", "Indicators", "Logarithms", "NormalScores", "OneHot"]
 
 Array = NDArray[np.float64]
 
 
-class _ColumnMap(Component, ABC):
+class _ColumnMap(FixedMap):
     """A map of rows that treats columns one by one."""
-
-    @property
-    @abstractmethod
-    def n_inputs(self) -> int:
-        """Number of columns of the rows it takes."""
-
-    @property
-    @abstractmethod
-    def n_outputs(self) -> int:
-        """Number of columns of the rows it returns."""
 
     @abstractmethod
     def _images(self, rows: Array) -> Array:

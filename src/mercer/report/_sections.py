@@ -20,6 +20,7 @@ from mercer.inspection import (
     rows_judged_together,
     short_name,
     unit_of_loss,
+    way_of,
 )
 from mercer.report._page import Section
 
@@ -39,8 +40,8 @@ _TEXT = (
     "which length scales suit, and whether the space is cut into cells: by squared errors on rows "
     "that they were not fitted to. Lengths are in units of the mapped inputs, for cells in median "
     "distances of their rows. Parts are weighted by how they predict rows that they were not "
-    "fitted to. Of few rows (up to 2,000) the winning metric is made again from all of them, which "
-    "changes its length a little."
+    "fitted to. Of up to 2,000 rows, half are fitted and half judge, and the best of up to three "
+    "families of kernels are then fitted to all rows, with each row as a point."
 )
 _SERIES = (
     " Blocks of {} rows in succession were held out together, as suits a series, where a row is "
@@ -203,7 +204,7 @@ def race_section(estimator: Any) -> Section | None:
     >>> x = np.linspace(-3.0, 3.0, 200)[:, None]
     >>> section = race_section(KernelRegressor(random_state=0).fit(x, np.sin(x[:, 0])))
     >>> section.heading, list(section.tables)
-    ('The race', ['Parts of the model', 'What was tried, the best of each form and map first'])
+    ('The race', ['Parts of the model', 'What was tried, the best of each kernel and map first'])
     """
     entries = race_table(estimator)
     if not entries:
@@ -216,24 +217,24 @@ def race_section(estimator: Any) -> Section | None:
     best = min(entries, key=lambda entry: float(entry["error"]))
     figure.set_label(
         f"Errors of {len(entries)} pilots with their standard errors; the smallest is "
-        f"{format_number(best['error'])}, of {best['form']}, {best['metric']}."
+        f"{format_number(best['error'])}, of {best['form']}, {way_of(best)}."
     )
     order = {line: i for i, line in enumerate(display.lines)}
-    entries.sort(key=lambda e: (order[e["form"], e["metric"]], float(e["error"])))
+    entries.sort(key=lambda e: (order[e["form"], way_of(e)], float(e["error"])))
     return Section(
         "The race",
         _TEXT + (_SERIES.format(block) if block > 1 else ""),
         figures=[("Errors of the pilots, with their standard errors", figure)],
         tables={
             "Parts of the model": [_part(part) for part in parts_table(estimator)],
-            "What was tried, the best of each form and map first": [_pilot(e) for e in entries],
+            "What was tried, the best of each kernel and map first": [_pilot(e) for e in entries],
         },
     )
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
     return {
-        "form and map": f"{part['form']}: {part.get('metric', part.get('kernel'))}",
+        "form, kernel and map": f"{part['form']}: {way_of(part)}",
         "weight": part["weight"],
         "points": part["points"],
         "cells": part["cells"] or "",
@@ -244,7 +245,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _pilot(entry: dict[str, Any]) -> dict[str, Any]:
     return {
-        "form and map": f"{entry['form']}: {entry['metric']}",
+        "form, kernel and map": f"{entry['form']}: {way_of(entry)}",
         "inputs": entry["n_inputs"],
         "length": _length(entry),
         "error": entry["error"],

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_real
-from mercer.kernels import Bias, Gaussian, Kernel, Mapped, Partitioned
-from mercer.maps import Affine, PrincipalComponents, Standardize, ard_metric, full_metric
+from mercer.kernels import Gaussian, Kernel, Partitioned
+from mercer.maps import Affine, FixedMap, PrincipalComponents, Standardize, ard_metric, full_metric
+from mercer.selection.families import FAMILIES, FAR, global_kernel
+from mercer.selection.pilots import Pilot, Pilots
 from mercer.sums import CellsPart, GlobalPart, Rows, average_gradient_outer_product, descend
 
 __all__ = [
@@ -22,16 +24,13 @@ __all__ = [
     "Candidate",
     "RaceResult",
     "RaceSettings",
-    "global_kernel",
     "race",
     "race_point",
 ]
 
 Array = NDArray[np.float64]
 
-# Bias of a single dictionary: that of the targets' mean if it is so many deviations from 0, else a
-# little.
-_FAR, _LITTLE, _LARGEST_BIAS = 2.0, 0.1, 300.0
+_LARGEST_BIAS = 300.0
 # Columns are of one unit if most of their ranges are alike.
 _ALIKE = 0.5
 
@@ -62,6 +61,13 @@ class RaceSettings(NamedTuple):
         Points of a cell, and rows that it should get.
     cells_rows : int, default=12000
         Rows that cells race on, the last fifth of which judges them.
+    families : tuple of str
+        Families of kernels that take part, of :data:`mercer.selection.FAMILIES`, where each row
+        can be predicted by a fit to all others; of more rows Gaussian kernels only.
+    rounds : int, default=4
+        How often a metric follows the last one, where that helps.
+    near, most_families : float and int, default=1.15 and 3
+        Families are trained whose error is at most so many times the least, up to so many.
     wide, very_wide, n_components : int, default=64, 300 and 40
         Inputs beyond which distances are taken among principal components, inputs beyond which
         there is no race of the plain ones besides, and how many components there are.
@@ -81,6 +87,10 @@ class RaceSettings(NamedTuple):
     cell_size: int = 256
     cell_rows: int = 900
     cells_rows: int = 12_000
+    families: tuple[str, ...] = tuple(FAMILIES)
+    rounds: int = 4
+    near: float = 1.15
+    most_families: int = 3
     wide: int = 64
     very_wide: int = 300
     n_components: int = 40
@@ -91,7 +101,7 @@ DEFAULT = RaceSettings()
 
 
 class Candidate(NamedTuple):
-    """One way to be tried: a form, a map of the inputs and a length scale.
+    """One way to be tried: a form, a family of kernels, a map of the inputs and a length scale.
 
     Attributes
     ----------
@@ -99,7 +109,7 @@ class Candidate(NamedTuple):
         One dictionary, or one for each cell.
     metric : str
         Name of the map.
-    map : Affine
+    map : FixedMap
         Map of the inputs.
     length : float
         Length scale of the mapped rows; for cells in median distances of their rows.
@@ -107,14 +117,25 @@ class Candidate(NamedTuple):
         Mean squared error on rows not fitted.
     deviation : float
         Standard error of ``error``, "standard_error" in the table.
+    family : str, default="gaussian"
+        Family of the kernel.
+    ridge : int or None, default=None
+        Number of the pilot's ridge among :data:`mercer.sums.RIDGES`, if one is known.
     """
 
     form: str
     metric: str
-    map: Affine
+    map: FixedMap
     length: float
     error: float
     deviation: float
+    family: str = "gaussian"
+    ridge: int | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the mapped rows, with a length scale in their units."""
+        return FAMILIES[self.family].make(self.length)
 
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
@@ -124,8 +145,8 @@ class Candidate(NamedTuple):
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if it is none."""
         map = from_config(state["map"])
-        if not isinstance(map, Affine):
-            raise ValueError("a candidate of the race has no map")
+        if not isinstance(map, FixedMap) or state.get("family", "gaussian") not in FAMILIES:
+            raise ValueError("a candidate of the race has no map, or a kernel of no family")
         check_real("length", state["length"], low=0.0, open_low=True)
         return cls(**{**state, "map": map})
 
@@ -135,8 +156,8 @@ class RaceResult(NamedTuple):
 
     Attributes
     ----------
-    best_global : Candidate
-        The best with one dictionary.
+    finalists : tuple of Candidate
+        The best with one dictionary, one of each family that comes near the best; best first.
     cells : tuple of Candidate
         The best with cells, one for each map, best first; none where cells make no sense.
     constant : float
@@ -145,20 +166,35 @@ class RaceResult(NamedTuple):
         All that was tried.
     """
 
-    best_global: Candidate
+    finalists: tuple[Candidate, ...]
     cells: tuple[Candidate, ...]
     constant: float
     table: list[dict[str, Any]]
 
     @property
+    def best_global(self) -> Candidate:
+        """The best with one dictionary."""
+        return self.finalists[0]
+
+    @property
     def kernel(self) -> Kernel:
         """Kernel of the best with one dictionary."""
-        return global_kernel(self.best_global.map, self.best_global.length, self.constant)
+        return self.kernel_of(self.best_global)
+
+    def kernel_of(self, candidate: Candidate) -> Kernel:
+        """Kernel of a candidate behind its map, with the constant."""
+        return global_kernel(candidate.map, candidate.kernel, self.constant)
+
+    @property
+    def takes_single(self) -> bool:
+        """Whether the constant leaves single precision room for all else."""
+        return self.constant <= FAR
 
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "global": self.best_global.to_state(),
+            "others": [candidate.to_state() for candidate in self.finalists[1:]],
             "cells": [candidate.to_state() for candidate in self.cells],
             "constant": self.constant,
             "table": self.table,
@@ -168,7 +204,7 @@ class RaceResult(NamedTuple):
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if it is none."""
         return cls(
-            Candidate.from_state(state["global"]),
+            tuple(map(Candidate.from_state, (state["global"], *state.get("others", ())))),
             tuple(Candidate.from_state(one) for one in state["cells"]),
             check_real("constant", state["constant"], low=0.0, open_low=True),
             [dict(entry) for entry in state["table"]],
@@ -201,6 +237,8 @@ def race(
     settings : RaceSettings
         How much is tried.
     """
+    if len(rows) <= settings.small:
+        return _race_of_families(rows, block, settings)
     pilots = _Pilots(rows, seed, block, settings)
     plain = [pilots.best_length(name, map) for name, map in _input_maps(rows.X, settings)]
     found = [candidate for candidate, _ in plain]
@@ -209,8 +247,6 @@ def race(
     for name, metric in pilots.metrics(best, pilot) if straight else []:
         found.append(pilots.best_length(name, best.map.then(metric))[0])
     found.sort(key=lambda candidate: candidate.error)
-    if pilots.is_small and found[0].metric not in {one.metric for one, _ in plain}:
-        found[0] = pilots.of_all_rows(found[0], best)
     local: list[Candidate] = []
     expected = len(rows) if n_rows is None else n_rows
     if cells and expected >= 2 * settings.cell_rows and len(rows) > settings.small:
@@ -219,7 +255,26 @@ def race(
         finalists = [best, *others] if straight else []
         narrow = [c for c in finalists if c.map.n_outputs <= settings.wide]
         local = sorted((pilots.best_multiple(c) for c in narrow), key=lambda c: c.error)
-    return RaceResult(found[0], tuple(local), pilots.constant, pilots.table)
+    return RaceResult((found[0],), tuple(local), pilots.constant, pilots.table)
+
+
+def _race_of_families(rows: Rows, block: int, settings: RaceSettings) -> RaceResult:
+    """Race of exact pilots on half the rows: the best of each family, and those that come near."""
+    constant = offset_variance(rows)
+    pilots = Pilots(rows[: settings.few_rows], constant, block, settings.fewest_for_metrics)
+    few = len(rows) < settings.fewest_for_metrics
+    names = ("gaussian",) if few else settings.families
+    how = settings.rounds, settings.wide, settings.n_components
+    found = [pilots.best(FAMILIES[name], *how) for name in names]
+    best = sorted((one for one in found if one is not None), key=lambda one: one.error)
+    near = [one for one in best if one.error <= settings.near * best[0].error]
+    finalists = tuple(_candidate(one) for one in near[: settings.most_families] or best[:1])
+    return RaceResult(finalists, (), constant, pilots.table)
+
+
+def _candidate(pilot: Pilot) -> Candidate:
+    numbers = pilot.length, pilot.error, pilot.deviation
+    return Candidate("global", pilot.name, pilot.map, *numbers, pilot.family.name, pilot.ridge)
 
 
 def race_point(n_rows: int) -> int:
@@ -241,14 +296,10 @@ class _Pilots:
     def __init__(self, rows: Rows, seed: int, block: int, settings: RaceSettings) -> None:
         self.seed, self.block, self.settings = seed, block, settings
         self.table: list[dict[str, Any]] = []
-        some = rows[: settings.pilot_rows if len(rows) > settings.small else settings.few_rows]
-        n_judged = 0 if len(some) <= settings.small else int(settings.judging_share * len(some))
+        some = rows[: settings.pilot_rows]
+        n_judged = int(settings.judging_share * len(some))
         self.fitted = some[: len(some) - n_judged]
         self.judged = some[len(some) - n_judged :]
-        # Few rows: each is judged by the fit to all others. Metrics are made of the first half
-        # then, and all are judged by the second, which metrics have not seen the targets of.
-        self.is_small = n_judged == 0
-        self.half = len(some) // 2 if len(some) >= settings.fewest_for_metrics else 0
         n_local = min(len(rows), settings.cells_rows)
         self.local = rows[: int(0.8 * n_local)], rows[int(0.8 * n_local) : n_local]
         self.constant = offset_variance(rows)
@@ -263,25 +314,15 @@ class _Pilots:
 
         def attempt(number: int) -> tuple[float, tuple[Candidate, GlobalPart]]:
             length = lengths[number] * median
-            pilot, predictions = self._pilot(global_kernel(map, length, self.constant))
-            judged = self.judged
-            if self.is_small:
-                judged, predictions = self.fitted[self.half :], predictions[self.half :]
-            found = self._note("global", name, map, length, predictions, judged)
+            pilot, predictions = self._pilot(global_kernel(map, Gaussian(length), self.constant))
+            found = self._note("global", name, map, length, predictions, self.judged)
             return found.error, (found, pilot)
 
         return descend(attempt, self.settings.first_length, len(lengths))[1]
 
     def metrics(self, best: Candidate, pilot: GlobalPart) -> list[tuple[str, Affine]]:
         """Metrics of the space behind the best plain map, from rows that do not judge them."""
-        if not self.is_small:
-            return self._metrics(pilot, pilot.without_held, best, self.fitted)
-        if not self.half:
-            return []
-        rows = self.fitted[: self.half]
-        pilot = GlobalPart(pilot.kernel, self._points(rows), self.n_outputs)
-        pilot.solve_without(rows, self.block)
-        return self._metrics(pilot, pilot.coefficients, best, rows)
+        return self._metrics(pilot, pilot.without_held, best, self.fitted)
 
     def _metrics(
         self, pilot: GlobalPart, coefficients: Array, best: Candidate, rows: Rows
@@ -297,24 +338,9 @@ class _Pilots:
         named = [("relevance", ard_metric(outer)), ("full metric", full_metric(outer))]
         return [(f"{best.metric}, {name}", metric) for name, metric in named]
 
-    def of_all_rows(self, winner: Candidate, best: Candidate) -> Candidate:
-        """Winner with its metric made of all rows, and a length as long for their distances."""
-        pilot, _ = self._pilot(global_kernel(best.map, best.length, self.constant))
-        for name, metric in self._metrics(pilot, pilot.coefficients, best, self.fitted):
-            if name == winner.metric:
-                map = best.map.then(metric)
-                medians = [
-                    median_distance(np.asarray(m(self.fitted.X), dtype=np.float64), self.seed)
-                    for m in (map, winner.map)
-                ]
-                return winner._replace(map=map, length=winner.length * medians[0] / medians[1])
-        return winner
-
     def _pilot(self, kernel: Kernel) -> tuple[GlobalPart, Array]:
         points = self._points(self.fitted)
         pilot = GlobalPart(kernel, points, self.n_outputs)
-        if self.is_small:
-            return pilot, pilot.solve_without(self.fitted, self.block)
         pilot.learn(self.fitted)
         return pilot, pilot.solve(self.judged)
 
@@ -355,6 +381,7 @@ class _Pilots:
         self.table.append(
             {
                 "form": form,
+                "family": "gaussian",
                 "metric": name,
                 "n_inputs": map.n_outputs,
                 "length": length,
@@ -363,13 +390,6 @@ class _Pilots:
             }
         )
         return Candidate(form, name, map, length, mean, deviation)
-
-
-def global_kernel(map: Affine, length: float, constant: float) -> Kernel:
-    """Gaussian kernel with an offset behind a map."""
-    # Where there are enough points their sum can be constant. A bias that nothing asks for would
-    # only raise the rounding errors of the sums.
-    return Mapped(Gaussian(length) + Bias(constant if constant > _FAR else _LITTLE), map)
 
 
 def offset_variance(rows: Rows) -> float:

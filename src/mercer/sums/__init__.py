@@ -11,10 +11,11 @@ from mercer.sums.basis import (
     distinct_rows,
 )
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
+from mercer.sums.exact import ExactFit, ExactRidge
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
-from mercer.sums.ridge import GlobalPart, RidgeStream, descend
+from mercer.sums.ridge import GlobalPart, RidgeStream, descend, squared_error
 from mercer.sums.rows import (
     RevisitableRows,
     Rows,
@@ -38,6 +39,8 @@ __all__ = [
     "Basis",
     "Cell",
     "CellsPart",
+    "ExactFit",
+    "ExactRidge",
     "FeatureTable",
     "GlobalPart",
     "KernelBasis",
@@ -68,6 +71,7 @@ __all__ = [
     "relabelled",
     "rows_at_once",
     "shift_of_codes",
+    "squared_error",
     "target_scale",
     "targets_of_codes",
     "weight_posterior",

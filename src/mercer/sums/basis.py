@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel, Mapped
 from mercer.kernels.partitioned import Cells, k_means
-from mercer.maps import Affine, PrincipalComponents
+from mercer.maps import Affine, FixedMap, PrincipalComponents
 from mercer.sums.statistics import Statistics
 
 __all__ = [
@@ -68,7 +68,10 @@ class KernelBasis:
     kernel : Kernel
         With its numbers resolved.
     points : ndarray of shape (n_points, n_features)
-        Dictionary, in units of the inputs; float32 makes features in float32.
+        Dictionary, in units of the inputs.
+    dtype : dtype or None, default=None
+        In what features are computed once rows are mapped, float32 or float64; None for that of
+        the points.
 
     Examples
     --------
@@ -79,12 +82,13 @@ class KernelBasis:
     array([[1.   , 0.607]])
     """
 
-    def __init__(self, kernel: Kernel, points: Floats) -> None:
+    def __init__(self, kernel: Kernel, points: Floats, dtype: DTypeLike | None = None) -> None:
         self.kernel = kernel
         self.points = points
+        self.dtype = points.dtype if dtype is None else np.dtype(dtype)
         # A map is applied to the dictionary once.
         self._map, self._inner = None, kernel
-        if isinstance(kernel, Mapped) and isinstance(kernel.map, Affine):
+        if isinstance(kernel, Mapped) and isinstance(kernel.map, FixedMap):
             self._map, self._inner = kernel.map, kernel.kernel
         self._images = self._image(points)
 
@@ -98,17 +102,23 @@ class KernelBasis:
         return isinstance(other, KernelBasis) and (
             self.kernel == other.kernel
             and self.points.dtype == other.points.dtype
+            and self.dtype == other.dtype
             and np.array_equal(self.points, other.points)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def _image(self, X: Any) -> Any:
-        return X if self._map is None else self._map(X)
+        images = X if self._map is None else self._map(X)
+        return images.astype(self.dtype, copy=False)
 
     def features(self, X: Any) -> Floats:
-        """Kernel values between rows and points, shape (n, n_points), in the points' dtype."""
+        """Kernel values between rows and points, shape (n, n_points), in :attr:`dtype`."""
         return self._inner(self._image(X.astype(self.points.dtype, copy=False)), self._images)
+
+    def gram(self) -> Floats:
+        """Kernel matrix of the points, as a new array in :attr:`dtype`."""
+        return self._inner(self._images, self._images)
 
     def penalty(self) -> NDArray[np.float64]:
         """Kernel matrix of the points, in float64."""
@@ -174,6 +184,8 @@ def check_same_basis(mine: Basis, theirs: Basis) -> None:
             why = f"their kernels are {mine.kernel!r} and {theirs.kernel!r}"
         elif dtypes[0] != dtypes[1]:
             why = f"their points are {dtypes[0]} and {dtypes[1]}"
+        elif mine.dtype != theirs.dtype:
+            why = f"their features are {mine.dtype} and {theirs.dtype}"
         else:
             sizes = f"{mine.size:,} and {theirs.size:,}"
             why = f"their points differ ({sizes} of them)"

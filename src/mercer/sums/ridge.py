@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, KernelBasis, check_same_basis
+from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.newton import newton_gradient
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
 from mercer.sums.statistics import Statistics, check_alike
@@ -23,6 +25,7 @@ __all__ = [
     "add_rows",
     "check_regressions",
     "descend",
+    "descend_ridges",
     "general_ridge",
     "merged",
     "solutions",
@@ -44,6 +47,8 @@ _CHUNK = 4096
 RIDGES = 10.0 ** -np.arange(0.0, 10.0)
 _FIRST, _MANY = 6, 2000
 _MOST_LEVERAGE = 1.0 - 1e-8
+# Ridges below this need double precision.
+_WEAK = 3e-7
 
 
 def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
@@ -372,6 +377,8 @@ class GlobalPart:
         Factor of the sums for each row that is learned.
     max_rows : int or None, default=None
         Rows to learn at most; further ones change nothing. None for no limit.
+    dtype : dtype or None, default=None
+        In what features are computed, see :class:`mercer.sums.KernelBasis`.
     """
 
     form = "global"
@@ -383,11 +390,11 @@ class GlobalPart:
         n_outputs: int,
         forgetting: float = 1.0,
         max_rows: int | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
-        self.basis = KernelBasis(kernel, np.ascontiguousarray(points))
+        self.basis = KernelBasis(kernel, np.ascontiguousarray(points), dtype)
         self.forgetting = forgetting
         self.max_rows = max_rows
-        self.statistics = Statistics(len(points), n_outputs)
         self.coefficients = np.zeros((len(points), n_outputs))
         #: Coefficients of the last solution before it learned the rows kept back.
         self.without_held = self.coefficients
@@ -397,9 +404,19 @@ class GlobalPart:
         self.ridges = RIDGES
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
-        self._penalty = self.basis.penalty()
+        #: Whether all rows are points and the solution is exact: there are no sums.
+        self.is_exact = False
         # Jitter that the last solution needed.
         self._enough = 0.0
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Sums over the rows that were learned."""
+        return Statistics(self.n_points, self.n_targets)
+
+    @cached_property
+    def _penalty(self) -> Array:
+        return self.basis.penalty()
 
     @property
     def kernel(self) -> Kernel:
@@ -414,7 +431,7 @@ class GlobalPart:
     @property
     def n_targets(self) -> int:
         """Number of targets C."""
-        return self.statistics.n_targets
+        return int(self.coefficients.shape[1])
 
     @property
     def n_points(self) -> int:
@@ -424,7 +441,7 @@ class GlobalPart:
     @property
     def sum_bytes(self) -> int:
         """Memory of the sums in a file."""
-        return 4 * self.basis.size**2
+        return 0 if self.is_exact else 4 * self.basis.size**2
 
     def fix_ridge(self, ridge: float | None) -> None:
         """Use this ridge and try no others; or, for None, choose among all again."""
@@ -436,7 +453,8 @@ class GlobalPart:
 
     def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
-        self.statistics.map_targets(codes, offset)
+        if not self.is_exact:
+            self.statistics.map_targets(codes, offset)
         self.unit = np.ones(offset.size)
         self.coefficients = self.coefficients @ codes
         self.without_held = self.without_held @ codes
@@ -513,6 +531,50 @@ class GlobalPart:
         self.ridge, self.without_held, self._enough = best, w, enough
         return np.asarray(predictions, dtype=np.float64)
 
+    def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
+        """Fit to the rows whose inputs are the dictionary, and leave out the last ones in turn.
+
+        Parameters
+        ----------
+        rows : Rows
+            A row for each point, in the same order.
+        n_judges : int
+            How many of the last rows choose the ridge.
+        block : int, default=1
+            Rows that are left out together, the first of them at a multiple of it.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_judges, n_outputs)
+            Value at each of the last rows of the fit to all others, or to all other blocks.
+        """
+        judges = rows[len(rows) - n_judges :]
+
+        def descent(first: int) -> tuple[int, tuple[Array, Array] | None]:
+            exact = ExactRidge(self.basis.gram(), rows.targets, rows.weights)
+
+            def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
+                predictions = judges.targets - exact.left_out(fit, n_judges, block)
+                error = squared_error(predictions, judges, self.unit)
+                return error, (predictions, fit.coefficients)
+
+            return descend_ridges(exact, judge, first, self.ridges)
+
+        self.ridge, found = descent(min(self.ridge, self.ridges.size - 1))
+        weak = found is None or float(self.ridges[self.ridge]) < _WEAK
+        if weak and self.basis.dtype == np.float32:
+            # Where hardly any ridge is wanted single precision is one.
+            self.basis = KernelBasis(self.kernel, self.dictionary, np.float64)
+            self.ridge, found = descent(self.ridge)
+        if found is None:
+            raise ValueError(
+                f"The kernel matrix of {self.kernel!r} is not positive definite with the ridge "
+                f"{float(self.ridges[self.ridge]):.3g}. Use a larger one, or rescale the inputs."
+            )
+        predictions, self.coefficients = found
+        self.is_exact = True
+        return predictions
+
     def solve_without(self, rows: Rows, block: int = 1) -> Array:
         """Learn all rows there are, and choose the ridge by fits that leave some of them out.
 
@@ -587,10 +649,9 @@ class GlobalPart:
     def evaluate(self, X: Any) -> Array:
         """Values at rows, shape (n, n_outputs)."""
         values = np.empty((X.shape[0], self.coefficients.shape[1]))
-        w = self.coefficients.astype(self.basis.points.dtype)
         for start in range(0, len(values), _CHUNK):
             cut = slice(start, start + _CHUNK)
-            values[cut] = self.basis.features(X[cut]) @ w
+            values[cut] = scaled_product(self.basis.features(X[cut]), self.coefficients)
         return values
 
 
@@ -658,6 +719,39 @@ def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> t
                 break
             best, lowest, found = best + step, error, other
         if best != start:
+            break
+    return best, found
+
+
+def descend_ridges(
+    exact: ExactRidge, judge: Callable[[ExactFit], tuple[float, _T]], start: int, ridges: Array
+) -> tuple[int, _T | None]:
+    """Go downhill among ridges, from a stronger one where the first is too weak for the precision.
+
+    Parameters
+    ----------
+    exact : ExactRidge
+        The regression.
+    judge : callable
+        Solution to its error and whatever comes with it.
+    start : int
+        Number of the ridge to begin with.
+    ridges : ndarray of shape (n_ridges,)
+        From the strongest to the weakest.
+
+    Returns
+    -------
+    best, found
+        As of :func:`descend`; None if no ridge is enough.
+    """
+
+    def attempt(number: int) -> tuple[float, _T | None]:
+        fit = exact.fit(float(ridges[number]))
+        return (np.inf, None) if fit is None else judge(fit)
+
+    for first in range(start, -1, -1):
+        best, found = descend(attempt, first, ridges.size)
+        if found is not None:
             break
     return best, found
 

@@ -1,0 +1,196 @@
+"""Pilots of a race: small exact fits to half of some rows, judged by the other half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import DistanceKernel, Kernel
+from mercer.maps import FixedMap
+from mercer.selection.families import LITTLE, METRICS, Family, bias_of, input_maps
+from mercer.sums import (
+    ExactFit,
+    ExactRidge,
+    Rows,
+    average_gradient_outer_product,
+    descend,
+    squared_error,
+)
+from mercer.sums.ridge import RIDGES, descend_ridges
+
+__all__ = ["Pilot", "Pilots"]
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+
+# Rows whose distances say what a median distance is.
+_MEDIAN_ROWS = 300
+# Ridge to begin with.
+_FIRST_RIDGE = 3
+# Columns beyond which a full metric costs more than it is worth.
+_MOST_DIRECTIONS = 300
+
+
+class Pilot(NamedTuple):
+    """A kernel behind a map, fitted and judged."""
+
+    family: Family
+    name: str  # of the map
+    map: FixedMap
+    number: int  # of the length
+    length: float
+    ridge: int  # number among RIDGES
+    error: float
+    deviation: float  # standard error of it
+    coefficients: Array  # but for a factor
+
+
+class Pilots:
+    """All pilots on the same rows, and the table of their errors.
+
+    Parameters
+    ----------
+    rows : Rows
+        In random order; the first half is fitted, the second judges. Of fewer than ``fewest`` each
+        is judged by the fit to all others instead.
+    constant : float
+        Value of the constant kernel, where there are so few.
+    block : int
+        Rows that stay together.
+    fewest : int
+        See there.
+    """
+
+    def __init__(self, rows: Rows, constant: float, block: int, fewest: int) -> None:
+        self.table: list[dict[str, Any]] = []
+        self._rows = rows
+        self._halves = len(rows) >= fewest
+        half = len(rows) // 2
+        half -= half % block if half > block else 0
+        self._fitted = rows[:half] if self._halves else rows
+        self._judges = rows[half:] if self._halves else rows
+        share = self._fitted.weights / self._fitted.weights.sum()
+        self._mean = share @ self._fitted.targets if self._halves else np.zeros(1)
+        self._bias = LITTLE if self._halves else bias_of(constant)
+
+    def best(self, family: Family, rounds: int, wide: int, n_components: int) -> Pilot | None:
+        """Best kernel of a family, behind the best of its maps and metrics; None if it has none.
+
+        Each round makes a metric of the gradients of the last pilot, while that helps: columns
+        that do not matter fade away with their noise, which hid what the others do.
+        """
+        if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
+            return None
+        maps = input_maps(self._rows.X, family.maps, wide, n_components)
+        found = [self._best_length(family, name, map) for name, map in maps]
+        if not found:
+            return None
+        best = min(found, key=lambda pilot: pilot.error)
+        straight = [pilot for pilot in found if "components" not in pilot.name]
+        last, kinds = min(straight, key=lambda pilot: pilot.error), family.metrics
+        for _ in range(rounds if self._halves else 0):
+            metrics = self._metrics(last, kinds)
+            following = [self._best_length(family, name, map, last) for name, map in metrics]
+            following.sort(key=lambda pilot: pilot.error)
+            if not following or not following[0].error < last.error:
+                break
+            last = following[0]
+            kinds = (last.name.split(", ")[-1],)  # what was better goes on being so
+        return min(best, last, key=lambda pilot: pilot.error)
+
+    def _best_length(
+        self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
+    ) -> Pilot:
+        """Best length scale behind a map, and for each the best ridge, from those of another."""
+        fitted, judged = self._images(map)
+        resolved: Any = family.make("median")
+        if isinstance(resolved, DistanceKernel):
+            some = fitted[:_MEDIAN_ROWS].astype(np.float64)
+            unit = float(resolved.resolve(some).length_scale)
+        else:
+            unit = 1.0
+        own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
+        targets = self._fitted.targets - self._mean
+        state = {"ridge": _FIRST_RIDGE if like is None else like.ridge}
+
+        def attempt(number: int) -> tuple[float, Pilot]:
+            length = family.lengths[number] * unit
+            kernel = family.make(length)
+            exact = ExactRidge(own(kernel) + self._bias, targets, self._fitted.weights)
+            K = others(kernel) + self._bias if self._halves else None
+
+            def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
+                if K is None:
+                    values = targets - exact.left_out(fit, len(targets))
+                else:
+                    values = fit.values(K) + self._mean
+                found = values, fit.coefficients / fit.unit
+                return squared_error(values, self._judges), found
+
+            state["ridge"], best = descend_ridges(exact, judge, state["ridge"], RIDGES)
+            assert best is not None  # the largest ridge is enough for any kernel matrix
+            values, coefficients = best
+            error, deviation = self._judged(values)
+            self.table.append(
+                {
+                    "form": "global",
+                    "family": family.name,
+                    "metric": name,
+                    "n_inputs": map.n_outputs,
+                    "length": length,
+                    "error": error,
+                    "standard_error": deviation,
+                }
+            )
+            found = number, length, state["ridge"], error, deviation, coefficients
+            return error, Pilot(family, name, map, *found)
+
+        first = family.first_length if like is None else like.number
+        return descend(attempt, first, len(family.lengths))[1]
+
+    def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
+        """Fitted and judging rows behind a map, in float32."""
+        with np.errstate(over="ignore"):
+            fitted = np.ascontiguousarray(map(self._fitted.X), dtype=np.float32)
+            if not self._halves:
+                return fitted, fitted
+            return fitted, np.ascontiguousarray(map(self._judges.X), dtype=np.float32)
+
+    def _metrics(self, pilot: Pilot, kinds: tuple[str, ...]) -> list[tuple[str, FixedMap]]:
+        """Metrics of the mapped space, from the gradients of a pilot at its own points."""
+        n_inputs = pilot.map.n_outputs
+        names = [name for name in kinds if _affordable(name, n_inputs)]
+        if not names or n_inputs < 2:
+            return []
+        points = np.asarray(pilot.map(self._fitted.X), dtype=np.float32)
+        coefficients = pilot.coefficients.astype(np.float32)
+        kernel = pilot.family.make(pilot.length)
+        outer = average_gradient_outer_product(kernel, points, coefficients, points)
+        if not outer.any():
+            return []
+        base = pilot.name.split(", ")[0]
+        return [(f"{base}, {name}", pilot.map.then(METRICS[name](outer))) for name in names]
+
+    def _judged(self, values: Array) -> tuple[float, float]:
+        """Mean squared error of the judges, and its standard error."""
+        rows = self._judges
+        errors = np.sum((values - rows.targets) ** 2, axis=1)
+        share = rows.weights / rows.weights.sum()
+        mean = float(share @ errors)
+        return mean, float(np.sqrt(share**2 @ (errors - mean) ** 2))
+
+
+def _affordable(metric: str, n_inputs: int) -> bool:
+    return metric != "full metric" or n_inputs <= _MOST_DIRECTIONS
+
+
+def _values(kernel: Kernel, X: Floats, Z: Floats) -> Callable[[Any], Floats]:
+    """Values between rows of any kernel of a family, whose distances are computed once."""
+    if isinstance(kernel, DistanceKernel):
+        separations = kernel.separations(X, Z)
+        return lambda other: np.asarray(other.of_separations(separations))
+    values = kernel(X, Z)
+    return lambda other: values.copy()

@@ -20,7 +20,7 @@ from mercer.maps import (
     full_metric,
 )
 
-__all__ = ["FAMILIES", "METRICS", "Family", "global_kernel", "input_maps"]
+__all__ = ["FAMILIES", "METRICS", "Family", "Metric", "global_kernel", "input_maps"]
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Family(NamedTuple):
     maps : tuple of str
         Kinds of maps of the inputs, see :func:`input_maps`.
     metrics : tuple of str
-        Names of the metrics that follow the best map, see :data:`METRICS`.
+        Names of the metrics that follow the best map, in this order, see :data:`METRICS`.
     lengths, first_length : tuple of float, int
         Length scales that are tried, in median distances of the mapped rows, and the number of the
         one that the descent begins with.
@@ -88,10 +88,29 @@ FAMILIES = {
     )
 }
 
-#: Metrics by name, from an average outer product of gradients.
-METRICS: dict[str, Callable[[Array], Affine]] = {
-    "relevance": ard_metric,
-    "full metric": full_metric,
+
+class Metric(NamedTuple):
+    """A map from the gradients of a pilot.
+
+    Attributes
+    ----------
+    make : callable
+        Average outer product of gradients to map.
+    most_rounds : int
+        How often it can follow itself: a full metric of a full metric fits the noise of few rows.
+    most_inputs : int
+        Inputs beyond which it costs more than it is worth.
+    """
+
+    make: Callable[[Array], Affine]
+    most_rounds: int
+    most_inputs: int
+
+
+#: Metrics by name.
+METRICS = {
+    "relevance": Metric(ard_metric, 4, 2**31),
+    "full metric": Metric(full_metric, 1, 300),
 }
 
 

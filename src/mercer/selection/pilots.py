@@ -30,8 +30,6 @@ Floats = NDArray[np.floating[Any]]
 _MEDIAN_ROWS = 300
 # Ridge to begin with.
 _FIRST_RIDGE = 3
-# Columns beyond which a full metric costs more than it is worth.
-_MOST_DIRECTIONS = 300
 
 
 class Pilot(NamedTuple):
@@ -39,6 +37,7 @@ class Pilot(NamedTuple):
 
     family: Family
     name: str  # of the map
+    metric: str  # of the last metric in it; "" for none
     map: FixedMap
     number: int  # of the length
     length: float
@@ -79,8 +78,8 @@ class Pilots:
     def best(self, family: Family, rounds: int, wide: int, n_components: int) -> Pilot | None:
         """Best kernel of a family, behind the best of its maps and metrics; None if it has none.
 
-        Each round makes a metric of the gradients of the last pilot, while that helps: columns
-        that do not matter fade away with their noise, which hid what the others do.
+        Columns that do not matter fade away with their noise, which hid what the others do: so
+        weights of columns follow each other, and directions follow what helped most.
         """
         if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
             return None
@@ -90,16 +89,28 @@ class Pilots:
             return None
         best = min(found, key=lambda pilot: pilot.error)
         straight = [pilot for pilot in found if "components" not in pilot.name]
-        last, kinds = min(straight, key=lambda pilot: pilot.error), family.metrics
-        for _ in range(rounds if self._halves else 0):
-            metrics = self._metrics(last, kinds)
-            following = [self._best_length(family, name, map, last) for name, map in metrics]
-            following.sort(key=lambda pilot: pilot.error)
-            if not following or not following[0].error < last.error:
+        plain = min(straight, key=lambda pilot: pilot.error)
+        tried = [best]
+        if self._halves:
+            for kind in family.metrics:
+                tried += self._behind_metrics(plain, kind, rounds)
+            leader = min(tried, key=lambda pilot: pilot.error)
+            if leader.metric == "relevance" and "full metric" in family.metrics:
+                tried += self._behind_metrics(leader, "full metric", rounds)
+        return min(tried, key=lambda pilot: pilot.error)
+
+    def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
+        """Pilots behind metrics, each from the gradients of the one before, while that helps."""
+        found: list[Pilot] = []
+        for _ in range(min(rounds, METRICS[kind].most_rounds)):
+            following = self._behind_metric(last, kind)
+            if following is None:
                 break
-            last = following[0]
-            kinds = (last.name.split(", ")[-1],)  # what was better goes on being so
-        return min(best, last, key=lambda pilot: pilot.error)
+            found.append(following)
+            if not following.error < last.error:
+                break
+            last = following
+        return found
 
     def _best_length(
         self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
@@ -146,7 +157,7 @@ class Pilots:
                 }
             )
             found = number, length, state["ridge"], error, deviation, coefficients
-            return error, Pilot(family, name, map, *found)
+            return error, Pilot(family, name, "", map, *found)
 
         first = family.first_length if like is None else like.number
         return descend(attempt, first, len(family.lengths))[1]
@@ -159,20 +170,20 @@ class Pilots:
                 return fitted, fitted
             return fitted, np.ascontiguousarray(map(self._judges.X), dtype=np.float32)
 
-    def _metrics(self, pilot: Pilot, kinds: tuple[str, ...]) -> list[tuple[str, FixedMap]]:
-        """Metrics of the mapped space, from the gradients of a pilot at its own points."""
-        n_inputs = pilot.map.n_outputs
-        names = [name for name in kinds if _affordable(name, n_inputs)]
-        if not names or n_inputs < 2:
-            return []
+    def _behind_metric(self, pilot: Pilot, kind: str) -> Pilot | None:
+        """Pilot behind a metric of the mapped space, from gradients at the points; None if 0."""
+        n_inputs, metric = pilot.map.n_outputs, METRICS[kind]
+        if not 2 <= n_inputs <= metric.most_inputs:
+            return None
         points = np.asarray(pilot.map(self._fitted.X), dtype=np.float32)
         coefficients = pilot.coefficients.astype(np.float32)
         kernel = pilot.family.make(pilot.length)
         outer = average_gradient_outer_product(kernel, points, coefficients, points)
         if not outer.any():
-            return []
-        base = pilot.name.split(", ")[0]
-        return [(f"{base}, {name}", pilot.map.then(METRICS[name](outer))) for name in names]
+            return None
+        name = f"{pilot.name.split(', ')[0]}, {kind}"
+        map = pilot.map.then(metric.make(outer))
+        return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
 
     def _judged(self, values: Array) -> tuple[float, float]:
         """Mean squared error of the judges, and its standard error."""
@@ -181,10 +192,6 @@ class Pilots:
         share = rows.weights / rows.weights.sum()
         mean = float(share @ errors)
         return mean, float(np.sqrt(share**2 @ (errors - mean) ** 2))
-
-
-def _affordable(metric: str, n_inputs: int) -> bool:
-    return metric != "full metric" or n_inputs <= _MOST_DIRECTIONS
 
 
 def _values(kernel: Kernel, X: Floats, Z: Floats) -> Callable[[Any], Floats]:

@@ -65,7 +65,7 @@ class RaceSettings(NamedTuple):
         Families of kernels that take part, of :data:`mercer.selection.FAMILIES`, where each row
         can be predicted by a fit to all others; of more rows Gaussian kernels only.
     rounds : int, default=4
-        How often a metric follows the last one, where that helps.
+        How often a metric of one kind follows the last one at most, where that helps.
     near, most_families : float and int, default=1.15 and 3
         Families are trained whose error is at most so many times the least, up to so many.
     wide, very_wide, n_components : int, default=64, 300 and 40

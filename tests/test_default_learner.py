@@ -27,7 +27,7 @@ from mercer.losses import Hinge
 from mercer.maps import Affine
 from mercer.selection import Candidate, RaceSettings, held_out
 from mercer.sums import CellsPart, GlobalPart, Rows, RowsByNumber
-from oracles_second_order import ridge_on_dictionary
+from oracles_second_order import exponential_weights, ridge_on_dictionary
 
 #: Rows of each stage with small constants.
 STAGES = {"judged one by one": 90, "kept": 220, "decided": 500}
@@ -751,6 +751,20 @@ def test_smaller_budgets_plan_for_less(n, with_cells):
     race = 2.5
     for plan, spent, budget in zip(plans[1:], seconds[1:], budgets[1:], strict=True):
         assert spent + race <= budget or plan == plans[-1]
+
+
+def test_rows_of_a_smaller_dictionary_are_forgotten_once(monkeypatch):
+    monkeypatch.setattr(allocate, "most_points", lambda memory, n_outputs, **kept: 30)
+    X, y = numbers(90)
+    model = KernelRegressor(
+        kernel=Gaussian(0.7), regularization=1e-3, expansion=Auto(forgetting=0.95)
+    ).partial_fit(X, y)
+    values, points = part_values(model, X), model.dictionary_
+    assert len(points) == 30
+    weights = exponential_weights(90, 0.95)
+    K, K_DD = model.kernel_(X, points), model.kernel_(points)
+    expected = K @ ridge_on_dictionary(K, K_DD, y[:, np.newaxis], weights, 1e-3)
+    assert_allclose(values, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("max_memory", [2**20, 2**21])

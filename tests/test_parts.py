@@ -269,7 +269,7 @@ def test_leave_one_out_forgets_too():
     rows = made_rows(30)
     part = GlobalPart(KERNEL, rows.X, 2, forgetting=0.9)
     part.fix_ridge(1e-3)
-    predictions = part.solve_without(rows)
+    predictions = part.solve_without(rows.discounted(0.9))
     K, weights = KERNEL(rows.X, rows.X), rows.weights * exponential_weights(30, 0.9)
     assert_allclose(predictions, leave_one_out(K, K, rows.targets, weights, 1e-3), atol=1e-6)
 

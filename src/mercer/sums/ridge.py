@@ -537,7 +537,8 @@ class GlobalPart:
         Parameters
         ----------
         rows : Rows
-            A row for each point, in the same order.
+            A row for each point, in the same order, with weights by their age where old ones are
+            forgotten.
         n_judges : int
             How many of the last rows choose the ridge.
         block : int, default=1
@@ -581,7 +582,7 @@ class GlobalPart:
         Parameters
         ----------
         rows : Rows
-            The rows.
+            The rows, with weights by their age where old ones are forgotten.
         block : int, default=1
             Rows that are left out together, in the order in which they come; no more than a fifth
             of all, since nothing is to be learned from no row.
@@ -592,7 +593,6 @@ class GlobalPart:
             Value at each row of the fit to all others, or to all other blocks, in closed form.
         """
         Z: Any = self.basis.features(rows.X)
-        rows = rows.discounted(self.forgetting)
         self.statistics = Statistics(self.basis.size, rows.targets.shape[1])
         self.statistics.add(Z.copy(), rows.targets, rows.weights)
         right = self.statistics.products / self.statistics.weight

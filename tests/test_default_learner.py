@@ -22,7 +22,7 @@ from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import AllocationSettings, DefaultLearner, Settings, allocate
 from mercer.default.allocate import Allocation
 from mercer.expansions import KOMP, Auto, Dictionary
-from mercer.kernels import Gaussian, Laplacian, Mapped, Partitioned
+from mercer.kernels import Gaussian, Laplacian, Mapped, Partitioned, Polynomial
 from mercer.losses import Hinge
 from mercer.maps import Affine
 from mercer.selection import Candidate, RaceSettings, held_out
@@ -751,6 +751,20 @@ def test_smaller_budgets_plan_for_less(n, with_cells):
     race = 2.5
     for plan, spent, budget in zip(plans[1:], seconds[1:], budgets[1:], strict=True):
         assert spent + race <= budget or plan == plans[-1]
+
+
+@pytest.mark.parametrize("far", [1e3, 1e10])
+def test_given_kernels_take_large_inputs_as_they_come(far):
+    X, y = numbers(200)
+    model = KernelRegressor(kernel=Polynomial(3)).fit(far * X, y)
+    assert model.score(far * X, y) > 0.0  # cubes alone, which tell little of a sine
+
+
+def test_a_ridge_of_zero_is_that_of_rounding():
+    X, y = numbers(60)
+    X, y = np.tile(X, (2, 1)), np.tile(y, 2)  # rows that are there twice have no exact solution
+    model = KernelRegressor(kernel=Gaussian(1.0), regularization=0.0).fit(X, y)
+    assert model.score(X, y) > 0.99
 
 
 def test_rows_of_a_smaller_dictionary_are_forgotten_once(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.kernels import Bias, Gaussian, Laplacian, Matern, RationalQuadratic
+from mercer.kernels import Bias, Gaussian, Laplacian, Matern, RationalQuadratic, Scaled
 from mercer.sums import ExactRidge, GlobalPart, Rows
 from mercer.sums.ridge import RIDGES, descend_ridges
 
@@ -140,6 +140,22 @@ def test_weak_ridges_are_found_in_double_precision():
     part = GlobalPart(Gaussian(0.5) + Bias(0.1), X, 1, dtype=np.float32)
     part.solve_exactly(noisy, 200)
     assert part.basis.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ridge", [None, 1e-300])
+def test_a_matrix_that_rounding_makes_indefinite_is_fitted_by_sums(ridge, dtype):
+    rows = made_rows(60)
+    X = np.repeat(rows.X[:30], 2, axis=0)
+    kernel = KERNEL if ridge else Scaled(KERNEL, 1e25)
+    rows = Rows(X, rows.targets, rows.weights)
+    exact, sums = GlobalPart(kernel, X, 2, dtype=dtype), GlobalPart(kernel, X, 2)
+    for part in (exact, sums) if ridge else ():
+        part.fix_ridge(ridge)
+    found = exact.solve_exactly(rows, 20)
+    assert_array_equal(found, sums.solve_without(rows)[40:])
+    assert_array_equal(exact.evaluate(X), sums.evaluate(X))
+    assert not exact.is_exact
 
 
 # -- distances that are computed once -------------------------------------------------------------

@@ -534,6 +534,9 @@ class GlobalPart:
     def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
         """Fit to the rows whose inputs are the dictionary, and leave out the last ones in turn.
 
+        Where rounding makes the kernel matrix indefinite, whatever the ridge, the fit is that of
+        :meth:`solve_without`.
+
         Parameters
         ----------
         rows : Rows
@@ -568,10 +571,8 @@ class GlobalPart:
             self.basis = KernelBasis(self.kernel, self.dictionary, np.float64)
             self.ridge, found = descent(self.ridge)
         if found is None:
-            raise ValueError(
-                f"The kernel matrix of {self.kernel!r} is not positive definite with the ridge "
-                f"{float(self.ridges[self.ridge]):.3g}. Use a larger one, or rescale the inputs."
-            )
+            # No ridge makes up for the rounding of such a matrix: that of the sums has a jitter.
+            return self.solve_without(rows, block)[len(rows) - n_judges :]
         predictions, self.coefficients = found
         self.is_exact = True
         return predictions

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.kernels import Bias, Gaussian, Laplacian, Matern, RationalQuadratic, Scaled
+from mercer.kernels import Bias, Gaussian, Laplacian, Linear, Matern, RationalQuadratic, Scaled
 from mercer.sums import ExactRidge, GlobalPart, Rows
 from mercer.sums.ridge import RIDGES, descend_ridges
 
@@ -156,6 +156,16 @@ def test_a_matrix_that_rounding_makes_indefinite_is_fitted_by_sums(ridge, dtype)
     assert_array_equal(found, sums.solve_without(rows)[40:])
     assert_array_equal(exact.evaluate(X), sums.evaluate(X))
     assert not exact.is_exact
+
+
+def test_rows_beyond_single_precision_have_finite_values():
+    rows = made_rows(60)
+    part = GlobalPart(Linear() + KERNEL, rows.X, 2, dtype=np.float32)
+    part.fix_ridge(1e-2)
+    part.solve_exactly(rows, 60)
+    assert part.basis.dtype == np.float32
+    far = np.outer([1e37, 1e39, 1e300], [1.0, -1.0])
+    assert np.isfinite(part.evaluate(far)).all()
 
 
 # -- distances that are computed once -------------------------------------------------------------

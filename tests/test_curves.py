@@ -107,6 +107,11 @@ class TestEveryMap:
         assert_array_equal(np.isnan(MAPS["curves"](X)).any(axis=1), [False, True, False])
 
 
+def test_preimages_beyond_a_flat_end_are_the_end():
+    curve = Curves([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], [3], "linear")
+    assert_array_equal(curve.preimage([[5.0], [1.0], [0.5], [-1.0]]), [[2.0], [2.0], [0.5], [-1.0]])
+
+
 class TestCurves:
     @pytest.mark.parametrize(("beyond", "ends"), [("constant", [0, 4]), ("linear", [-6, 6])])
     def test_between_knots_and_beyond_them(self, beyond, ends):

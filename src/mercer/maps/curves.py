@@ -191,8 +191,9 @@ class Curves(_ColumnMap):
         found: Array = np.interp(x, knots, values)
         if self.beyond == "linear" and knots.size > 1:
             for end, inner, out in ((0, 1, x < knots[0]), (-1, -2, x > knots[-1])):
-                slope = (values[end] - values[inner]) / (knots[end] - knots[inner])
-                found[out] += slope * (x[out] - knots[end])
+                run = knots[end] - knots[inner]
+                if run != 0.0:  # backwards a curve may end flat
+                    found[out] += (values[end] - values[inner]) / run * (x[out] - knots[end])
         return found
 
     def _preimages(self, images: Array) -> Array:

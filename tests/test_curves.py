@@ -107,6 +107,12 @@ class TestEveryMap:
         assert_array_equal(np.isnan(MAPS["curves"](X)).any(axis=1), [False, True, False])
 
 
+@pytest.mark.parametrize("unit", [2.0**-660, 2.0**-1000, 2.0**400])
+def test_logarithms_do_not_depend_on_the_unit(unit):
+    X = table()[:, [0, 1, 3]]
+    assert_array_equal(Logarithms().fit(unit * X)(unit * X), Logarithms().fit(X)(X))
+
+
 def test_preimages_beyond_a_flat_end_are_the_end():
     curve = Curves([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], [3], "linear")
     assert_array_equal(curve.preimage([[5.0], [1.0], [0.5], [-1.0]]), [[2.0], [2.0], [0.5], [-1.0]])

@@ -389,8 +389,13 @@ class _CurveLearner(_ColumnLearner):
 
 def _standardised(images: Array, share: Array) -> Array:
     """Images with mean 0 and deviation 1 over the rows, of which each has a share."""
-    centred = images - share @ images
+    centred = _near_one(images - share @ images)
     return np.asarray(centred / np.sqrt(share @ centred**2))
+
+
+def _near_one(numbers: Array) -> Array:
+    """Numbers times the power of two that makes the largest about 1: squares do not vanish."""
+    return np.asarray(np.ldexp(numbers, -np.frexp(np.abs(numbers).max())[1]))
 
 
 def _evenly(rising: Array, n: int) -> NDArray[np.intp]:
@@ -482,6 +487,7 @@ class Logarithms(_CurveLearner):
 
     def _sign(self, column: Array) -> float:
         """Side of the long tail, -1 or 1; 0 for columns that stay as they are."""
+        column = _near_one(column)
         deviations = column - column.mean()
         spread = deviations.std()
         if not spread > 1e-12 * np.abs(column).max():

@@ -72,7 +72,9 @@ def method_rows(results: Results) -> list[Row]:
     names = names_of(results)
     run = [m for m in METHODS if any(math.isfinite(results.ratio(n, m)) for n in names)]
     shared = [n for n in names if all(math.isfinite(results.ratio(n, m)) for m in run)]
-    errors = np.array([[results.ratio(n, m) for m in run] for n in shared]).reshape(-1, len(run))
+    errors = np.array([[results.ratio(n, m) for m in run] for n in shared]).reshape(
+        len(shared), len(run)
+    )
     ranks = rankdata(errors, axis=1)
     rows = []
     for place, m in enumerate(run):

@@ -77,6 +77,14 @@ def test_failed_runs_are_left_out_and_without_peers_there_is_none(scripts):
     assert "of 4 runs there are fewer of: CatBoost 2;" in words
 
 
+def test_runs_of_peers_alone_make_no_tables(scripts):
+    peers = [record("car", "lightgbm", error=2.0)]
+    assert (
+        scripts.suite.tables(peers) == scripts.suite.tables([]) == {"suite": [], "suite_sets": []}
+    )
+    scripts.suite.notes(peers)
+
+
 @pytest.mark.parametrize("name", ["concrete", "car"])
 def test_tables_of_the_suite_are_split_by_the_seed(scripts, name):
     sets = scripts._default_sets

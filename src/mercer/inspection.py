@@ -396,7 +396,7 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
     best: dict[tuple[Any, ...], Any] = {}
     for entry in sorted(table, key=lambda entry: -entry["error"]):
         best[_way(entry)] = entry
-    # Lengths would not tell: of few rows the winning metric is made again, and its length with it.
+    # Rounds of a metric that is made again have one name: the best of them was taken.
     return [
         {
             **{name: entry[name] for name in _COLUMNS},

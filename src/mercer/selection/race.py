@@ -41,20 +41,22 @@ class RaceSettings(NamedTuple):
     Attributes
     ----------
     small : int, default=2000
-        Rows up to which each is predicted by a fit to all others, and there are no cells.
+        Rows up to which families of kernels race as exact fits, and there are no cells.
     pilot_rows, few_rows : int, default=8000 and 1000
-        Rows of a pilot: of more rows than ``small``, and of fewer.
+        Rows of a pilot: of more rows than ``small``, and of up to so many.
     pilot_points : int, default=600
         Points of a pilot.
     judging_share : float, default=0.25
-        Of the rows of a pilot, those that judge it, if they are more than ``small``.
+        Of the rows of a pilot, those that judge it, where rows are more than ``small``; else half.
     fewest_for_metrics : int, default=20
-        Fewer rows than this make no metric.
+        Of fewer rows than this, up to ``small``, only Gaussian kernels race, without metrics, and
+        each row is predicted by a fit to all others.
     gradient_rows : int, default=4000
         Rows at which gradients are averaged for a metric.
     lengths, first_length : tuple of float, int
-        Length scales that are tried, in median distances of the mapped rows, and the number of the
-        one that the descent begins with.
+        Length scales that are tried for more rows than ``small``, in median distances of the
+        mapped rows, and the number of the one that the descent begins with; of up to so many rows
+        those of the family are.
     multiples, first_multiple : tuple of float, int
         The same of cells, in median distances of their rows.
     cell_size, cell_rows : int, default=256 and 900
@@ -62,15 +64,16 @@ class RaceSettings(NamedTuple):
     cells_rows : int, default=12000
         Rows that cells race on, the last fifth of which judges them.
     families : tuple of str
-        Families of kernels that take part, of :data:`mercer.selection.FAMILIES`, where each row
-        can be predicted by a fit to all others; of more rows Gaussian kernels only.
+        Families of kernels that take part, of :data:`mercer.selection.FAMILIES`, of up to
+        ``small`` rows; of more, Gaussian kernels only.
     rounds : int, default=4
         How often a metric of one kind follows the last one at most, where that helps.
     near, most_families : float and int, default=1.15 and 3
         Families are trained whose error is at most so many times the least, up to so many.
     wide, very_wide, n_components : int, default=64, 300 and 40
         Inputs beyond which distances are taken among principal components, inputs beyond which
-        there is no race of the plain ones besides, and how many components there are.
+        there is no race of the plain ones besides (of more rows than ``small``), and how many
+        components there are.
     """
 
     small: int = 2000
@@ -120,7 +123,7 @@ class Candidate(NamedTuple):
     family : str, default="gaussian"
         Family of the kernel.
     ridge : int or None, default=None
-        Number of the pilot's ridge among :data:`mercer.sums.RIDGES`, if one is known.
+        Number of the pilot's ridge among ``RIDGES`` of :mod:`mercer.sums.ridge`, if one is known.
     """
 
     form: str
@@ -233,7 +236,7 @@ def race(
     cells : bool, default=True
         Whether cells race, too.
     block : int, default=1
-        Rows that are judged together by a fit to others, where each would be by itself.
+        Rows that stay together, fitted or judging.
     settings : RaceSettings
         How much is tried.
     """
@@ -249,7 +252,7 @@ def race(
     found.sort(key=lambda candidate: candidate.error)
     local: list[Candidate] = []
     expected = len(rows) if n_rows is None else n_rows
-    if cells and expected >= 2 * settings.cell_rows and len(rows) > settings.small:
+    if cells and expected >= 2 * settings.cell_rows:
         # All metrics run, and so do the plain inputs: what helps a pilot may mislead cells.
         others = [c for c in found if c.metric not in {one.metric for one, _ in plain}]
         finalists = [best, *others] if straight else []

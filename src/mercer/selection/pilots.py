@@ -21,7 +21,7 @@ from mercer.sums import (
 )
 from mercer.sums.ridge import RIDGES, descend_ridges
 
-__all__ = ["Pilot", "Pilots"]
+__all__ = ["Pilot", "Pilots", "error_of"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
@@ -144,7 +144,7 @@ class Pilots:
             state["ridge"], best = descend_ridges(exact, judge, state["ridge"], RIDGES)
             assert best is not None  # the largest ridge is enough for any kernel matrix
             values, coefficients = best
-            error, deviation = self._judged(values)
+            error, deviation = error_of(values, self._judges)
             self.table.append(
                 {
                     "form": "global",
@@ -185,13 +185,13 @@ class Pilots:
         map = pilot.map.then(metric.make(outer))
         return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
 
-    def _judged(self, values: Array) -> tuple[float, float]:
-        """Mean squared error of the judges, and its standard error."""
-        rows = self._judges
-        errors = np.sum((values - rows.targets) ** 2, axis=1)
-        share = rows.weights / rows.weights.sum()
-        mean = float(share @ errors)
-        return mean, float(np.sqrt(share**2 @ (errors - mean) ** 2))
+
+def error_of(values: Array, rows: Rows) -> tuple[float, float]:
+    """Mean squared error of values at rows, and its standard error."""
+    errors = np.sum((values - rows.targets) ** 2, axis=1)
+    share = rows.weights / rows.weights.sum()
+    mean = float(share @ errors)
+    return mean, float(np.sqrt(share**2 @ (errors - mean) ** 2))
 
 
 def _values(kernel: Kernel, X: Floats, Z: Floats) -> Callable[[Any], Floats]:

@@ -16,7 +16,7 @@ from mercer._validation import check_real
 from mercer.kernels import Gaussian, Kernel, Partitioned
 from mercer.maps import Affine, FixedMap, PrincipalComponents, Standardize, ard_metric, full_metric
 from mercer.selection.families import FAMILIES, FAR, global_kernel
-from mercer.selection.pilots import Pilot, Pilots
+from mercer.selection.pilots import Pilot, Pilots, error_of
 from mercer.sums import CellsPart, GlobalPart, Rows, average_gradient_outer_product, descend
 
 __all__ = [
@@ -377,10 +377,7 @@ class _Pilots:
     def _note(
         self, form: str, name: str, map: Affine, length: float, predictions: Array, rows: Rows
     ) -> Candidate:
-        errors = np.sum((predictions - rows.targets) ** 2, axis=1)
-        share = rows.weights / rows.weights.sum()
-        mean = float(share @ errors)
-        deviation = float(np.sqrt(share**2 @ (errors - mean) ** 2))
+        error, deviation = error_of(predictions, rows)
         self.table.append(
             {
                 "form": form,
@@ -388,11 +385,11 @@ class _Pilots:
                 "metric": name,
                 "n_inputs": map.n_outputs,
                 "length": length,
-                "error": mean,
+                "error": error,
                 "standard_error": deviation,
             }
         )
-        return Candidate(form, name, map, length, mean, deviation)
+        return Candidate(form, name, map, length, error, deviation)
 
 
 def offset_variance(rows: Rows) -> float:

@@ -128,6 +128,27 @@ def test_the_last_rows_choose_the_ridge():
     assert_allclose(own, min(errors), rtol=1e-9)
 
 
+def test_a_ridge_that_is_known_is_not_chosen_again():
+    rows = made_rows(80, 1)
+    part = GlobalPart(KERNEL, rows.X, 1)
+    part.ridge = 2
+    found = part.solve_exactly(rows, 30, chooses=False)
+    exact = ExactRidge(KERNEL(rows.X), rows.targets, rows.weights)
+    assert part.ridge == 2
+    assert_allclose(rows.targets[-30:] - found, exact.left_out(exact.fit(RIDGES[2]), 30), atol=1e-9)
+
+
+def test_predictions_do_not_depend_on_the_rows_beside_them():
+    # A linear kernel has coefficients of residuals over the ridge, which cancel each other.
+    rng = np.random.default_rng(0)
+    X, asked = rng.normal(size=(500, 4)), rng.normal(size=(50, 4))
+    y = X @ np.array([1.0, 2.0, 3.0, 4.0]) + rng.normal(size=500)
+    part = GlobalPart(Linear() + Bias(0.1), X, 1, dtype=np.float32)
+    part.solve_exactly(Rows(X, y[:, np.newaxis], np.ones(500)), 500)
+    alone = np.concatenate([part.evaluate(row[np.newaxis]) for row in asked])
+    assert np.abs(part.evaluate(asked) - alone).max() < 1e-3 * y.std()
+
+
 def test_weak_ridges_are_found_in_double_precision():
     X = np.random.default_rng(0).uniform(size=(200, 1))
     rows = Rows(X, np.sin(6.0 * X), np.ones(200))  # without noise
@@ -138,6 +159,7 @@ def test_weak_ridges_are_found_in_double_precision():
     assert_allclose(part.evaluate(asked), np.sin(6.0 * asked), atol=1e-4)
     noisy = Rows(X, rows.targets + np.random.default_rng(1).normal(size=(200, 1)), rows.weights)
     part = GlobalPart(Gaussian(0.5) + Bias(0.1), X, 1, dtype=np.float32)
+    part.ridge = 3  # as of a pilot; errors are flat, and steps from another stay near it
     part.solve_exactly(noisy, 200)
     assert part.basis.dtype == np.float32
 

@@ -48,11 +48,12 @@ def test_the_table_says_what_was_tried():
     assert all(e["length"] in FEW.multiples for e in contest.table if e["form"] == "cells")
 
 
-def test_errors_of_few_rows_are_of_the_second_half():
+@pytest.mark.parametrize("few_rows", [1000, 200])  # of 200 the finalists are fitted again
+def test_errors_of_few_rows_are_of_the_second_half(few_rows):
     rows = made_rows(400)
     noise = np.random.default_rng(1).normal(size=(400, 1))  # asks for a ridge beyond rounding
     rows = Rows(rows.X, rows.targets + 0.5 * noise, rows.weights)
-    contest = race(rows, 400, 0)
+    contest = race(rows, 400, 0, settings=RaceSettings(few_rows=few_rows))
     assert min(RIDGES[one.ridge] for one in contest.finalists) >= 1e-5
     fitted, judged = rows[:200], rows[200:]
     share = fitted.weights / fitted.weights.sum()
@@ -248,6 +249,14 @@ def test_codes_race_as_indicators_and_skewed_columns_as_ranks():
     # Without codes there is nothing to split.
     plain = race(Rows(rows.X[:, 1:], rows.targets, rows.weights), 500, 0)
     assert "one-hot" not in {e["metric"] for e in plain.table}
+
+
+def test_what_comes_decides_who_races():
+    # Families, if no more rows come than each part may have as points: whatever is raced on.
+    few = race(made_rows(250), 290, 0, settings=FEW)
+    many = race(made_rows(250), 400, 0, settings=FEW)
+    assert {e["family"] for e in few.table} == set(FAMILIES)
+    assert {e["family"] for e in many.table} == {"gaussian"}
 
 
 def test_families_that_lose_are_not_trained():

@@ -687,8 +687,8 @@ def progress_error(model: TableModel) -> ProgressError | None:
     if isinstance(estimator.learner_, DefaultLearner):
         loss, rows = float(history.loss[-1]), "rows kept back"
         how = (
-            "of rows that the fit which predicted them did not have (the last ones; up to 2,000 "
-            "rows each in turn), but by which the weights of the parts were chosen"
+            "of rows that the fit which predicted them did not have (the last ones; up to 4,500 "
+            "rows half of them, each in turn), but by which the weights of the parts were chosen"
         )
     else:
         # The first rows met a model that knew nothing.

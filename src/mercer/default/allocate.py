@@ -171,13 +171,13 @@ class Allocation:
         rows, resources, settings = self.rows, self.resources, self.settings
         n, n_outputs = self.n_rows, self.n_outputs
         map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
-        many = n > self.race.small
-        if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and many:
+        few = min(self.race.few_to_choose, self.race.small)
+        if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > few:
             memory = resources.max_memory // inner.n_cells
             in_cell = min(self.race.cell_size, most_points(memory, n_outputs))
             return CellsPart(inner, map, in_cell, n_outputs, 0, resources.forgetting)
         most = self._most_points()
-        if n <= min(self.race.small, most):
+        if n <= min(few, most):
             return self._of_all_rows(kernel)
         sizes = self.sizes(rows.X.shape[1], [], steps=False)
         size = min(settings.n_points, sizes.n_points, self._points_for_rows(), most)

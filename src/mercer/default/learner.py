@@ -211,6 +211,12 @@ class DefaultLearner(Learner):
             self._kept = [Rows.joined(self._kept)]
         return self._kept[0]
 
+    @property
+    def _few(self) -> int:
+        """Rows up to which fits are to all of them, which judge each other."""
+        race = self.settings.race
+        return race.small if self.function.races else min(race.few_to_choose, race.small)
+
     # -- rows -----------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
@@ -490,9 +496,11 @@ class DefaultLearner(Learner):
         """
         rows, n = self.waiting, self._n_before_judges()
         raced = n if now else race_point(n)
-        if self.raced_at < raced:
+        result, few = self.function.race_result, len(rows) <= self._few
+        other = result is not None and result.exact != few  # it was of fewer rows, in all
+        if self.raced_at < raced or other:
             self._race(rows[:raced], len(rows))
-        if len(rows) <= self.settings.race.small:
+        if few:
             return self._solve_few(rows.discounted(self.resources.forgetting))
         self._allocate(self._shuffled(rows), len(rows))
         components = self.function.components
@@ -512,7 +520,8 @@ class DefaultLearner(Learner):
         for part in self.function.components:
             assert isinstance(part, GlobalPart)
             if part.n_points == len(rows):
-                predictions.append(part.solve_exactly(rows, n, block))
+                chooses = len(rows) <= settings.race.few_to_choose
+                predictions.append(part.solve_exactly(rows, n, block, chooses=chooses))
             else:
                 predictions.append(part.solve_without(rows, block)[len(rows) - n :])
         return judges, predictions
@@ -528,8 +537,7 @@ class DefaultLearner(Learner):
 
     def _n_before_judges(self) -> int:
         """Rows, of those gathered, that are learned and raced on before the last ones judge."""
-        small = self.n_rows <= self.settings.race.small
-        return self.n_rows if small else self.n_rows - self._n_held()
+        return self.n_rows if self.n_rows <= self._few else self.n_rows - self._n_held()
 
     def _n_held(self) -> int:
         """Rows to keep back: a part of those that count, where old ones are forgotten."""
@@ -563,8 +571,7 @@ class DefaultLearner(Learner):
         """Finish; where there is but one dictionary for classes, take Newton steps on the loss."""
         self.phase = Phase.FINISHED
         function, loss, used = self.function, self.loss, self.function.used
-        few = self.n_rows <= self.settings.race.small
-        if len(used) > 1 or few or self.resources.forgetting < 1.0:
+        if len(used) > 1 or self.n_rows <= self._few or self.resources.forgetting < 1.0:
             return
         weight, component = used[0]
         if loss.task == "regression" or loss.curvature is None:

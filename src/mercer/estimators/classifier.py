@@ -140,7 +140,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     parts_ : list of mercer.parts.FittedPart
         With the default expansion f is a sum of parts, each with a kernel, a dictionary and
         coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
-        is one part on one dictionary, which is so up to 2,000 rows.
+        is one part on one dictionary.
     race_ : list of dict
         With the default expansion: what the race tried, and the errors it saw.
     block_length_ : int

@@ -33,7 +33,7 @@ class Auto(Expansion):
     (:class:`mercer.kernels.Partitioned`). A race of pilots decides how inputs are scaled, projected
     or weighted, and the length scales; parts learn the sums of ridge regression; rows that are
     predicted before they are learned choose ridges and weights. Test data have no part in any of
-    it. Up to 2,000 rows there is one part, on all of them.
+    it. Up to 4,500 rows each part has all of them as its points, and a kernel of another family.
 
     Memory is bounded, however many rows come: 20,000 rows at first, then sums (``max_memory``), the
     last 5,000 to 13,000 rows, and those of cells that have fewer than 256 points yet. Rows are seen

@@ -40,8 +40,8 @@ _TEXT = (
     "which length scales suit, and whether the space is cut into cells: by squared errors on rows "
     "that they were not fitted to. Lengths are in units of the mapped inputs, for cells in median "
     "distances of their rows. Parts are weighted by how they predict rows that they were not "
-    "fitted to. Of up to 2,000 rows, half are fitted and half judge, and the best of up to three "
-    "families of kernels are then fitted to all rows, with each row as a point."
+    "fitted to. Up to 4,500 rows, the best of up to three families of kernels are then fitted to "
+    "all of them, with each row as a point."
 )
 _SERIES = (
     " Blocks of {} rows in succession were held out together, as suits a series, where a row is "

@@ -63,11 +63,13 @@ class Pilots:
         See there.
     """
 
-    def __init__(self, rows: Rows, constant: float, block: int, fewest: int) -> None:
+    def __init__(
+        self, rows: Rows, constant: float, block: int, fewest: int, most_fitted: int
+    ) -> None:
         self.table: list[dict[str, Any]] = []
         self._rows = rows
         self._halves = len(rows) >= fewest
-        half = len(rows) // 2
+        half = min(len(rows) // 2, most_fitted)
         half -= half % block if half > block else 0
         self._fitted = rows[:half] if self._halves else rows
         self._judges = rows[half:] if self._halves else rows
@@ -98,6 +100,15 @@ class Pilots:
             if leader.metric == "relevance" and "full metric" in family.metrics:
                 tried += self._behind_metrics(leader, "full metric", rounds)
         return min(tried, key=lambda pilot: pilot.error)
+
+    def again(self, pilot: Pilot) -> Pilot:
+        """Fit a pilot of fewer rows to these, and make its last metric anew if that helps."""
+        first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
+        if not pilot.metric:
+            return first
+        anew = self._behind_metric(first, pilot.metric)
+        found = [first] if anew is None else [first, anew]
+        return min(found, key=lambda one: one.error)
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
         """Pilots behind metrics, each from the gradients of the one before, while that helps."""

@@ -31,6 +31,8 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _LARGEST_BIAS = 300.0
+# Rows of a race of families, in those that the first pilots are fitted to: the others judge.
+_JUDGED = 6
 # Columns are of one unit if most of their ranges are alike.
 _ALIKE = 0.5
 
@@ -40,10 +42,15 @@ class RaceSettings(NamedTuple):
 
     Attributes
     ----------
-    small : int, default=2000
+    small : int, default=4500
         Rows up to which families of kernels race as exact fits, and there are no cells.
+    few_to_choose : int, default=2000
+        Rows up to which a ridge is chosen by fits to all of them: of more, up to ``small``, it is
+        that of the pilot, and a kernel that is given has fewer points.
     pilot_rows, few_rows : int, default=8000 and 1000
-        Rows of a pilot: of more rows than ``small``, and of up to so many.
+        Rows of a pilot: of more rows than ``small``, and of up to so many: half of these are
+        fitted, or all of them by the finalists of twice as many rows, and up to 2.5 times as many
+        judge.
     pilot_points : int, default=600
         Points of a pilot.
     judging_share : float, default=0.25
@@ -76,7 +83,8 @@ class RaceSettings(NamedTuple):
         components there are.
     """
 
-    small: int = 2000
+    small: int = 4500
+    few_to_choose: int = 2000
     pilot_rows: int = 8000
     few_rows: int = 1000
     pilot_points: int = 600
@@ -167,12 +175,15 @@ class RaceResult(NamedTuple):
         Value of the constant kernel that is added, by the targets' mean.
     table : list of dict
         All that was tried.
+    exact : bool, default=False
+        Whether families raced as exact fits.
     """
 
     finalists: tuple[Candidate, ...]
     cells: tuple[Candidate, ...]
     constant: float
     table: list[dict[str, Any]]
+    exact: bool = False
 
     @property
     def best_global(self) -> Candidate:
@@ -201,6 +212,7 @@ class RaceResult(NamedTuple):
             "cells": [candidate.to_state() for candidate in self.cells],
             "constant": self.constant,
             "table": self.table,
+            "exact": self.exact,
         }
 
     @classmethod
@@ -211,6 +223,7 @@ class RaceResult(NamedTuple):
             tuple(Candidate.from_state(one) for one in state["cells"]),
             check_real("constant", state["constant"], low=0.0, open_low=True),
             [dict(entry) for entry in state["table"]],
+            bool(state.get("exact", False)),
         )
 
 
@@ -240,7 +253,7 @@ def race(
     settings : RaceSettings
         How much is tried.
     """
-    if len(rows) <= settings.small:
+    if (len(rows) if n_rows is None else n_rows) <= settings.small:
         return _race_of_families(rows, block, settings)
     pilots = _Pilots(rows, seed, block, settings)
     plain = [pilots.best_length(name, map) for name, map in _input_maps(rows.X, settings)]
@@ -264,15 +277,22 @@ def race(
 def _race_of_families(rows: Rows, block: int, settings: RaceSettings) -> RaceResult:
     """Race of exact pilots on half the rows: the best of each family, and those that come near."""
     constant = offset_variance(rows)
-    pilots = Pilots(rows[: settings.few_rows], constant, block, settings.fewest_for_metrics)
+    fitted, fewest = settings.few_rows // 2, settings.fewest_for_metrics
+    pilots = Pilots(rows[: _JUDGED * fitted], constant, block, fewest, fitted)
     few = len(rows) < settings.fewest_for_metrics
     names = ("gaussian",) if few else settings.families
     how = settings.rounds, settings.wide, settings.n_components
     found = [pilots.best(FAMILIES[name], *how) for name in names]
     best = sorted((one for one in found if one is not None), key=lambda one: one.error)
     near = [one for one in best if one.error <= settings.near * best[0].error]
-    finalists = tuple(_candidate(one) for one in near[: settings.most_families] or best[:1])
-    return RaceResult(finalists, (), constant, pilots.table)
+    near = near[: settings.most_families] or best[:1]
+    if len(rows) >= 4 * fitted:
+        # Gradients of twice as many rows make better metrics, which the best are worth.
+        large = Pilots(rows[: _JUDGED * fitted], constant, block, fewest, 2 * fitted)
+        near = sorted((large.again(one) for one in near), key=lambda one: one.error)
+        pilots.table += large.table
+    finalists = tuple(_candidate(one) for one in near)
+    return RaceResult(finalists, (), constant, pilots.table, exact=True)
 
 
 def _candidate(pilot: Pilot) -> Candidate:

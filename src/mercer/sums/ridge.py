@@ -47,8 +47,9 @@ _CHUNK = 4096
 RIDGES = 10.0 ** -np.arange(0.0, 10.0)
 _FIRST, _MANY = 6, 2000
 _MOST_LEVERAGE = 1.0 - 1e-8
-# Ridges below this need double precision.
-_WEAK = 3e-7
+# Ridges below this need double precision, and rounding that may be so large beside the targets.
+_WEAK, _ROUGH = 3e-7, 1e-3
+_SINGLE = float(np.finfo(np.float32).eps)
 
 
 def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
@@ -531,7 +532,9 @@ class GlobalPart:
         self.ridge, self.without_held, self._enough = best, w, enough
         return np.asarray(predictions, dtype=np.float64)
 
-    def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
+    def solve_exactly(
+        self, rows: Rows, n_judges: int, block: int = 1, *, chooses: bool = True
+    ) -> Array:
         """Fit to the rows whose inputs are the dictionary, and leave out the last ones in turn.
 
         Where rounding makes the kernel matrix indefinite, whatever the ridge, the fit is that of
@@ -546,6 +549,9 @@ class GlobalPart:
             How many of the last rows choose the ridge.
         block : int, default=1
             Rows that are left out together, the first of them at a multiple of it.
+        chooses : bool, default=True
+            Whether to choose the ridge; else it is the one in use, or the next that is enough for
+            the matrix to be positive definite.
 
         Returns
         -------
@@ -562,12 +568,12 @@ class GlobalPart:
                 error = squared_error(predictions, judges, self.unit)
                 return error, (predictions, fit.coefficients)
 
-            return descend_ridges(exact, judge, first, self.ridges)
+            return descend_ridges(exact, judge, first, self.ridges, steps=chooses)
 
         self.ridge, found = descent(min(self.ridge, self.ridges.size - 1))
-        weak = found is None or float(self.ridges[self.ridge]) < _WEAK
-        if weak and self.basis.dtype == np.float32:
-            # Where hardly any ridge is wanted single precision is one.
+        if self.basis.dtype == np.float32 and (found is None or self._is_rough(found[1], rows)):
+            # Where hardly any ridge is wanted single precision is one, and large coefficients
+            # that cancel each other are rounded too much.
             self.basis = KernelBasis(self.kernel, self.dictionary, np.float64)
             self.ridge, found = descent(self.ridge)
         if found is None:
@@ -576,6 +582,15 @@ class GlobalPart:
         predictions, self.coefficients = found
         self.is_exact = True
         return predictions
+
+    def _is_rough(self, coefficients: Array, rows: Rows) -> bool:
+        """Whether single precision changes values by more than a small part of the targets'."""
+        if float(self.ridges[self.ridge]) < _WEAK:
+            return True
+        largest = float(self.kernel.diag(self.dictionary).max())
+        # Of kernel values, each rounded by itself.
+        error = _SINGLE * largest * np.linalg.norm(coefficients, axis=0)
+        return bool((error > _ROUGH * rows.targets.std(axis=0)).any())
 
     def solve_without(self, rows: Rows, block: int = 1) -> Array:
         """Learn all rows there are, and choose the ridge by fits that leave some of them out.
@@ -725,7 +740,12 @@ def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> t
 
 
 def descend_ridges(
-    exact: ExactRidge, judge: Callable[[ExactFit], tuple[float, _T]], start: int, ridges: Array
+    exact: ExactRidge,
+    judge: Callable[[ExactFit], tuple[float, _T]],
+    start: int,
+    ridges: Array,
+    *,
+    steps: bool = True,
 ) -> tuple[int, _T | None]:
     """Go downhill among ridges, from a stronger one where the first is too weak for the precision.
 
@@ -739,6 +759,8 @@ def descend_ridges(
         Number of the ridge to begin with.
     ridges : ndarray of shape (n_ridges,)
         From the strongest to the weakest.
+    steps : bool, default=True
+        Whether to go on from the first that is enough.
 
     Returns
     -------
@@ -751,7 +773,7 @@ def descend_ridges(
         return (np.inf, None) if fit is None else judge(fit)
 
     for first in range(start, -1, -1):
-        best, found = descend(attempt, first, ridges.size)
+        best, found = descend(attempt, first, ridges.size) if steps else (first, attempt(first)[1])
         if found is not None:
             break
     return best, found

@@ -17,8 +17,9 @@ from mercer.default import DefaultLearner
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary
-from mercer.inspection import parts_table, race_table
-from mercer.kernels import Gaussian
+from mercer.inspection import describe, parts_table, race_table
+from mercer.kernels import Gaussian, Laplacian, Mapped
+from mercer.maps import NormalScores
 from mercer.report import race_section
 from quick import QUICK
 
@@ -155,6 +156,14 @@ def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
     names = ("form", "family", "metric", "length", "n_inputs")
     ways = [{tuple(e[name] for name in names) for e in some} for some in (won, answer["parts"])]
     assert ways[0] >= ways[1]  # a part may have got no weight
+
+
+def test_a_kernel_behind_curves_is_told_in_one_line():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    kernel = Mapped(Laplacian(1.0), NormalScores().fit(X))
+    model = KernelRegressor(kernel=kernel, random_state=0).fit(X, X[:, 0])
+    told = describe(model)["kernel"]
+    assert told == "Laplacian(length_scale=1.0) of 2 inputs made by the map"
 
 
 @pytest.mark.parametrize("options", [[], ["--resumable"]])

@@ -28,7 +28,7 @@ from mercer.losses import (
     Squared,
     SquaredEpsilonInsensitive,
 )
-from mercer.maps import Affine, FixedMap
+from mercer.maps import FixedMap
 from mercer.selection import Candidate
 
 __all__ = [
@@ -143,7 +143,7 @@ def _latest_loss(model: Any) -> dict[str, Any]:
 
 def _kernel_words(kernel: Any) -> str:
     """Text of a kernel, without the numbers of the map behind which it is."""
-    if not isinstance(kernel, Mapped) or not isinstance(kernel.map, Affine):
+    if not isinstance(kernel, Mapped) or not isinstance(kernel.map, FixedMap):
         return repr(kernel)
     return f"{kernel.kernel!r} of {kernel.map.n_outputs} inputs made by the map"
 

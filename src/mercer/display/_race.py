@@ -123,7 +123,7 @@ class RaceDisplay:
         if errors.min() > 0.0 and errors.max() > _SPREAD * errors.min():
             self.ax_.set_xscale("log")
         short_ticks(self.ax_.xaxis)
-        self.ax_.set_xlabel("Mean squared error on rows not fitted")
+        self.ax_.set_xlabel("Mean squared error on rows not fitted", loc="right")
         tidy(self.ax_, grid=False)
         self.ax_.set_axisbelow(True)
         self.ax_.grid(axis="x", linewidth=0.6, alpha=0.45)

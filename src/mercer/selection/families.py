@@ -41,9 +41,9 @@ class Family(NamedTuple):
     make : callable
         Length scale to kernel.
     maps : tuple of str
-        Kinds of maps of the inputs, see :func:`input_maps`.
+        Kinds of maps of the inputs, see ``input_maps``.
     metrics : tuple of str
-        Names of the metrics that follow the best map, in this order, see :data:`METRICS`.
+        Names of the metrics that follow the best map, in this order, see ``METRICS``.
     lengths, first_length : tuple of float, int
         Length scales that are tried, in median distances of the mapped rows, and the number of the
         one that the descent begins with.

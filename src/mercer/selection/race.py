@@ -131,7 +131,7 @@ class Candidate(NamedTuple):
     family : str, default="gaussian"
         Family of the kernel.
     ridge : int or None, default=None
-        Number of the pilot's ridge among ``RIDGES`` of :mod:`mercer.sums.ridge`, if one is known.
+        Number of the pilot's ridge among ``RIDGES`` of ``mercer.sums.ridge``, if one is known.
     """
 
     form: str

@@ -143,7 +143,7 @@ class Allocation:
             Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
         """
         settings = self.settings
-        if self.n_rows <= min(self.race.small, self._most_points()):
+        if self.n_rows <= min(self.race.most_exact(races=True), self._most_points()):
             return [self._of_finalist(result, one) for one in result.finalists]
         worth = [c for c in result.cells if c.error < settings.hopeless * result.best_global.error]
         near = [c for c in worth if c.error <= settings.near * worth[0].error][:2]
@@ -171,7 +171,7 @@ class Allocation:
         rows, resources, settings = self.rows, self.resources, self.settings
         n, n_outputs = self.n_rows, self.n_outputs
         map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
-        few = min(self.race.few_to_choose, self.race.small)
+        few = self.race.most_exact(races=False)
         if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > few:
             memory = resources.max_memory // inner.n_cells
             in_cell = min(self.race.cell_size, most_points(memory, n_outputs))

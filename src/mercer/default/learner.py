@@ -214,8 +214,7 @@ class DefaultLearner(Learner):
     @property
     def _few(self) -> int:
         """Rows up to which fits are to all of them, which judge each other."""
-        race = self.settings.race
-        return race.small if self.function.races else min(race.few_to_choose, race.small)
+        return self.settings.race.most_exact(races=self.function.races)
 
     # -- rows -----------------------------------------------------------------------------------
 

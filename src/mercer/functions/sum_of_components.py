@@ -291,6 +291,7 @@ def component_from_state(state: dict[str, Any], n_features: int, n_outputs: int)
 
 
 def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
+    sums = sums and not part.is_exact  # there are none, nor rows kept back
     return {
         "form": part.form,
         "kernel": to_config(part.kernel),
@@ -302,7 +303,7 @@ def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
         "ridge": part.ridge,
         "forgetting": part.forgetting,
         "max_rows": part.max_rows,
-        "sums": part.statistics.to_state() if sums and not part.is_exact else None,
+        "sums": part.statistics.to_state() if sums else None,
     }
 
 

@@ -20,7 +20,7 @@ from mercer.maps import (
     full_metric,
 )
 
-__all__ = ["FAMILIES", "METRICS", "Family", "Metric", "global_kernel", "input_maps"]
+__all__ = ["FAMILIES", "METRICS", "Family", "Metric", "bias_of", "global_kernel", "input_maps"]
 
 Array = NDArray[np.float64]
 
@@ -126,7 +126,9 @@ def bias_of(constant: float) -> float:
     return constant if constant > FAR else LITTLE
 
 
-def input_maps(X: Any, kinds: tuple[str, ...], wide: int, n: int) -> list[tuple[str, FixedMap]]:
+def input_maps(
+    X: Any, kinds: tuple[str, ...], wide: int, n: int, alike: float = _ALIKE
+) -> list[tuple[str, FixedMap]]:
     """Return maps that do not look at the targets, by name: those that can make a difference.
 
     Parameters
@@ -139,11 +141,15 @@ def input_maps(X: Any, kinds: tuple[str, ...], wide: int, n: int) -> list[tuple[
         ``"one-hot"``: columns of few integers as indicators, where there are any.
     wide, n : int
         Columns beyond which there are principal components, and how many.
+    alike : float, default=0.1
+        Columns are of one unit if the quarter with the smallest ranges has such a part of the
+        largest.
     """
     plain, varies = np.asarray(X), np.ptp(X, axis=0) > 0.0
     maps: list[tuple[str, FixedMap]] = []
     if "standardized" in kinds:
-        straight = [("standardized", Standardize().fit(plain)), *_common_scale(plain, varies, wide)]
+        common = _common_scale(plain, varies, wide, alike)
+        straight = [("standardized", Standardize().fit(plain)), *common]
         maps += straight
         for name, map in straight if plain.shape[1] > wide else []:
             if min(map.n_outputs, len(plain)) > n:
@@ -156,10 +162,12 @@ def input_maps(X: Any, kinds: tuple[str, ...], wide: int, n: int) -> list[tuple[
     return maps
 
 
-def _common_scale(X: Any, varies: NDArray[np.bool_], wide: int) -> list[tuple[str, Affine]]:
+def _common_scale(
+    X: Any, varies: NDArray[np.bool_], wide: int, least: float
+) -> list[tuple[str, Affine]]:
     """One scale for columns of one unit, such as pixels, whose spreads mean something."""
     spread = np.ptp(X, axis=0)[varies]
-    alike = spread.size > 1 and np.quantile(spread, 0.25) >= _ALIKE * spread.max()
+    alike = spread.size > 1 and np.quantile(spread, 0.25) >= least * spread.max()
     if spread.size < 2 or not (alike or X.shape[1] > wide):
         return []
     scale = float(np.sqrt(X.var(axis=0, dtype=np.float64)[varies].mean()))

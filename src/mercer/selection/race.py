@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mercer._component import from_config, to_config
 from mercer._validation import check_real
 from mercer.kernels import Gaussian, Kernel, Partitioned
-from mercer.maps import Affine, FixedMap, PrincipalComponents, Standardize, ard_metric, full_metric
-from mercer.selection.families import FAMILIES, FAR, global_kernel
+from mercer.maps import Affine, FixedMap, ard_metric, full_metric
+from mercer.selection.families import FAMILIES, FAR, global_kernel, input_maps
 from mercer.selection.pilots import Pilot, Pilots, error_of
 from mercer.sums import CellsPart, GlobalPart, Rows, average_gradient_outer_product, descend
 
@@ -105,6 +105,10 @@ class RaceSettings(NamedTuple):
     wide: int = 64
     very_wide: int = 300
     n_components: int = 40
+
+    def most_exact(self, *, races: bool) -> int:
+        """Rows up to which all are points, in a race of kernels or where one is given."""
+        return self.small if races else min(self.few_to_choose, self.small)
 
 
 #: What the estimators use.
@@ -253,7 +257,8 @@ def race(
     settings : RaceSettings
         How much is tried.
     """
-    if (len(rows) if n_rows is None else n_rows) <= settings.small:
+    expected = len(rows) if n_rows is None else n_rows
+    if expected <= settings.small:
         return _race_of_families(rows, block, settings)
     pilots = _Pilots(rows, seed, block, settings)
     plain = [pilots.best_length(name, map) for name, map in _input_maps(rows.X, settings)]
@@ -264,7 +269,6 @@ def race(
         found.append(pilots.best_length(name, best.map.then(metric))[0])
     found.sort(key=lambda candidate: candidate.error)
     local: list[Candidate] = []
-    expected = len(rows) if n_rows is None else n_rows
     if cells and expected >= 2 * settings.cell_rows:
         # All metrics run, and so do the plain inputs: what helps a pilot may mislead cells.
         others = [c for c in found if c.metric not in {one.metric for one, _ in plain}]
@@ -436,27 +440,11 @@ def median_distance(images: Array, seed: int) -> float:
     return float(Gaussian("median").resolve(sample).length_scale)
 
 
-def _input_maps(X: Any, settings: RaceSettings) -> list[tuple[str, Affine]]:
+def _input_maps(X: Any, settings: RaceSettings) -> list[tuple[str, FixedMap]]:
     """Return maps that do not look at the targets, by name."""
     # Means and covariances of some thousand rows are good enough.
-    plain = np.asarray(X[: settings.pilot_rows])
-    maps = [("standardized", Standardize().fit(plain))]
-    spread = np.ptp(plain, axis=0)
-    spread = spread[spread > 0.0]
-    wide = plain.shape[1] > settings.wide
-    if spread.size > 1 and (wide or np.quantile(spread, 0.25) >= _ALIKE * spread.max()):
-        # Columns of one unit, such as pixels or indicators: their spreads mean something.
-        varies = np.ptp(plain, axis=0) > 0.0
-        scale = float(np.sqrt(plain.var(axis=0, dtype=np.float64)[varies].mean()))
-        mean = plain.mean(axis=0, dtype=np.float64)
-        common = Affine(mean, np.where(varies, 1.0 / scale, 0.0))
-        maps.append(("common scale", common))
-    if not wide:
-        return maps
-    made = maps if plain.shape[1] <= settings.very_wide else []
-    for name, map in maps:
-        n = settings.n_components
-        if min(map.n_outputs, len(plain)) > n:
-            axes = PrincipalComponents(n).fit(map(plain))
-            made = [*made, (f"{name}, {n} principal components", map.then(axes))]
-    return made or maps
+    plain = X[: settings.pilot_rows]
+    how = settings.wide, settings.n_components
+    maps = input_maps(plain, ("standardized",), *how, alike=_ALIKE)
+    projected = [pair for pair in maps if "components" in pair[0]]
+    return projected if projected and plain.shape[1] > settings.very_wide else maps

@@ -6,17 +6,15 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer.kernels import Partitioned
-from mercer.maps import Affine
-from mercer.sums import CellsPart
 from oracles_second_order import ridge_on_dictionary
 
 __all__ = [
     "best_log_loss_weights",
     "best_squared_weights",
+    "cells_by_hand",
     "distinct_first",
     "leave_one_out",
     "newton_step",
-    "race_by_hand",
     "ridge_path",
 ]
 
@@ -102,92 +100,36 @@ def best_log_loss_weights(predictions, codes, weights, prior):
     return found.x**2
 
 
-def race_by_hand(rows, settings, ridges, seed=0):
-    """Errors of all that a race of many rows and few inputs may try: {(form, metric): {length: e}}.
+def cells_by_hand(rows, map, make, lengths, settings, ridges, seed):
+    """Errors of cells of some lengths, each with the best ridge, in the cells that a race asks.
 
-    Every length is tried with every ridge, where the race goes downhill; gradients of the pilot are
-    sums over its points, one row and one point at a time. Cells are those of the library, whose
-    oracle is elsewhere.
+    The cells are the library's, whose oracle is elsewhere.
     """
-    n = min(len(rows), settings.pilot_rows)
-    n_fitted = n - int(settings.judging_share * n)
-    fitted, judged = rows[:n_fitted], rows[n_fitted:n]
-    D = rows.X[: settings.pilot_points]
-    share = rows.weights / rows.weights.sum()
-    mean = share @ rows.targets
-    spread = np.sqrt(share @ (rows.targets - mean) ** 2)
-    constant = max(1.0, float(np.max(np.abs(mean) / spread)))
-
-    first = rows.X[:n]
-    maps = {"standardized": Affine(first.mean(axis=0), 1.0 / first.std(axis=0))}
-    ranges = first.max(axis=0) - first.min(axis=0)
-    if np.quantile(ranges, 0.25) >= 0.5 * ranges.max():
-        alike = 1.0 / np.sqrt(first.var(axis=0).mean())
-        maps["common scale"] = Affine(first.mean(axis=0), np.full(first.shape[1], alike))
-
-    def gaussian(A, B, length):
-        squares = np.array([[np.sum((a - b) ** 2) for b in B] for a in A])
-        return np.exp(-squares / (2.0 * length**2)) + (constant if constant > 2.0 else 0.1)
-
-    def weighted_error(predictions, some):
-        squares = np.sum((predictions - some.targets) ** 2, axis=1)
-        return float(np.average(squares, weights=some.weights))
-
-    def pilots(map):
-        images, points, others = map(fitted.X), map(D), map(judged.X)
-        apart = [np.linalg.norm(a - b) for a, b in combinations(images, 2)]
-        found = {}
-        for multiple in settings.lengths:
-            length = multiple * np.median(apart)
-            K, K_DD = gaussian(images, points, length), gaussian(points, points, length)
-            K_new, tried = gaussian(others, points, length), []
-            for ridge in ridges:
-                c = ridge_on_dictionary(K, K_DD, fitted.targets, fitted.weights, ridge)
-                tried.append((weighted_error(K_new @ c, judged), c))
-            found[length] = min(tried, key=lambda pair: pair[0])
-        return found
-
-    def gradient_products(map, length, c):
-        images, points = map(fitted.X[: settings.gradient_rows]), map(D)
-        G = np.zeros((images.shape[1],) * 2)
-        for x in images:
-            slopes = np.zeros((images.shape[1], c.shape[1]))
-            for point, coefficient in zip(points, c, strict=True):
-                k = np.exp(-np.sum((x - point) ** 2) / (2.0 * length**2))
-                slopes += np.outer((point - x) / length**2 * k, coefficient)
-            G += slopes @ slopes.T / len(images)
-        return G
-
-    found = {name: pilots(map) for name, map in maps.items()}
-    best = min(maps, key=lambda name: min(error for error, _ in found[name].values()))
-    length = min(found[best], key=lambda one: found[best][one][0])
-    G = gradient_products(maps[best], length, found[best][length][1])
-    scales = np.sqrt(np.diag(G) / np.diag(G).max())
-    values, axes = np.linalg.eigh(G)
-    weights = np.sqrt(np.maximum(values, 0.0) / values.max())
-    metrics = {
-        "relevance": np.diag(scales)[:, scales >= 0.01],
-        "full metric": (axes * weights)[:, weights >= 0.01][:, ::-1],
-    }
-    zero = np.zeros(len(G))
-    finalists = {best: maps[best]}
-    for name, matrix in metrics.items():
-        finalists[f"{best}, {name}"] = maps[best].then(Affine(zero, matrix))
-        found[f"{best}, {name}"] = pilots(finalists[f"{best}, {name}"])
-    table = {
-        ("global", name): {one: error for one, (error, _) in errors.items()}
-        for name, errors in found.items()
-    }
     n = min(len(rows), settings.cells_rows)
-    seen, judged = rows[: int(0.8 * n)], rows[int(0.8 * n) : n]
-    n_cells = max(2, len(seen) // settings.cell_rows)
-    for name, map in finalists.items():
-        table["cells", name] = {}
-        for multiple in settings.multiples:
-            partition = Partitioned.fitted(
-                map(seen.X), n_cells, multiple=multiple, constant=constant, seed=seed
+    n_fitted = int(0.8 * n)
+    images = np.ascontiguousarray(map(rows.X[:n]), dtype=np.float32)
+    n_cells = max(2, n_fitted // settings.cell_rows)
+    cells = Partitioned.balanced(images[:n_fitted], n_cells, seed=seed).cells(images)
+    numbers, fits = np.arange(n), cells.max() + 1
+    able = [c for c in range(fits) if (cells[n_fitted:] == c).any()]
+    asked = np.linspace(0, len(able) - 1, min(len(able), settings.asked_cells)).astype(int)
+    best = []
+    for length in lengths:
+        kernel, found = make(length), np.zeros(len(ridges))
+        weight = 0.0
+        for c in (able[i] for i in asked):
+            mine, theirs = (
+                rows[numbers[(cells == c) & side]]
+                for side in (numbers < n_fitted, numbers >= n_fitted)
             )
-            part = CellsPart(partition, map, settings.cell_size, rows.targets.shape[1])
-            part.learn(seen)
-            table["cells", name][multiple] = weighted_error(part.solve(judged), judged)
-    return table
+            A, B = (np.asarray(map(some.X), dtype=np.float64) for some in (mine, theirs))
+            share = mine.weights / mine.weights.sum()
+            mean = share @ mine.targets
+            for i, ridge in enumerate(ridges):
+                C = kernel(A, A) + 0.1 + ridge * np.diag(1.0 / share)
+                values = (kernel(B, A) + 0.1) @ np.linalg.solve(C, mine.targets - mean) + mean
+                values = np.clip(values, mine.targets.min(axis=0), mine.targets.max(axis=0))
+                found[i] += theirs.weights @ np.sum((values - theirs.targets) ** 2, axis=1)
+            weight += theirs.weights.sum()
+        best.append(found.min() / weight)
+    return best

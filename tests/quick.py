@@ -9,21 +9,20 @@ from mercer.selection import RaceSettings
 QUICK = Settings(
     race=RaceSettings(
         small=400,
-        pilot_rows=1000,
-        few_rows=150,
-        pilot_points=100,
-        gradient_rows=500,
+        pilot_rows=150,
         cell_size=64,
-        cell_rows=300,
-        cells_rows=1500,
+        cell_rows=100,
+        kept_rows=128,
+        cells_rows=600,
+        asked_cells=3,
     )
 )
 
 #: Besides, models of few points.
-FEW_POINTS = QUICK._replace(allocation=AllocationSettings(rows_per_point=20, least_points=200))
+FEW_POINTS = QUICK._replace(
+    allocation=AllocationSettings(rows_per_point=20, least_points=200, beside_cells=200)
+)
 
 #: Of the map that kernel="auto" chooses where learning is by steps: quick enough for all tests but
 #: its own, and still better than none.
-QUICK_MAP = RaceSettings(
-    few_rows=80, pilot_rows=80, small=10**9, lengths=(0.5, 1.0, 2.0), first_length=1
-)
+QUICK_MAP = RaceSettings(pilot_rows=80, small=10**9)

@@ -37,18 +37,15 @@ SMALL = Settings(
     waiting=60,
     race=RaceSettings(
         small=150,
+        pilot_rows=100,
         cell_size=24,
-        cell_rows=80,
-        pilot_rows=300,
-        pilot_points=40,
-        few_rows=100,
-        lengths=(0.5, 1.0),
-        first_length=0,
+        cell_rows=32,
+        kept_rows=48,
         multiples=(0.5, 1.0),
         first_multiple=0,
+        hopeless=np.inf,  # cells take part in any case
     ),
-    # Cells take part in any case.
-    allocation=AllocationSettings(n_points=60, hopeless=np.inf),
+    allocation=AllocationSettings(n_points=60, beside_cells=60),
 )
 
 
@@ -162,7 +159,8 @@ def test_predictions_are_pure_and_lag_behind_by_the_refresh(small):
     before = model.predict(X)
     assert_array_equal(model.predict(X), before)
     model.partial_fit(X[400:], y[400:])
-    assert_array_equal(model.predict(X), before)
+    # A cell that is split evaluates other rows together, in single precision.
+    assert_allclose(model.predict(X), before, atol=1e-4)
     assert model.learner_.n_rows == 500
     assert np.abs(solved(model).predict(X) - before).max() > 0.0
 
@@ -375,7 +373,7 @@ def test_class_weights_multiply_sample_weights(small):
     by_row = KernelClassifier(shuffle=False).fit(X, y, np.where(y == 0, 3.0, 1.0))
     assert_array_equal(by_class.decision_function(X), by_row.decision_function(X))
     plain = KernelClassifier(shuffle=False).fit(X, y)
-    assert (by_class.predict(X) == 0).sum() > (plain.predict(X) == 0).sum()
+    assert by_class.decision_function(X).mean() < plain.decision_function(X).mean()
 
 
 # -- kinds of data --------------------------------------------------------------------------------
@@ -570,7 +568,7 @@ def test_newton_steps_leave_the_other_parts_without_weight(small):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_are_calibrated(n_classes, monkeypatch):
-    settings = Settings(race=RaceSettings(few_rows=500))
+    settings = Settings(race=RaceSettings(pilot_rows=500))
     monkeypatch.setattr(DefaultLearner, "settings", settings)
     rng = np.random.default_rng(0)
     n = 800

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.default import AllocationSettings, DefaultLearner, Settings
+from mercer.default import DefaultLearner, Settings
 from mercer.expansions import Auto
 from mercer.kernels import Partitioned
 from mercer.selection import RaceSettings
@@ -23,9 +23,13 @@ SMALL = Settings(
     most_held=HELD,
     waiting=WAITING,
     race=RaceSettings(
-        small=150, cell_size=CELL, cell_rows=80, pilot_rows=300, pilot_points=40, few_rows=100
+        small=150,
+        pilot_rows=100,
+        cell_size=CELL,
+        cell_rows=40,
+        kept_rows=2 * CELL,
+        hopeless=np.inf,  # cells take part in any case
     ),
-    allocation=AllocationSettings(hopeless=np.inf),  # cells take part in any case
 )
 
 
@@ -45,11 +49,13 @@ def chunks(n, n_distinct=None):
 
 
 def bytes_of_sums(model):
-    """Arrays of the sums as they lie in memory, and kernel matrices that are kept beside them."""
+    """Arrays of the sums as they lie in memory, kernel matrices beside them and rows of cells."""
     total = 0
     for part in model.learner_.function.components:
         if isinstance(part, CellsPart):
             sums = [cell.statistics for cell in part.cells if cell.statistics is not None]
+            filling = [cell for cell in part.cells if cell.rows is not None]
+            total += sum(c.rows.n_bytes + c.function.points.nbytes for c in filling)
         else:
             sums = [part.statistics]
             total += part._penalty.nbytes

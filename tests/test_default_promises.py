@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.default import AllocationSettings, DefaultLearner, Settings
+from mercer.default import DefaultLearner, Settings
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import ChiSquared
@@ -69,9 +69,8 @@ def test_rows_that_a_kernel_cannot_take_are_refused_and_forgotten():
 
 
 def test_cells_are_split_when_more_rows_come_than_a_fit_had(monkeypatch):
-    race = RaceSettings(small=150, cell_size=16, cell_rows=80)
-    always = AllocationSettings(hopeless=np.inf)
-    settings = Settings(first_rows=500, most_held=100, waiting=50, race=race, allocation=always)
+    race = RaceSettings(small=150, cell_size=16, cell_rows=32, kept_rows=40, hopeless=np.inf)
+    settings = Settings(first_rows=500, most_held=100, waiting=50, race=race)
     monkeypatch.setattr(DefaultLearner, "settings", settings)
     X = rows(3000)
     model = KernelRegressor(expansion=Auto(budget_seconds=60)).fit(X[:600], np.sin(X[:600, 0]))

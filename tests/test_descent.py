@@ -36,7 +36,7 @@ LOSSES = [
 @pytest.fixture
 def careful_race(monkeypatch):
     """A race that finds what is good to some hundredths."""
-    race = RaceSettings(small=400, pilot_points=300)
+    race = RaceSettings(small=400)
     monkeypatch.setattr(DefaultLearner, "settings", Settings(race=race))
     monkeypatch.setattr(DictionaryFunction, "settings", race)
 
@@ -175,7 +175,7 @@ def test_more_rows_than_are_descended_on_are_all_learned(monkeypatch):
     assert errors[1] < 1.3 * errors[0] < 0.8 * errors[2]
 
 
-def test_streams_come_close_to_fit():
+def test_streams_come_close_to_fit(careful_race):
     X, y, deciles = curve(6000)
     stream = KernelRegressor(Quantile([0.1, 0.5, 0.9]), expansion=Dictionary(50, first_rows=500))
     for start in range(0, 6000, 250):

@@ -483,7 +483,7 @@ def test_an_emptied_part_predicts_and_solves():
 
 def test_cells_that_are_too_large_together_are_split():
     first, second = rows_of(100, 0), rows_of(100, 1)
-    begun = cells_of(rows_of(40, 3), max_cells=4)
+    begun = CellsPart(PARTITION, None, 10, N_TARGETS, max_cells=4, keeps=80)
     parts = []
     for rows in (first, second):
         parts.append(begun.emptied())
@@ -492,6 +492,7 @@ def test_cells_that_are_too_large_together_are_split():
     before = frozen(parts[0])
     parts[1].merge(parts[0])
     assert len(parts[1].cells) == 4
+    assert sum(len(cell.rows) for cell in parts[1].cells) == 200
     assert frozen(parts[0]) == before
     assert np.isfinite(parts[1].solve(HELD)).all()
 

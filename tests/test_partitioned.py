@@ -240,6 +240,41 @@ class TestNumbersFromData:
             Partitioned.fitted([[np.nan], [1.0]])
 
 
+class TestBalanced:
+    @pytest.mark.parametrize("columns", [True, False])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_cells_have_nearly_as_many_rows_each(self, dtype, columns):
+        X = points(3000, seed=1).astype(dtype)
+        X[:, 1] = np.exp(3.0 * X[:, 1])
+        kernel = Partitioned.balanced(X, 13, kernel=Gaussian(0.7), columns=columns, seed=2)
+        counts = np.bincount(kernel.cells(X), minlength=13)
+        assert kernel.n_cells == 13
+        assert counts.min() > 3000 / 13 / 2.2  # the largest is split always, between .4 and .6
+        assert counts.max() < 3000 / 13 * 2.2
+        assert_array_equal(kernel.length_scales, np.ones(13))
+        assert kernel.inside(4).kernel == Gaussian(0.7)
+
+    def test_along_columns_one_number_decides(self):
+        X = points(500, seed=1)
+        pairs = Partitioned.balanced(X, 8).split_anchors
+        assert (np.count_nonzero(pairs[:, 0] != pairs[:, 1], axis=1) == 1).all()
+        other = Partitioned.balanced(X, 8, columns=False).split_anchors
+        assert (np.count_nonzero(other[:, 0] != other[:, 1], axis=1) > 1).any()
+
+    def test_cells_that_cannot_be_divided_stay(self):
+        X = np.r_[np.zeros(50), np.ones(50)][:, np.newaxis]
+        assert Partitioned.balanced(X, 9).n_cells == 2
+        assert Partitioned.balanced(X[:1], 9).n_cells == 1
+
+    def test_what_has_no_cells_is_refused(self):
+        with pytest.raises(ValueError, match="must have a row"):
+            Partitioned.balanced(np.empty((0, 2)), 3)
+        with pytest.raises(ValueError, match="must be finite"):
+            Partitioned.balanced([[np.nan]], 3)
+        with pytest.raises(ValueError, match="`n_cells` must be"):
+            Partitioned.balanced([[0.0]], 0)
+
+
 class TestSplit:
     def test_only_rows_of_the_cell_move_and_the_others_keep_their_values(self):
         kernel, X = small(), points(500, seed=4)
@@ -248,35 +283,35 @@ class TestSplit:
         after = halves.cells(X)
         assert_array_equal(after[cells != 1], cells[cells != 1])
         assert set(after[cells == 1]) == {1, 4}
-        assert (after == 1).sum() >= (after == 4).sum()
+        assert min((after == 1).sum(), (after == 4).sum()) >= (cells == 1).sum() / 4
         others = np.flatnonzero(cells != 1)
         assert_array_equal(halves(X)[others], kernel(X)[others])
-        assert_array_equal(np.delete(halves.length_scales, [1, 4]), kernel.length_scales[[0, 2, 3]])
+        assert_array_equal(halves.length_scales, kernel.length_scales[[0, 1, 2, 3, 1]])
 
     def test_cells_split_again_and_again_stay_exact(self):
         kernel, X = small(2), points(600, seed=4)
         expected = kernel.cells(X)
         rng = np.random.default_rng(0)
         for s in range(12):
-            cell = int(rng.choice(np.flatnonzero(np.bincount(expected) > 1)))
+            cell = int(rng.choice(np.flatnonzero(np.bincount(expected) > 7)))
             kernel = kernel.split(cell, X[expected == cell], seed=s)
             mine = expected == cell
             second = cdist(X, kernel.centres[[cell, 2 + s]])
             expected[mine & (second[:, 1] < second[:, 0])] = 2 + s
             assert_array_equal(kernel.cells(X), expected)
             assert kernel.n_cells == 3 + s
-        for c in (cell, 13):
-            rows = X[expected == c]
-            if len(rows) > 1:
-                assert_allclose(kernel.length_scales[c], 0.5 * np.median(pdist(rows)))
+            inside = [kernel.inside(c).anchors[0] for c in range(3 + s)]
+            assert_array_equal(inside, kernel.centres)
         assert np.linalg.eigvalsh(kernel(X[:200])).min() > -1e-12 * 200
 
-    def test_half_without_two_distinct_rows_keeps_the_length(self):
+    def test_rows_that_are_equal_are_not_divided(self):
         kernel = Partitioned(anchors=[[0.0]], length_scales=[3.0])
-        halves = kernel.split(0, [[0.0], [1.0], [2.0], [90.0], [90.0]])
-        assert_allclose(halves.length_scales, [0.5, 3.0])
-        assert_allclose(halves.centres, [[1.0], [90.0]])
+        halves = kernel.split(0, [[0.0], [0.0], [0.0], [90.0], [90.0]])
+        assert_array_equal(halves.cells([[0.0], [90.0]]), [0, 1])
+        assert_array_equal(halves.length_scales, [3.0, 3.0])
         assert kernel == Partitioned(anchors=[[0.0]], length_scales=[3.0])
+        with pytest.raises(ValueError, match="a quarter of them at least"):
+            kernel.split(0, np.r_[np.zeros(90), np.ones(10)][:, np.newaxis])
 
     def test_what_cannot_be_split_is_refused(self):
         kernel, X = small(), points(200)

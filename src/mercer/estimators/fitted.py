@@ -158,8 +158,8 @@ class FittedLoss(FittedFunction):
         """What the race of the default expansion tried: one dict for each pilot.
 
         ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs`` (behind the
-        map), ``length`` (scale of the kernel; of cells a multiple of their median distance),
-        ``error`` (mean squared error on rows not fitted) and its ``standard_error``.
+        map), ``length`` (scale of the kernel), ``error`` (mean squared error on rows not fitted)
+        and its ``standard_error``.
 
         Raises
         ------

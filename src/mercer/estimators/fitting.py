@@ -288,7 +288,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         if begins_with_regression(objective, n_outputs):
             used = np.flatnonzero(data.weights)
             race = self._race_settings
-            n = race.few_rows if used.size <= race.small else race.pilot_rows
+            n = race.pilot_rows
+            if used.size > race.small:
+                race = race._replace(pilot_rows=1000)
+                n = 3000
             some = generator.choice(used, min(used.size, n), replace=False)
             encoded = self.targets_.encode(data.y[some])
             rows = Rows(data.X[some], encoded, data.weights[some])

@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 FEWEST_ROWS = 20
 #: Fewer rows than a race of the whole model has: only a map, and perhaps a length, is wanted. It
 #: stays, so that few rows must not weigh columns.
-RACE = RaceSettings(small=2000, few_rows=400, pilot_rows=4000, fewest_for_metrics=100)
+RACE = RaceSettings(small=2000, pilot_rows=400, fewest_for_metrics=100)
 # Values so many median absolute deviations from the median are errors or marks, not heavy tails, in
 # which there may be a lot to learn.
 _OUTLYING = 100.0

@@ -20,6 +20,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine, FixedMap
 from mercer.selection import RaceResult
 from mercer.sums import (
+    CELL_RIDGES,
     Cell,
     CellsPart,
     GlobalPart,
@@ -341,6 +342,7 @@ def _cells_to_state(part: CellsPart, sums: bool) -> dict[str, Any]:
             "points": cell.before.points,
             "coefficients": cell.before.coefficients,
             "range": _to_ends(cell.before.range),
+            "patience": cell.patience,
         }
         for number, cell in enumerate(cells)
         if cell.before is not None
@@ -352,6 +354,10 @@ def _cells_to_state(part: CellsPart, sums: bool) -> dict[str, Any]:
         "size": part.size,
         "max_cells": part.max_cells,
         "forgetting": part.forgetting,
+        "keeps": part.keeps,
+        "precision": part.dtype.name,
+        "first_ridge": part.first_ridge,
+        "doubles": np.array([cell.function.points.dtype == np.float64 for cell in cells]),
         "counts": np.array([len(cell.function.points) for cell in cells]),
         "points": np.concatenate([cell.function.points for cell in cells]),
         "coefficients": np.concatenate([cell.function.coefficients for cell in cells]),
@@ -375,7 +381,7 @@ def _from_ends(ends: Array) -> Array:
 def _cell_sums(part: CellsPart) -> dict[str, Any]:
     filling = [cell for cell in part.cells if cell.is_filling]
     full = [cell for cell in part.cells if cell.statistics is not None]
-    none = Rows.none(part.partition.centres.shape[1], part.n_outputs, np.float64)
+    none = Rows.none(part.partition.centres.shape[1], part.n_outputs, part.dtype)
     kept = [cell.rows for cell in filling if cell.rows is not None]
     states = [cell.statistics.to_state() for cell in full if cell.statistics is not None]
     arrays: dict[str, Any] = {}
@@ -395,21 +401,29 @@ def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) ->
     partition, map = from_config(state["partition"]), from_config(state["map"])
     if not isinstance(partition, Partitioned) or not partition.is_resolved:
         raise ValueError("a part of cells has no partition")
-    if map is not None and (not isinstance(map, Affine) or map.n_inputs != n_features):
+    if map is not None and (not isinstance(map, FixedMap) or map.n_inputs != n_features):
         raise ValueError("the map of a part does not match the number of features")
+    size = check_integer("size", state["size"], low=1)
     part = CellsPart(
         partition,
         map,
-        check_integer("size", state["size"], low=1),
+        size,
         n_outputs,
         check_integer("max_cells", state["max_cells"], low=0),
         check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
+        # Files of earlier versions have none of these three.
+        check_integer("keeps", state.get("keeps", size), low=1),
+        check_choice("precision", state.get("precision", "float64"), _PRECISIONS),
+        check_integer("first_ridge", state.get("first_ridge", 0), low=0, high=CELL_RIDGES.size - 1),
     )
     n_inputs, n_cells, counts = partition.centres.shape[1], len(part.cells), state["counts"]
     if counts.shape != (n_cells,) or counts.dtype.kind != "i" or (counts < 0).any():
         raise ValueError("the cells of a part do not match their points")
     total = int(counts.sum())
-    points = _finite("points", state["points"], (total, n_inputs))
+    points = _finite("points", state["points"].astype(np.float64), (total, n_inputs))
+    doubles = state.get("doubles", np.ones(n_cells, dtype=bool))
+    if doubles.shape != (n_cells,):
+        raise ValueError("the precisions of the cells do not match them")
     coefficients = _finite("coefficients", state["coefficients"], (total, n_outputs))
     ranges, learned = (
         _finite(name, state[name], (n_cells, 2, n_outputs)) for name in ("ranges", "learned_ranges")
@@ -418,7 +432,7 @@ def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) ->
     for number, cell in enumerate(part.cells):
         mine = slice(int(stops[number] - counts[number]), int(stops[number]))
         cell.function = cell.function._replace(
-            points=points[mine].copy(),
+            points=points[mine].astype(np.float64 if doubles[number] else np.float32),
             coefficients=coefficients[mine].copy(),
             range=_from_ends(ranges[number]),
         )
@@ -427,10 +441,12 @@ def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) ->
         cell.rows = None
     for name, old in state["before"].items():
         n = len(old["points"])
+        precision = old["points"].dtype
+        part.cells[int(name)].patience = check_integer("patience", old.get("patience", 0), low=0)
         part.cells[int(name)].before = LocalFunction(
             _kernel(old["kernel"]),
             check_real("constant", old["constant"], low=0.0),
-            _finite("points", old["points"], (n, n_inputs)),
+            _finite("points", old["points"].astype(np.float64), (n, n_inputs)).astype(precision),
             _finite("coefficients", old["coefficients"], (n, n_outputs)),
             _from_ends(_finite("range", old["range"], (2, n_outputs))),
         )

@@ -6,7 +6,9 @@ or float64; anchors are float64.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -74,14 +76,31 @@ class Cells:
         """Dimension of the space."""
         return int(self._anchors.shape[1])
 
-    @property
+    @cached_property
     def centres(self) -> Array:
-        """Anchor of each cell, after all splits, as a new array of shape (n_cells, n_features)."""
+        """Anchor of each cell, after all splits, shape (n_cells, n_features)."""
         centres = np.empty((len(self), self.n_features))
         centres[: len(self._anchors)] = self._anchors
         for s, (cell, pair) in enumerate(zip(self.parents, self.pairs, strict=True)):
             centres[cell], centres[len(self._anchors) + s] = pair
         return centres
+
+    def centre(self, cell: int) -> Array:
+        """Anchor of a cell, after all splits, shape (n_features,)."""
+        own = cell - len(self._anchors)  # the split that made it
+        later = np.flatnonzero(self.parents == cell)
+        if later.size:
+            return np.asarray(self.pairs[later[-1], 0])
+        return np.asarray(self._anchors[cell] if own < 0 else self.pairs[own, 1])
+
+    @cached_property
+    def _splits(self) -> tuple[Indices, Indices]:
+        """First split of each cell, and after each split the next of the same cell; -1 for none."""
+        first, following = np.full(len(self), -1), np.full(len(self.parents), -1)
+        for s in range(len(self.parents) - 1, -1, -1):
+            cell = self.parents[s]
+            following[s], first[cell] = first[cell], s
+        return first, following
 
     def of(self, X: FloatArray) -> Indices:
         """Cell of each row, (n_rows,): the lowest of equally near ones.
@@ -96,7 +115,7 @@ class Cells:
         for start in range(0, len(X), step):
             cells[start : start + step] = self._nearest(X[start : start + step], np.float32)
         if len(self.parents):
-            _descend(X, cells, len(self._anchors), self.parents, self.pairs)
+            _descend(X, cells, len(self._anchors), *self._splits, self.pairs)
         return cells
 
     def _nearest(self, X: FloatArray, dtype: type[np.floating]) -> Indices:
@@ -155,14 +174,17 @@ def _squared_distance(x, a):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _descend(X, cells, n_anchors, parents, pairs):  # type: ignore[no-untyped-def]
+def _descend(X, cells, n_anchors, first, following, pairs):  # type: ignore[no-untyped-def]
     """Move rows of cells that were split to the second half if its anchor is nearer, in place."""
     for i in range(len(X)):
-        for s in range(len(parents)):
-            if cells[i] == parents[s]:
-                first = _squared_distance(X[i], pairs[s, 0])
-                if _squared_distance(X[i], pairs[s, 1]) < first:
-                    cells[i] = n_anchors + s
+        s = first[cells[i]] if cells[i] >= 0 else -1
+        while s >= 0:
+            near = _squared_distance(X[i], pairs[s, 0])
+            if _squared_distance(X[i], pairs[s, 1]) < near:
+                cells[i] = n_anchors + s
+                s = first[cells[i]]
+            else:
+                s = following[s]
 
 
 def rows_by_cell(cells: Indices) -> dict[int, Indices]:
@@ -314,6 +336,47 @@ def _median_distances(
     return medians
 
 
+_DIRECTIONS = 3  # that are tried for a split
+_FAR_AMONG = 16  # rows of which two that are far apart give a direction
+
+
+def _halves(
+    rows: FloatArray, generator: np.random.Generator, columns: bool
+) -> tuple[Array, NDArray[np.bool_]] | None:
+    """Anchors of two halves of the rows, and which rows are nearer to the second; None for none."""
+    for attempt in range(_DIRECTIONS if len(rows) > 1 else 0):
+        if columns == (attempt == 0):
+            spread = rows.std(axis=0) * generator.uniform(0.5, 1.0, rows.shape[1])
+            direction = np.zeros(rows.shape[1])
+            direction[int(np.argmax(spread))] = 1.0
+        else:
+            some = generator.choice(len(rows), min(_FAR_AMONG, len(rows)), replace=False)
+            few = rows[some].astype(np.float64)
+            far = np.sum((few[:, np.newaxis] - few) ** 2, axis=2)
+            first, second = np.unravel_index(int(far.argmax()), far.shape)
+            direction = few[first] - few[second]
+            length = float(np.linalg.norm(direction))
+            if not 0.0 < length < np.inf:
+                continue
+            direction /= length
+        places = rows @ direction
+        in_order = np.sort(places)
+        wanted = in_order[int(generator.uniform(0.4, 0.6) * (len(rows) - 1))]
+        # Between two values, so that no row is at the border.
+        above = in_order[np.searchsorted(in_order, wanted, side="right") :]
+        if not above.size:
+            continue
+        border, reach = 0.5 * (wanted + above[0]), 0.5 * (in_order[-1] - in_order[0])
+        centre = rows.mean(axis=0, dtype=np.float64)
+        offsets = border - centre @ direction + np.array([-reach, reach])
+        pair = centre + offsets[:, np.newaxis] * direction
+        distances = [np.sum((rows - anchor) ** 2, axis=1) for anchor in pair]
+        upper = distances[1] < distances[0]
+        if min(upper.sum(), (~upper).sum()) >= len(rows) / 4:
+            return pair, upper
+    return None
+
+
 class Partitioned(Kernel):
     r"""A kernel in each cell of a partition of the input space, and zero between cells.
 
@@ -425,7 +488,7 @@ class Partitioned(Kernel):
     @property
     def centres(self) -> Array:
         """Anchor of each cell, after all splits, as a new array."""
-        return self._known_cells().centres
+        return self._known_cells().centres.copy()
 
     @classmethod
     def fitted(
@@ -469,6 +532,82 @@ class Partitioned(Kernel):
         plain = cls(kernel, anchors, multiple, constant, seed=seed)
         rows = plain._finite(X)
         return cls(**{**plain.get_params(deep=False), **plain._fill(rows)})
+
+    @classmethod
+    def balanced(
+        cls,
+        X: ArrayLike,
+        n_cells: int,
+        *,
+        kernel: Any = "gaussian",
+        constant: float = 1.0,
+        columns: bool = True,
+        seed: int = 0,
+    ) -> Self:
+        """Kernel whose cells have nearly as many rows each: a tree of splits near the median.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
+            Points typical of those to come; float32 takes less time.
+        n_cells : int
+            How many cells; fewer where rows are equal.
+        kernel : Kernel, str or callable, default="gaussian"
+            As for the class; its length scale, 1 if it has none, is that of all cells.
+        constant : float, default=1.0
+            As for the class.
+        columns : bool, default=True
+            Whether to split along columns, wherever that is possible, else along the lines between
+            two rows that are far from each other.
+        seed : int, default=0
+            Of columns, rows and where near the median a split is.
+
+        Returns
+        -------
+        kernel : Partitioned
+            The kernel, resolved.
+
+        Raises
+        ------
+        ValueError
+            If there is no row, or one is not finite.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Partitioned
+        >>> kernel = Partitioned.balanced([[0.0], [1.0], [3.0], [50.0]], 2)
+        >>> kernel.cells([[0.0], [1.0], [3.0], [50.0]])
+        array([0, 0, 1, 1])
+        """
+        check_integer("n_cells", n_cells, low=1)
+        rows = cls(kernel, 1)._finite(X)
+        if not len(rows):
+            raise ValueError("`X` must have a row at least: cells are placed where rows are.")
+        generator = np.random.default_rng(seed)
+        leaves = [np.arange(len(rows))]
+        parents, pairs = [], []
+        largest = [(-len(rows), 0)]
+        while len(leaves) < n_cells and largest:
+            c = heapq.heappop(largest)[1]
+            found = _halves(rows[leaves[c]], generator, columns)
+            if found is None:
+                continue
+            pair, second = found
+            parents.append(c)
+            pairs.append(pair)
+            leaves.append(leaves[c][second])
+            leaves[c] = leaves[c][~second]
+            for half in (c, len(leaves) - 1):
+                heapq.heappush(largest, (-len(leaves[half]), half))
+        return cls(
+            _with_unit_lengths(as_kernel(kernel)),
+            rows.mean(axis=0, dtype=np.float64)[np.newaxis],
+            constant=constant,
+            length_scales=np.ones(len(leaves)),
+            split_cells=np.array(parents, dtype=np.int64) if parents else None,
+            split_anchors=np.array(pairs) if parents else None,
+            seed=seed,
+        )
 
     def cells(self, X: ArrayLike) -> Indices:
         """Cell of each row: the nearest anchor, the first of equally near ones.
@@ -521,24 +660,24 @@ class Partitioned(Kernel):
         self._require_resolved()
         c = check_integer("cell", cell, low=0, high=self.n_cells - 1)
         base = own_copy(_stretching(self._base, self._own_lengths)(c))
-        return type(self)(base, self.centres[[c]], self.multiple, self.constant, np.ones(1))
+        centre = self._known_cells().centre(c)[np.newaxis]
+        return type(self)(base, centre, self.multiple, self.constant, np.ones(1))
 
     def split(self, cell: int, X: ArrayLike, seed: int = 0) -> Self:
         """Kernel with one cell divided into two; no row of the others moves.
 
-        Within the cell, what is nearer to the second of two means of the rows becomes the last
-        cell; the first half, of more rows, keeps the number. All other cells keep their rows,
-        numbers and length scales.
+        The cell is divided near the median of a column in which rows differ much, or else along
+        the line between two rows that are far from each other. The second half becomes the last
+        cell, the first one keeps the number, and both keep the length scale.
 
         Parameters
         ----------
         cell : int
             Number of the cell.
         X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
-            Rows of this cell, from which come the means and the two length scales. A half without
-            two distinct rows keeps the length scale of the cell.
+            Rows of this cell.
         seed : int, default=0
-            Seed of k-means.
+            Of the column, the rows and where near the median the split is.
 
         Returns
         -------
@@ -548,13 +687,14 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If a row is not finite or of another cell, or there are no two distinct rows.
+            If a row is not finite or of another cell, or if nothing divides the rows into halves
+            of a quarter of them at least, as where most are the same.
 
         Examples
         --------
         >>> from mercer.kernels import Partitioned
         >>> kernel = Partitioned(anchors=[[0.0], [10.0]], length_scales=[1.0, 2.0])
-        >>> kernel.split(0, [[0.0], [1.0], [4.0]]).cells([[0.0], [4.0], [10.0]])
+        >>> kernel.split(0, [[0.0], [1.0], [4.0], [4.5]]).cells([[0.0], [4.0], [10.0]])
         array([0, 2, 1])
         """
         self._require_resolved()
@@ -566,22 +706,17 @@ class Partitioned(Kernel):
                 f"`X` must be rows of cell {c}, got {(~own).sum()} of {len(rows)} rows that are of "
                 "other cells. Use X[kernel.cells(X) == cell]."
             )
-        pair = k_means(rows, 2, seed) if len(rows) else self.centres[[c]]
-        halves = rows_by_cell(Cells(pair).of(rows))
-        if len(halves) < 2:
+        found = _halves(rows, np.random.default_rng(seed), columns=True)
+        if found is None:
             raise ValueError(
-                f"Cell {c} cannot be split: no two of its {len(rows)} rows differ. Give others."
+                f"Cell {c} cannot be split: nothing divides its {len(rows)} rows into halves of a "
+                "quarter of them at least. Give more rows that differ."
             )
-        if len(halves[1]) > len(halves[0]):
-            pair, halves = pair[::-1], {0: halves[1], 1: halves[0]}
-        lengths = np.append(self._own_lengths, self._own_lengths[c])
-        usual = lengths[[c, -1]] / self.multiple
-        lengths[[c, -1]] = self.multiple * _median_distances(self._base, rows, halves, usual)
         before = self._known_cells()
         changes = {
-            "length_scales": lengths,
+            "length_scales": np.append(self._own_lengths, self._own_lengths[c]),
             "split_cells": np.append(before.parents, c),
-            "split_anchors": np.append(before.pairs, pair[None], axis=0),
+            "split_anchors": np.append(before.pairs, found[0][None], axis=0),
         }
         return type(self)(**{**self.get_params(deep=False), **changes})
 

@@ -34,14 +34,13 @@ _LEVEL = 0.9  # of risks that have none of their own
 _MANY = 0.1
 
 _LINE = 0.4  # inches of a line of the picture
-_MEDIANS = " × median"  # noqa: RUF001  # of the length of cells
 _TEXT = (
     "Pilots, small fits to the first rows, decided how inputs are scaled, projected or weighted, "
     "which length scales suit, and whether the space is cut into cells: by squared errors on rows "
-    "that they were not fitted to. Lengths are in units of the mapped inputs, for cells in median "
-    "distances of their rows. Parts are weighted by how they predict rows that they were not "
-    "fitted to. Up to 4,500 rows, the best of up to three families of kernels are then fitted to "
-    "all of them, with each row as a point."
+    "that they were not fitted to. Lengths are in units of the mapped inputs. Parts are weighted "
+    "by how they predict rows that they were not fitted to. Up to 4,500 rows, the best of up to "
+    "three families of kernels are then fitted to all of them, with each row as a point; of more "
+    "rows those of a cell are its points, and dictionaries of some of them go beside."
 )
 _SERIES = (
     " Blocks of {} rows in succession were held out together, as suits a series, where a row is "
@@ -258,4 +257,4 @@ def _length(entry: dict[str, Any]) -> str:
     length = entry.get("length")
     if length is None:
         return ""
-    return format_number(length) + (_MEDIANS if entry["form"] == "cells" else "")
+    return format_number(length)

@@ -1,6 +1,6 @@
 """Model selection by rows that were held out: a race of kernels, blocks of rows, stacking."""
 
-from mercer.selection.families import FAMILIES, Family, global_kernel
+from mercer.selection.families import FAMILIES, Family, bias_of, global_kernel
 from mercer.selection.held_out import FEWEST_ROWS, block_length, block_order, mean_loss, stack
 from mercer.selection.race import (
     DEFAULT,
@@ -19,6 +19,7 @@ __all__ = [
     "Family",
     "RaceResult",
     "RaceSettings",
+    "bias_of",
     "block_length",
     "block_order",
     "global_kernel",

@@ -49,6 +49,8 @@ class Family(NamedTuple):
         one that the descent begins with.
     most_inputs : int or None
         Inputs beyond which it is too dear; None for any.
+    is_local : bool
+        Whether kernels fade with the distance, so that cells of them make sense.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Family(NamedTuple):
     lengths: tuple[float, ...]
     first_length: int
     most_inputs: int | None = None
+    is_local: bool = True
 
 
 _LONG = (0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0, 6.5, 10.0)
@@ -67,7 +70,7 @@ _LONG = (0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0, 6.5, 10.0)
 FAMILIES = {
     family.name: family
     for family in (
-        Family("linear", lambda length: Linear(), ("standardized",), (), (1.0,), 0),
+        Family("linear", lambda length: Linear(), ("standardized",), (), (1.0,), 0, None, False),
         Family("laplacian", Laplacian, ("scores", "one-hot"), ("relevance",), _LONG, 5, 300),
         Family(
             "matern",

@@ -21,7 +21,7 @@ from mercer.sums import (
 )
 from mercer.sums.ridge import RIDGES, descend_ridges
 
-__all__ = ["Pilot", "Pilots", "error_of"]
+__all__ = ["Pilot", "Pilots", "error_of", "table_entry"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
@@ -67,6 +67,8 @@ class Pilots:
         self, rows: Rows, constant: float, block: int, fewest: int, most_fitted: int
     ) -> None:
         self.table: list[dict[str, Any]] = []
+        #: Of each family the best that no metric is in.
+        self.plain: dict[str, Pilot] = {}
         self._rows = rows
         self._halves = len(rows) >= fewest
         half = min(len(rows) // 2, most_fitted)
@@ -92,6 +94,7 @@ class Pilots:
         best = min(found, key=lambda pilot: pilot.error)
         straight = [pilot for pilot in found if "components" not in pilot.name]
         plain = min(straight, key=lambda pilot: pilot.error)
+        self.plain[family.name] = best
         tried = [best]
         if self._halves:
             for kind in family.metrics:
@@ -106,8 +109,11 @@ class Pilots:
         first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
         if not pilot.metric:
             return first
-        anew = self._behind_metric(first, pilot.metric)
-        found = [first] if anew is None else [first, anew]
+        kinds = [pilot.metric]
+        if "full metric" in pilot.family.metrics and pilot.metric != "full metric":
+            kinds.append("full metric")
+        anew = [self._behind_metric(first, kind) for kind in kinds]
+        found = [first, *(one for one in anew if one is not None)]
         return min(found, key=lambda one: one.error)
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
@@ -156,17 +162,8 @@ class Pilots:
             assert best is not None  # the largest ridge is enough for any kernel matrix
             values, coefficients = best
             error, deviation = error_of(values, self._judges)
-            self.table.append(
-                {
-                    "form": "global",
-                    "family": family.name,
-                    "metric": name,
-                    "n_inputs": map.n_outputs,
-                    "length": length,
-                    "error": error,
-                    "standard_error": deviation,
-                }
-            )
+            what = "global", family.name, name, map.n_outputs
+            self.table.append(table_entry(*what, length, error, deviation))
             found = number, length, state["ridge"], error, deviation, coefficients
             return error, Pilot(family, name, "", map, *found)
 
@@ -195,6 +192,27 @@ class Pilots:
         name = f"{pilot.name.split(', ')[0]}, {kind}"
         map = pilot.map.then(metric.make(outer))
         return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
+
+
+def table_entry(
+    form: str,
+    family: str,
+    metric: str,
+    n_inputs: int,
+    length: float,
+    error: float,
+    deviation: float,
+) -> dict[str, Any]:
+    """Entry of a race's table."""
+    return {
+        "form": form,
+        "family": family,
+        "metric": metric,
+        "n_inputs": n_inputs,
+        "length": length,
+        "error": error,
+        "standard_error": deviation,
+    }
 
 
 def error_of(values: Array, rows: Rows) -> tuple[float, float]:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_real
-from mercer.kernels import Gaussian, Kernel, Partitioned
-from mercer.maps import Affine, FixedMap, ard_metric, full_metric
-from mercer.selection.families import FAMILIES, FAR, global_kernel, input_maps
-from mercer.selection.pilots import Pilot, Pilots, error_of
-from mercer.sums import CellsPart, GlobalPart, Rows, average_gradient_outer_product, descend
+from mercer.kernels import Kernel
+from mercer.maps import FixedMap
+from mercer.selection.cell_pilots import CellPilots
+from mercer.selection.families import FAMILIES, FAR, global_kernel
+from mercer.selection.pilots import Pilot, Pilots
+from mercer.sums import Rows
 
 __all__ = [
     "DEFAULT",
@@ -33,8 +34,6 @@ Array = NDArray[np.float64]
 _LARGEST_BIAS = 300.0
 # Rows of a race of families, in those that the first pilots are fitted to: the others judge.
 _JUDGED = 6
-# Columns are of one unit if most of their ranges are alike.
-_ALIKE = 0.5
 
 
 class RaceSettings(NamedTuple):
@@ -43,67 +42,53 @@ class RaceSettings(NamedTuple):
     Attributes
     ----------
     small : int, default=4500
-        Rows up to which families of kernels race as exact fits, and there are no cells.
+        Rows up to which a model is an exact fit of all rows, and there are no cells.
     few_to_choose : int, default=2000
         Rows up to which a ridge is chosen by fits to all of them: of more, up to ``small``, it is
         that of the pilot, and a kernel that is given has fewer points.
-    pilot_rows, few_rows : int, default=8000 and 1000
-        Rows of a pilot: of more rows than ``small``, and of up to so many: half of these are
-        fitted, or all of them by the finalists of twice as many rows, and up to 2.5 times as many
-        judge.
-    pilot_points : int, default=600
-        Points of a pilot.
-    judging_share : float, default=0.25
-        Of the rows of a pilot, those that judge it, where rows are more than ``small``; else half.
+    pilot_rows : int, default=1000
+        Rows of a pilot, at most: half of these are fitted, or all of them by the finalists of
+        twice as many rows, and up to 2.5 times as many judge.
     fewest_for_metrics : int, default=20
-        Of fewer rows than this, up to ``small``, only Gaussian kernels race, without metrics, and
-        each row is predicted by a fit to all others.
-    gradient_rows : int, default=4000
-        Rows at which gradients are averaged for a metric.
-    lengths, first_length : tuple of float, int
-        Length scales that are tried for more rows than ``small``, in median distances of the
-        mapped rows, and the number of the one that the descent begins with; of up to so many rows
-        those of the family are.
-    multiples, first_multiple : tuple of float, int
-        The same of cells, in median distances of their rows.
-    cell_size, cell_rows : int, default=256 and 900
-        Points of a cell, and rows that it should get.
-    cells_rows : int, default=12000
-        Rows that cells race on, the last fifth of which judges them.
+        Of fewer rows than this only Gaussian kernels race, without metrics, and each row is
+        predicted by a fit to all others.
     families : tuple of str
-        Families of kernels that take part, of :data:`mercer.selection.FAMILIES`, of up to
-        ``small`` rows; of more, Gaussian kernels only.
+        Families of kernels that take part, of :data:`mercer.selection.FAMILIES`.
     rounds : int, default=4
         How often a metric of one kind follows the last one at most, where that helps.
     near, most_families : float and int, default=1.15 and 3
         Families are trained whose error is at most so many times the least, up to so many.
-    wide, very_wide, n_components : int, default=64, 300 and 40
-        Inputs beyond which distances are taken among principal components, inputs beyond which
-        there is no race of the plain ones besides (of more rows than ``small``), and how many
-        components there are.
+    hopeless : float, default=1.5
+        Families whose error is so many times the least do not race with cells either.
+    multiples, first_multiple : tuple of float, int
+        Length scales of cells that are tried, in those of one dictionary, and the number of the
+        one that the descent begins with.
+    cell_size, cell_rows, kept_rows : int, default=256, 400 and 512
+        Points of a cell beside sums, rows that it should get, and rows with which it is full.
+    cells_rows, asked_cells : int, default=12000 and 10
+        Rows that cells race on, the last fifth of which judges so many of them.
+    wide, n_components : int, default=64 and 40
+        Inputs beyond which distances are taken among principal components, too, and there are no
+        cells; and how many components there are.
     """
 
     small: int = 4500
     few_to_choose: int = 2000
-    pilot_rows: int = 8000
-    few_rows: int = 1000
-    pilot_points: int = 600
-    judging_share: float = 0.25
+    pilot_rows: int = 1000
     fewest_for_metrics: int = 20
-    gradient_rows: int = 4000
-    lengths: tuple[float, ...] = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0)
-    first_length: int = 5
-    multiples: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
-    first_multiple: int = 1
-    cell_size: int = 256
-    cell_rows: int = 900
-    cells_rows: int = 12_000
     families: tuple[str, ...] = tuple(FAMILIES)
     rounds: int = 4
     near: float = 1.15
     most_families: int = 3
+    hopeless: float = 1.5
+    multiples: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+    first_multiple: int = 2
+    cell_size: int = 256
+    cell_rows: int = 400
+    kept_rows: int = 512
+    cells_rows: int = 12_000
+    asked_cells: int = 10
     wide: int = 64
-    very_wide: int = 300
     n_components: int = 40
 
     def most_exact(self, *, races: bool) -> int:
@@ -127,7 +112,7 @@ class Candidate(NamedTuple):
     map : FixedMap
         Map of the inputs.
     length : float
-        Length scale of the mapped rows; for cells in median distances of their rows.
+        Length scale of the mapped rows.
     error : float
         Mean squared error on rows not fitted.
     deviation : float
@@ -135,7 +120,8 @@ class Candidate(NamedTuple):
     family : str, default="gaussian"
         Family of the kernel.
     ridge : int or None, default=None
-        Number of the pilot's ridge among ``RIDGES`` of ``mercer.sums.ridge``, if one is known.
+        Number of the pilot's ridge among ``RIDGES`` of ``mercer.sums.ridge``, or of that of cells
+        among ``CELL_RIDGES`` of ``mercer.sums``, if one is known.
     """
 
     form: str
@@ -174,13 +160,17 @@ class RaceResult(NamedTuple):
     finalists : tuple of Candidate
         The best with one dictionary, one of each family that comes near the best; best first.
     cells : tuple of Candidate
-        The best with cells, one for each map, best first; none where cells make no sense.
+        The best with cells, one of each family that comes near the best; best first; none where
+        cells make no sense.
     constant : float
         Value of the constant kernel that is added, by the targets' mean.
     table : list of dict
         All that was tried.
     exact : bool, default=False
-        Whether families raced as exact fits.
+        Whether it is of so few rows that all are points.
+    plain : Candidate or None, default=None
+        The best Gaussian kernel that no metric is in, unless that is the best of all: metrics of
+        some hundred rows may miss what many rows say.
     """
 
     finalists: tuple[Candidate, ...]
@@ -188,6 +178,7 @@ class RaceResult(NamedTuple):
     constant: float
     table: list[dict[str, Any]]
     exact: bool = False
+    plain: Candidate | None = None
 
     @property
     def best_global(self) -> Candidate:
@@ -198,6 +189,12 @@ class RaceResult(NamedTuple):
     def kernel(self) -> Kernel:
         """Kernel of the best with one dictionary."""
         return self.kernel_of(self.best_global)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All that parts of a model are made of."""
+        plain = () if self.plain is None else (self.plain,)
+        return (*self.finalists, *plain, *self.cells)
 
     def kernel_of(self, candidate: Candidate) -> Kernel:
         """Kernel of a candidate behind its map, with the constant."""
@@ -217,17 +214,20 @@ class RaceResult(NamedTuple):
             "constant": self.constant,
             "table": self.table,
             "exact": self.exact,
+            "plain": None if self.plain is None else self.plain.to_state(),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if it is none."""
+        plain = state.get("plain")
         return cls(
             tuple(map(Candidate.from_state, (state["global"], *state.get("others", ())))),
             tuple(Candidate.from_state(one) for one in state["cells"]),
             check_real("constant", state["constant"], low=0.0, open_low=True),
             [dict(entry) for entry in state["table"]],
             bool(state.get("exact", False)),
+            None if plain is None else Candidate.from_state(plain),
         )
 
 
@@ -258,30 +258,34 @@ def race(
         How much is tried.
     """
     expected = len(rows) if n_rows is None else n_rows
-    if expected <= settings.small:
-        return _race_of_families(rows, block, settings)
-    pilots = _Pilots(rows, seed, block, settings)
-    plain = [pilots.best_length(name, map) for name, map in _input_maps(rows.X, settings)]
-    found = [candidate for candidate, _ in plain]
-    straight = [pair for pair in plain if "components" not in pair[0].metric]
-    best, pilot = min(straight or plain, key=lambda pair: pair[0].error)
-    for name, metric in pilots.metrics(best, pilot) if straight else []:
-        found.append(pilots.best_length(name, best.map.then(metric))[0])
-    found.sort(key=lambda candidate: candidate.error)
-    local: list[Candidate] = []
-    if cells and expected >= 2 * settings.cell_rows:
-        # All metrics run, and so do the plain inputs: what helps a pilot may mislead cells.
-        others = [c for c in found if c.metric not in {one.metric for one, _ in plain}]
-        finalists = [best, *others] if straight else []
-        narrow = [c for c in finalists if c.map.n_outputs <= settings.wide]
-        local = sorted((pilots.best_multiple(c) for c in narrow), key=lambda c: c.error)
-    return RaceResult((found[0],), tuple(local), pilots.constant, pilots.table)
-
-
-def _race_of_families(rows: Rows, block: int, settings: RaceSettings) -> RaceResult:
-    """Race of exact pilots on half the rows: the best of each family, and those that come near."""
+    exact = expected <= settings.small
     constant = offset_variance(rows)
-    fitted, fewest = settings.few_rows // 2, settings.fewest_for_metrics
+    families, plain, finalists, table = _race_of_families(rows, constant, block, settings)
+    local: tuple[Candidate, ...] = ()
+    if cells and not exact and expected >= 2 * settings.cell_rows:
+        others = [one for one in families if one.family not in {f.family for f in finalists}]
+        local, entries = _race_of_cells(rows, [*finalists, *others], seed, settings)
+        table += entries
+    return RaceResult(finalists, local, constant, table, exact, plain)
+
+
+def _race_of_families(
+    rows: Rows, constant: float, block: int, settings: RaceSettings
+) -> tuple[list[Candidate], Candidate | None, tuple[Candidate, ...], list[dict[str, Any]]]:
+    """Race of exact pilots on half the rows.
+
+    Returns
+    -------
+    families : list of Candidate
+        The best of each family, best first.
+    plain : Candidate or None
+        The best Gaussian kernel without a metric, if that is not the best of all.
+    finalists : tuple of Candidate
+        Those that come near the best.
+    table : list of dict
+        What was tried.
+    """
+    fitted, fewest = settings.pilot_rows // 2, settings.fewest_for_metrics
     pilots = Pilots(rows[: _JUDGED * fitted], constant, block, fewest, fitted)
     few = len(rows) < settings.fewest_for_metrics
     names = ("gaussian",) if few else settings.families
@@ -290,13 +294,45 @@ def _race_of_families(rows: Rows, block: int, settings: RaceSettings) -> RaceRes
     best = sorted((one for one in found if one is not None), key=lambda one: one.error)
     near = [one for one in best if one.error <= settings.near * best[0].error]
     near = near[: settings.most_families] or best[:1]
+    table = pilots.table
     if len(rows) >= 4 * fitted:
         # Gradients of twice as many rows make better metrics, which the best are worth.
         large = Pilots(rows[: _JUDGED * fitted], constant, block, fewest, 2 * fitted)
         near = sorted((large.again(one) for one in near), key=lambda one: one.error)
-        pilots.table += large.table
-    finalists = tuple(_candidate(one) for one in near)
-    return RaceResult(finalists, (), constant, pilots.table, exact=True)
+        table += large.table
+    families, finalists = list(map(_candidate, best)), tuple(map(_candidate, near))
+    plain = pilots.plain.get("gaussian")
+    if plain is None or (finalists[0].family == "gaussian" and finalists[0].metric == plain.name):
+        return families, None, finalists, table
+    return families, _candidate(plain), finalists, table
+
+
+def _race_of_cells(
+    rows: Rows, candidates: list[Candidate], seed: int, settings: RaceSettings
+) -> tuple[tuple[Candidate, ...], list[dict[str, Any]]]:
+    """Best length scale of cells of each family that may be worth it, and those near the best."""
+    most = settings.hopeless * candidates[0].error
+    able = [
+        one
+        for one in candidates
+        if FAMILIES[one.family].is_local
+        and one.map.n_outputs <= settings.wide
+        and "components" not in one.metric
+        and one.error <= most
+    ]
+    if not able:
+        return (), []
+    sizes = settings.cell_rows, 2 * settings.kept_rows, settings.asked_cells
+    pilots, found = CellPilots(rows[: settings.cells_rows], able[0].map, *sizes, seed), []
+    for one in able:
+        lengths = [multiple * one.length for multiple in settings.multiples]
+        what = FAMILIES[one.family], one.map, lengths, settings.first_multiple, one.metric
+        best = pilots.best_length(*what)
+        numbers = best.length, best.error, best.deviation
+        found.append(Candidate("cells", one.metric, one.map, *numbers, one.family, best.ridge))
+    found.sort(key=lambda one: one.error)
+    near = [one for one in found if one.error <= settings.near * found[0].error]
+    return tuple(near[: settings.most_families]), pilots.table
 
 
 def _candidate(pilot: Pilot) -> Candidate:
@@ -317,105 +353,6 @@ def race_point(n_rows: int) -> int:
     return more if n_rows >= more else whole
 
 
-class _Pilots:
-    """Pilots on the same rows, and the table of their errors."""
-
-    def __init__(self, rows: Rows, seed: int, block: int, settings: RaceSettings) -> None:
-        self.seed, self.block, self.settings = seed, block, settings
-        self.table: list[dict[str, Any]] = []
-        some = rows[: settings.pilot_rows]
-        n_judged = int(settings.judging_share * len(some))
-        self.fitted = some[: len(some) - n_judged]
-        self.judged = some[len(some) - n_judged :]
-        n_local = min(len(rows), settings.cells_rows)
-        self.local = rows[: int(0.8 * n_local)], rows[int(0.8 * n_local) : n_local]
-        self.constant = offset_variance(rows)
-        self.n_outputs = rows.targets.shape[1]
-
-    def best_length(self, name: str, map: Affine) -> tuple[Candidate, GlobalPart]:
-        """Best length scale behind a map, and the pilot with it."""
-        images = np.asarray(map(self.fitted.X), dtype=np.float64)
-        median = median_distance(images, self.seed)
-
-        lengths = self.settings.lengths
-
-        def attempt(number: int) -> tuple[float, tuple[Candidate, GlobalPart]]:
-            length = lengths[number] * median
-            pilot, predictions = self._pilot(global_kernel(map, Gaussian(length), self.constant))
-            found = self._note("global", name, map, length, predictions, self.judged)
-            return found.error, (found, pilot)
-
-        return descend(attempt, self.settings.first_length, len(lengths))[1]
-
-    def metrics(self, best: Candidate, pilot: GlobalPart) -> list[tuple[str, Affine]]:
-        """Metrics of the space behind the best plain map, from rows that do not judge them."""
-        return self._metrics(pilot, pilot.without_held, best, self.fitted)
-
-    def _metrics(
-        self, pilot: GlobalPart, coefficients: Array, best: Candidate, rows: Rows
-    ) -> list[tuple[str, Affine]]:
-        """Metrics of the mapped space from the gradients of a pilot."""
-        if best.map.n_outputs < 2:
-            return []
-        images = np.asarray(best.map(rows.X[: self.settings.gradient_rows]), dtype=np.float64)
-        points = np.asarray(best.map(pilot.dictionary), dtype=np.float64)
-        outer = average_gradient_outer_product(Gaussian(best.length), points, coefficients, images)
-        if not outer.any():
-            return []
-        named = [("relevance", ard_metric(outer)), ("full metric", full_metric(outer))]
-        return [(f"{best.metric}, {name}", metric) for name, metric in named]
-
-    def _pilot(self, kernel: Kernel) -> tuple[GlobalPart, Array]:
-        points = self._points(self.fitted)
-        pilot = GlobalPart(kernel, points, self.n_outputs)
-        pilot.learn(self.fitted)
-        return pilot, pilot.solve(self.judged)
-
-    def _points(self, rows: Rows) -> Array:
-        """First rows, which are some of all unless rows are in blocks."""
-        some: Any = slice(self.settings.pilot_points)
-        if self.block > 1:
-            some = np.random.default_rng(self.seed).permutation(len(rows))[some]
-        points: Array = rows.X[some].astype(np.float64)
-        return points
-
-    def best_multiple(self, like: Candidate) -> Candidate:
-        """Best length scale of cells behind a candidate's map."""
-        fitted, judged = self.local
-        images = np.asarray(like.map(fitted.X))
-        settings = self.settings
-        n_cells = max(2, len(fitted) // settings.cell_rows)
-        unit = Partitioned.fitted(images, n_cells, multiple=1.0, seed=self.seed)
-
-        def attempt(number: int) -> tuple[float, Candidate]:
-            multiple = settings.multiples[number]
-            lengths = multiple * unit.length_scales
-            partition = Partitioned(unit.kernel, unit.anchors, multiple, self.constant, lengths)
-            part = CellsPart(partition, like.map, settings.cell_size, self.n_outputs)
-            part.learn(fitted)
-            found = self._note("cells", like.metric, like.map, multiple, part.solve(judged), judged)
-            return found.error, found
-
-        return descend(attempt, settings.first_multiple, len(settings.multiples))[1]
-
-    def _note(
-        self, form: str, name: str, map: Affine, length: float, predictions: Array, rows: Rows
-    ) -> Candidate:
-        error, deviation = error_of(predictions, rows)
-        self.table.append(
-            {
-                "form": form,
-                "family": "gaussian",
-                "metric": name,
-                "n_inputs": map.n_outputs,
-                "length": length,
-                "error": error,
-                "standard_error": deviation,
-            }
-        )
-        return Candidate(form, name, map, length, error, deviation)
-
-
 def offset_variance(rows: Rows) -> float:
     """Value b of the constant kernel: the distance of the targets from 0 by their spread.
 
@@ -430,21 +367,3 @@ def offset_variance(rows: Rows) -> float:
     if (mean[~known] != 0.0).any():
         ratio = np.inf
     return min(float(np.sqrt(ratio)), _LARGEST_BIAS)
-
-
-def median_distance(images: Array, seed: int) -> float:
-    """Median distance of rows, 1 if all are the same."""
-    sample = images
-    if len(images) > 1000:
-        sample = images[np.random.default_rng(seed).choice(len(images), 1000, replace=False)]
-    return float(Gaussian("median").resolve(sample).length_scale)
-
-
-def _input_maps(X: Any, settings: RaceSettings) -> list[tuple[str, FixedMap]]:
-    """Return maps that do not look at the targets, by name."""
-    # Means and covariances of some thousand rows are good enough.
-    plain = X[: settings.pilot_rows]
-    how = settings.wide, settings.n_components
-    maps = input_maps(plain, ("standardized",), *how, alike=_ALIKE)
-    projected = [pair for pair in maps if "components" in pair[0]]
-    return projected if projected and plain.shape[1] > settings.very_wide else maps

@@ -34,8 +34,8 @@ CENTERS = ("kmeans", "uniform", "leverage")
 _MOST_ROWS = 30_000
 _PILOTS = 1000  # of leverage scores
 _CHUNK = 4096
-# Mapped inputs beyond this count as this in single precision, whose products would overflow.
-_FARTHEST = 1e30
+#: Mapped inputs beyond this count as this in single precision, whose products would overflow.
+FARTHEST = 1e30
 # Clusters of rows with more columns than the first are those of so many principal components:
 # many columns cost much, and their noise hides which centre is nearest.
 _MANY_COLUMNS, _COMPONENTS = 64, 50
@@ -113,7 +113,7 @@ class KernelBasis:
     def _image(self, X: Any) -> Any:
         images = X if self._map is None else self._map(X)
         if self.dtype == np.float32 and images.dtype != self.dtype:
-            images = np.clip(images, -_FARTHEST, _FARTHEST)
+            images = np.clip(images, -FARTHEST, FARTHEST)
         return images.astype(self.dtype, copy=False)
 
     def features(self, X: Any) -> Floats:

@@ -1,20 +1,28 @@
-"""Ridge regressions in the cells of a partition, one for each cell, from sums of its own."""
+"""Ridge regressions in the cells of a partition, one for each cell: of all its rows, or by sums."""
 
 from __future__ import annotations
 
 import copy
+import heapq
 import math
-from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
-from mercer.maps import Affine
-from mercer.sums.basis import distinct_rows
-from mercer.sums.ridge import add_rows, check_regressions, general_ridge, merged, solutions
+from mercer.maps import FixedMap
+from mercer.sums.basis import FARTHEST, distinct_rows
+from mercer.sums.exact import ExactRidge, scaled_product
+from mercer.sums.ridge import (
+    add_rows,
+    check_regressions,
+    descend,
+    general_ridge,
+    merged,
+    solutions,
+)
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import Statistics, check_alike
 
@@ -22,19 +30,21 @@ __all__ = ["CELL_RIDGES", "Cell", "CellsPart", "LocalFunction", "no_range"]
 
 Array = NDArray[np.float64]
 
-#: Ridges that cells try.
-CELL_RIDGES = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
-# A cell takes its dictionary from the rows it has once they are so many times its size, even if
-# few of them are distinct.
-_PATIENCE = 4
-# Rows as a multiple of its size from which half of a cell that was split predicts by its own.
-_TRUSTED = 3
-# Cells, spread evenly, whose errors choose the ridge of all.
-_ASKED = 64
-# Rows as a multiple of the dictionary beyond which a cell is split, if cells are.
-_CROWDED = 8
-# Where old rows are forgotten, times over which they fade until a cell chooses its points anew.
-_FADED = 4.0
+#: Ridges that cells try, from the strongest to the weakest.
+CELL_RIDGES = 10.0 ** -np.arange(1.0, 7.0, 0.5)
+# Number of the ridge that they begin with.
+_FIRST = 4
+# Rows as a multiple of its points from which a cell that has chosen them anew predicts by them.
+_TRUSTED = 2
+# Cells, spread evenly, whose errors choose the ridge of all: that keep their rows, or have sums.
+_ASKED, _ASKED_SUMS = 10, 64
+# A cell that is full goes on where no more than such a part of its rows are distinct.
+_REPEATED = 0.75
+# Where old rows are forgotten, rows as a multiple of its points, and times over which they fade,
+# until a cell chooses its points anew.
+_CROWDED, _FADED = 8, 4.0
+# Ridges below this need double precision; and more than rounding can ask for.
+_WEAK, _STRONGEST = 3e-7, 1e6
 
 
 class LocalFunction(NamedTuple):
@@ -51,19 +61,20 @@ class LocalFunction(NamedTuple):
         """Number of points."""
         return len(self.points)
 
-    def penalty(self) -> Array:
+    def penalty(self) -> Any:
         """Kernel matrix of the points."""
         return self.features(self.points)
 
-    def features(self, X: Array) -> Array:
-        """Kernel values, (n, n_points)."""
-        K = np.asarray(self.kernel(X, self.points), dtype=np.float64)
-        K += self.constant
+    def features(self, X: Any) -> Any:
+        """Kernel values, (n, n_points), in the precision of the points."""
+        K: Any = self.kernel(X.astype(self.points.dtype, copy=False), self.points)
+        K += K.dtype.type(self.constant)
         return K
 
-    def without_points(self) -> LocalFunction:
-        """Return the function 0 on no points."""
-        return self._replace(points=self.points[:0], coefficients=self.coefficients[:0])
+    def evaluate(self, X: Any) -> Array:
+        """Values at rows, (n, n_outputs), within the range."""
+        values: Array = scaled_product(self.features(X), self.coefficients)
+        return cut(values, self.range)
 
     def mapped(self, codes: Array, offset: Array) -> LocalFunction:
         """Return the same function with other outputs."""
@@ -74,8 +85,8 @@ class LocalFunction(NamedTuple):
 class Cell:
     """Sums over the rows of a cell.
 
-    Until it has ``size`` distinct rows a cell keeps them all, and they are its dictionary. Then
-    its dictionary stays as it is, and sums take the place of rows.
+    A cell keeps its rows, all of which are points, until it is full. Then it is split, or
+    :meth:`freeze` takes some of them as its dictionary, and sums take the place of rows.
 
     Parameters
     ----------
@@ -84,9 +95,9 @@ class Cell:
     constant : float
         Added to it.
     size : int
-        Largest number of points.
+        Largest number of points beside sums.
     rows : Rows
-        No rows, of the right shapes, in float64.
+        No rows, of the right shapes and the precision in which it computes.
     before : LocalFunction or None, default=None
         What to predict with while there are few rows of the cell's own.
     forgetting : float, default=1.0
@@ -103,12 +114,14 @@ class Cell:
         forgetting: float = 1.0,
     ) -> None:
         n_features, n_outputs = rows.X.shape[1], rows.targets.shape[1]
-        none = np.empty((0, n_features))
+        none = np.empty((0, n_features), rows.X.dtype)
         #: Lowest and highest target learned; infinite, the other way round, without any.
         self.range = no_range(n_outputs)
         self.function = LocalFunction(kernel, constant, none, np.empty((0, n_outputs)), self.range)
         self.size = size
         self.before = before
+        #: Rows of its own from which what it predicted before is given up.
+        self.patience = 0
         self.forgetting = forgetting
         self.rows: Rows | None = rows
         self.statistics: Statistics | None = None
@@ -130,43 +143,41 @@ class Cell:
         self.range = wider_range(self.range, rows.targets)
         if self.statistics is not None:
             self._add(self.statistics, rows)
-            return
-        assert self.rows is not None
-        self.rows = Rows.joined([self.rows, rows])
-        patience = _PATIENCE * self.size
-        if len(self.rows) >= self.size:
-            firsts = distinct_rows(self.rows.X[:patience])[: self.size]
-            if firsts.size == self.size or len(self.rows) >= patience:
-                self._freeze(self.rows, firsts)
+        else:
+            assert self.rows is not None
+            self.rows = Rows.joined([self.rows, rows])
 
     def _add(self, statistics: Statistics, rows: Rows) -> None:
         add_rows(statistics, self.function, rows, self.forgetting, max(len(rows), 1))
 
-    def _freeze(self, rows: Rows, chosen: NDArray[np.int64]) -> None:
-        # The first points are those it had before: it predicts as it did until it is solved.
-        coefficients = np.zeros((chosen.size, rows.targets.shape[1]))
-        coefficients[: len(self.function.coefficients)] = self.function.coefficients
-        self.function = self.function._replace(points=rows.X[chosen], coefficients=coefficients)
-        self.statistics = Statistics(chosen.size, rows.targets.shape[1])
+    def is_full(self, keeps: int) -> bool:
+        """Whether it has so many rows, once those that repeat are one with all their weight."""
+        assert self.rows is not None
+        if len(self.rows) < keeps:
+            return False
+        if self.forgetting == 1.0:  # else rows weigh by their age
+            self.rows = self.rows.without_repeats()
+        return len(self.rows) > _REPEATED * keeps
+
+    def freeze(self) -> None:
+        """Let the first rows be the dictionary for good, and sums take the place of rows."""
+        assert self.rows is not None
+        rows, before = self.rows, self.predictor
+        chosen = distinct_rows(rows.X)[: self.size]
+        n_outputs = rows.targets.shape[1]
+        none = np.zeros((chosen.size, n_outputs))
+        # It predicts as it did until it is solved.
+        self.before = before if before.size else None
+        points = rows.X[chosen].astype(np.float64)  # in which sums hide no eigenvalues
+        self.function = self.function._replace(points=points, coefficients=none)
+        self.statistics = Statistics(chosen.size, n_outputs)
         self._add(self.statistics, rows)
         self.rows = None
 
     @property
-    def has_equations(self) -> bool:
+    def has_rows(self) -> bool:
         """Whether it has enough rows of its own to predict by them."""
-        trusted = self.before is None or self.n_rows >= _TRUSTED * self.size
-        return trusted and self.n_rows > 0 and (self.statistics is not None or bool(self.rows))
-
-    def equations(self) -> tuple[Statistics, Array] | None:
-        """Return sums and kernel matrix of the dictionary; None if there are none."""
-        if not self.has_equations:
-            return None
-        if self.statistics is not None:
-            return self.statistics, self.function.penalty()
-        assert self.rows is not None
-        statistics, penalty = self.begin_with(self.rows)
-        self._add(statistics, self.rows)
-        return statistics, penalty
+        return self.n_rows > 0 and (self.before is None or self.n_rows >= self.patience)
 
     def total(self) -> tuple[Array, float]:
         """Weighted sum of the targets learned, (n_outputs,), and of the weights."""
@@ -176,34 +187,77 @@ class Cell:
         rows = self.rows.discounted(self.forgetting)
         return rows.weights @ rows.targets, float(rows.weights.sum())
 
-    def begin_with(self, rows: Rows) -> tuple[Statistics, Array]:
-        """Take these rows as the dictionary; return sums of no row and its kernel matrix.
+    def values_at(self, held: Rows, ridge: float) -> Array:
+        """Values at rows, (n_held, n_outputs), by the cell's own, of which it has some."""
+        if self.rows is not None:
+            together = Rows.joined([self.rows, held])
+            values: Array = self._exact(together, len(self.rows), ridge)[1]
+            return values
+        assert self.statistics is not None
+        (w,) = solutions(self.statistics, self.function.penalty(), [ridge])
+        return cut(self.function.features(held.X) @ w, self.range)
 
-        One whose dictionary is fixed, though it has no rows, keeps it.
+    def solve(self, held: Rows | None, ridge: float) -> Array | None:
+        """Solve with some more rows; predictions go by the cell's own rows from now on.
+
+        Parameters
+        ----------
+        held : Rows or None
+            Rows that are not learned, which the solution is to have, too.
+        ridge : float
+            The ridge.
+
+        Returns
+        -------
+        values : ndarray of shape (n_held, n_outputs) or None
+            Values at these rows by all others; None if there are none of either.
         """
-        if self.statistics is not None:
-            return self.statistics.copy(), self.function.penalty()
-        points = rows.X[distinct_rows(rows.X)[: self.size]]
-        self.function = self.function._replace(points=points)
-        return Statistics(len(points), rows.targets.shape[1]), self.function.features(points)
-
-    def path(self, equations: tuple[Statistics, Array], X: Array, ridges: Iterable[float]) -> Array:
-        """Regularisation path: predictions at rows for all ridges, (n_ridges, n, n_outputs)."""
-        Z = self.function.features(X)
-        return np.stack([cut(Z @ w, self.range) for w in solutions(*equations, ridges)])
-
-    def finish(self, equations: tuple[Statistics, Array], held: Rows | None, ridge: float) -> None:
-        """Solve with some more rows; predictions go by the cell's own rows from now on."""
-        statistics, penalty = equations
-        ends = self.range
+        values, ends = None, self.range
         if held is not None:
             ends = wider_range(ends, held.targets)
-            statistics = statistics if statistics is not self.statistics else statistics.copy()
-            self._add(statistics, held)
-        (solution,) = solutions(statistics, penalty, [ridge])
-        coefficients = np.ascontiguousarray(solution)  # as they are in a file
-        self.function = self.function._replace(coefficients=coefficients, range=ends)
+        if self.rows is not None:
+            n = len(self.rows)
+            together = self.rows if held is None else Rows.joined([self.rows, held])
+            function, values = self._exact(together, n, ridge)
+            self.rows = together[:n]  # which are points: in memory once
+        else:
+            assert self.statistics is not None
+            if held is not None and self.n_rows:
+                values = self.values_at(held, ridge)
+            statistics = self.statistics.copy()
+            if held is not None:
+                self._add(statistics, held)
+            (w,) = solutions(statistics, self.function.penalty(), [ridge])
+            function = self.function._replace(coefficients=np.ascontiguousarray(w))
+        self.function = function._replace(range=ends)
         self.before = None
+        return values
+
+    def _exact(self, rows: Rows, n: int, ridge: float) -> tuple[LocalFunction, Any]:
+        """Fit to all rows, and values at those from number n on of the fit to the ones before."""
+        if self.forgetting < 1.0 and 0 < n < len(rows):
+            # Beside younger rows the first ones would weigh less than by themselves: two fits.
+            alone = self._exact(rows[:n], n, ridge)[0]._replace(range=self.range)
+            return self._exact(rows, len(rows), ridge)[0], alone.evaluate(rows.X[n:])
+        aged = rows.discounted(self.forgetting)
+        for dtype in (rows.X.dtype, np.dtype(np.float64)) if ridge >= _WEAK else (np.float64,):
+            function = self.function._replace(points=rows.X.astype(dtype, copy=False))
+            exact = ExactRidge(function.penalty(), aged.targets, aged.weights)
+            fit = exact.fit(ridge)
+            if fit is not None:
+                break
+        while fit is None:  # rows that hardly differ: rounding wants more
+            if not ridge < _STRONGEST:
+                raise ValueError(
+                    f"{function.kernel!r} is not positive definite on {len(rows)} rows. Use "
+                    "another kernel, or rescale the inputs."
+                )
+            ridge *= 10.0
+            fit = exact.fit(ridge)
+        values = None
+        if 0 < n < len(rows):
+            values = cut(rows.targets[n:] - exact.held_out(fit, len(rows) - n), self.range)
+        return function._replace(coefficients=np.ascontiguousarray(fit.coefficients)), values
 
     def merged(self, other: Cell) -> Cell:
         """Return a cell of the rows of both, those of ``other`` first; both stay as they are.
@@ -223,14 +277,12 @@ class Cell:
         made.before = self.before if other.before is not None else None
         if self.rows is not None:
             # As if these rows went on where the other's end.
-            if made.statistics is None:  # coefficients are of other points than it will choose
-                made.function = self.function.without_points()
-            else:
+            if made.statistics is not None:
                 made.statistics = made.statistics.copy()
+            else:
+                made.function = self.function
             if len(self.rows):
                 made.learn(self.rows)
-            if made.is_filling:
-                made.function = self.function
         else:
             assert self.statistics is not None
             earlier = other.statistics
@@ -272,8 +324,7 @@ class Cell:
 
     def evaluate(self, X: Array) -> Array:
         """Values at rows of the cell, (n, n_outputs), within the range of the targets seen."""
-        function = self.predictor
-        return cut(function.features(X) @ function.coefficients, function.range)
+        return self.predictor.evaluate(X)
 
     def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
@@ -319,16 +370,22 @@ class CellsPart:
     ----------
     partition : Partitioned
         Kernel of mapped rows, resolved.
-    map : Affine or None
+    map : FixedMap or None
         Map of the inputs; None for none.
     size : int
-        Points of a cell.
+        Points of a cell beside sums.
     n_outputs : int
         Number of targets C.
     max_cells : int, default=0
-        Cells that have many rows are split while there are fewer cells than this.
+        Cells that are full are split while there are fewer cells than this, and have sums then.
     forgetting : float, default=1.0
         Factor of a cell's sums for each row that it learns.
+    keeps : int or None, default=None
+        Rows with which a cell is full, all of which are points until then; None for ``size``.
+    dtype : dtype, default=float64
+        In what cells that keep their rows compute, where their ridge is not too weak for it.
+    first_ridge : int, default=4
+        Number of the ridge to begin with, among ``CELL_RIDGES``.
     """
 
     form = "cells"
@@ -336,11 +393,14 @@ class CellsPart:
     def __init__(
         self,
         partition: Partitioned,
-        map: Affine | None,
+        map: FixedMap | None,
         size: int,
         n_outputs: int,
         max_cells: int = 0,
         forgetting: float = 1.0,
+        keeps: int | None = None,
+        dtype: DTypeLike = np.float64,
+        first_ridge: int = _FIRST,
     ) -> None:
         self.partition = partition
         self.map = map
@@ -348,17 +408,18 @@ class CellsPart:
         self.n_outputs = n_outputs
         self.max_cells = max_cells
         self.forgetting = forgetting
+        self.keeps = size if keeps is None else keeps
+        self.dtype = np.dtype(dtype)
+        self.first_ridge = first_ridge
         self.ridges = CELL_RIDGES
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
-        #: Whether cells that have many rows are split.
-        self.may_split = True
         self.cells = [self._new(c) for c in range(partition.n_cells)]
 
     def _new(self, cell: int, parent: Cell | None = None) -> Cell:
         inside = self.partition.inside(cell)
-        none = Rows.none(inside.centres.shape[1], self.n_outputs, np.float64)
-        before = None if parent is None else parent.predictor
+        none = Rows.none(inside.centres.shape[1], self.n_outputs, self.dtype)
+        before = None if parent is None or not parent.predictor.size else parent.predictor
         constant = float(inside.constant)
         made = Cell(inside.kernel, constant, self.size, none, before, self.forgetting)
         if parent is not None:
@@ -380,78 +441,87 @@ class CellsPart:
         """Points of all cells."""
         return sum(len(cell.predictor.points) for cell in self.cells)
 
-    def _image(self, X: Any) -> Any:
-        rows = X if self.map is None else self.map(X)
-        return np.ascontiguousarray(rows)
-
-    def _placed(self, X: Any) -> tuple[Array, dict[int, NDArray[np.int64]]]:
-        """Images of rows, in float64, and which of them are in which cell."""
-        images = self._image(X)
-        return images.astype(np.float64, copy=False), rows_by_cell(self.partition.cells(images))
+    def _placed(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
+        """Images of rows, in the precision of the part, and which of them are in which cell."""
+        images = np.ascontiguousarray(X if self.map is None else self.map(X))
+        if self.dtype == np.float32 and images.dtype != self.dtype:
+            images = np.clip(images, -FARTHEST, FARTHEST)
+        images = images.astype(self.dtype, copy=False)
+        return images, rows_by_cell(self.partition.cells(images))
 
     def learn(self, rows: Rows) -> None:
-        """Add rows to the sums of their cells."""
+        """Add rows to those of their cells, or to the sums."""
         images, members = self._placed(rows.X)
         mapped = Rows(images, rows.targets, rows.weights)
-        while (crowded := self._first_crowded(members)) is not None:
-            # Just when it has so many rows, however the stream is cut.
-            number, n = crowded
+        # Just when a cell has so many rows, and the first one first, however the stream is cut.
+        queue = [(at, c) for c, mine in members.items() if (at := self._filled_at(c, mine)) >= 0]
+        heapq.heapify(queue)
+        while queue:
+            number = heapq.heappop(queue)[1]
             mine = members.pop(number)
+            n = int(self._room(self.cells[number]))
             self.cells[number].learn(mapped[mine[:n]])
-            self._split(number) if self._splits else self._renew(number)
+            self._relieve(number)
             rest = mine[n:]
-            of_rest = rows_by_cell(self.partition.cells(images[rest]))
-            members.update({cell: rest[some] for cell, some in of_rest.items()})
+            for cell, some in rows_by_cell(self.partition.cells(images[rest])).items():
+                members[cell] = rest[some]
+                if (at := self._filled_at(cell, members[cell])) >= 0:
+                    heapq.heappush(queue, (at, cell))
         for number, mine in members.items():
             self.cells[number].learn(mapped[mine])
 
-    @property
-    def _splits(self) -> bool:
-        return self.may_split and len(self.cells) < self.max_cells
+    def _filled_at(self, number: int, mine: NDArray[np.int64]) -> int:
+        """Which of these rows fills a cell; -1 for none."""
+        room = self._room(self.cells[number])
+        return int(mine[int(room) - 1]) if 0 < room <= len(mine) else -1
 
-    def _most_rows(self) -> int | None:
-        """Rows with which a cell is split or renewed; None for never."""
-        limit = _CROWDED * self.size
-        if self._splits:
-            return limit
+    def _room(self, cell: Cell) -> float:
+        """Rows that a cell takes before it is split, frozen or renewed."""
+        if cell.rows is not None:
+            return self.keeps - len(cell.rows)
         if self.forgetting == 1.0:
-            return None
-        return max(limit, math.ceil(_FADED / (1.0 - self.forgetting)))
+            return math.inf
+        return max(_CROWDED * self.size, math.ceil(_FADED / (1.0 - self.forgetting))) - cell.n_rows
 
-    def _first_crowded(self, members: dict[int, NDArray[np.int64]]) -> tuple[int, int] | None:
-        """Cell that is the first to be split or renewed, and its rows before that."""
-        limit = self._most_rows()
-        if limit is None:
-            return None
-        missing = {c: limit - self.cells[c].n_rows for c in members}
-        crowded = [c for c, mine in members.items() if 0 < missing[c] <= len(mine)]
-        if not crowded:
-            return None
-        first = min(crowded, key=lambda c: int(members[c][missing[c] - 1]))
-        return first, missing[first]
+    def _is_crowded(self, cell: Cell) -> bool:
+        return cell.is_filling and self._room(cell) <= 0
 
-    def _split(self, number: int) -> None:
-        """Divide a cell; its halves predict as it did until they have rows enough of their own."""
+    def _relieve(self, number: int) -> None:
+        """Split a cell that is full, let sums take the place of its rows, or renew its points."""
         cell = self.cells[number]
-        equations = cell.equations()
-        if equations is None or len(cell.function.points) < 2:
-            return
+        if not cell.is_filling:
+            self._renew(number)
+        elif cell.is_full(self.keeps) and not self._split(number):
+            cell.freeze()
+
+    def _split(self, number: int) -> bool:
+        """Divide a cell and its rows; its halves predict as it did until they are solved."""
+        cell = self.cells[number]
+        assert cell.rows is not None
+        if len(self.cells) >= self.max_cells:
+            return False
         try:
-            partition = self.partition.split(number, cell.function.points)
+            partition = self.partition.split(number, cell.rows.X, seed=len(self.cells))
         except ValueError:
-            return  # its points differ by less than what a mean of them is rounded by
-        cell.finish(equations, None, general_ridge(*equations, self.ridges))
+            return False  # its rows are too much alike
+        members = rows_by_cell(partition.cells(cell.rows.X))
         self.partition = partition
-        self.cells[number] = self._new(number, cell)
-        self.cells.append(self._new(len(self.cells), cell))
+        self.cells.append(cell)
+        for half in (number, len(self.cells) - 1):
+            made, mine = self._new(half, cell), cell.rows[members[half]]
+            made.rows, made.n_rows = mine, len(mine)
+            made.range = wider_range(no_range(self.n_outputs), mine.targets)
+            self.cells[half] = made
+        return True
 
     def _renew(self, number: int) -> None:
         """Let a cell choose its points anew: the rows that they are have long been forgotten."""
         cell = self.cells[number]
-        equations = cell.equations()
-        if equations is not None:
-            cell.finish(equations, None, general_ridge(*equations, self.ridges))
-            self.cells[number] = self._new(number, cell)
+        assert cell.statistics is not None
+        equations = cell.statistics, cell.function.penalty()
+        cell.solve(None, general_ridge(*equations, self.ridges))
+        self.cells[number] = self._new(number, cell)
+        self.cells[number].patience = _TRUSTED * self.size
 
     def merge(self, other: CellsPart) -> None:
         """Add the rows that another part has learned, which stays as it is.
@@ -471,7 +541,7 @@ class CellsPart:
             If the partitions, the dictionaries or the settings differ; neither part has changed
             then.
         """
-        for name in ("partition", "map", "size", "max_cells"):
+        for name in ("partition", "map", "size", "max_cells", "keeps", "dtype"):
             check_alike(
                 f"`{name}`",
                 getattr(self, name),
@@ -484,10 +554,11 @@ class CellsPart:
         made = copy.copy(self)
         made.cells = [mine.merged(theirs) for mine, theirs in pairs]
         for number, (mine, theirs) in enumerate(pairs):
-            most = made._most_rows()
-            before, now = max(mine.n_rows, theirs.n_rows), made.cells[number].n_rows
-            if most is not None and before < most <= now:
-                made._split(number) if made._splits else made._renew(number)
+            if min(self._room(mine), other._room(theirs)) > 0 >= made._room(made.cells[number]):
+                made._relieve(number)
+        while full := [c for c, cell in enumerate(made.cells) if made._is_crowded(cell)]:
+            for number in full:
+                made._relieve(number)
         self.cells, self.partition = made.cells, made.partition
 
     def emptied(self) -> Self:
@@ -513,37 +584,43 @@ class CellsPart:
         """
         images, members = self._placed(held.X)
         mapped = Rows(images, held.targets, held.weights)
-        ridge = self._best_ridge(mapped.discounted(self.forgetting), members)
+        ridge = self._best_ridge(mapped, members)
         mean, centres = self._mean_target(), self.partition.centres
         predictions = np.tile(mean, (len(held), 1))
         for number, cell in enumerate(self.cells):
-            some, ours = members.get(number), cell.equations()
+            some = members.get(number)
             more = None if some is None else mapped[some]
-            if more is not None:
-                if ours is not None:
-                    predictions[some] = cell.path(ours, more.X, [ridge])[0]
-                elif cell.before is not None:
-                    predictions[some] = cell.evaluate(more.X)
-                else:
-                    ours = cell.begin_with(more)
-            if ours is not None:
-                cell.finish(ours, more, ridge)
-            elif cell.before is None and cell.statistics is None:
-                cell.predict_constant(mean, centres[number])
+            if cell.has_rows or (more is not None and cell.before is None):
+                values = cell.solve(more, ridge)
+            elif more is not None:
+                values = cell.evaluate(more.X)
+            else:
+                values = None
+                if cell.before is None and cell.is_filling:
+                    cell.predict_constant(mean, centres[number])
+            if values is not None:
+                predictions[some] = values
         return predictions
 
-    def _best_ridge(self, judges: Rows, members: dict[int, NDArray[np.int64]]) -> float:
+    def _best_ridge(self, held: Rows, members: dict[int, NDArray[np.int64]]) -> float:
         """Ridge with the least squared error at mapped rows, of some cells if there are many."""
-        able = [number for number in sorted(members) if self.cells[number].has_equations]
-        places = np.linspace(0, len(able) - 1, min(len(able), _ASKED)).astype(int)
-        errors = np.zeros(self.ridges.size)
-        for place in places if self.ridges.size > 1 else []:
-            cell, rows = self.cells[able[place]], judges[members[able[place]]]
-            ours = cell.equations()
-            assert ours is not None
-            path = cell.path(ours, rows.X, self.ridges)
-            errors += np.sum(((path - rows.targets) / self.unit) ** 2, axis=2) @ rows.weights
-        return float(self.ridges[int(np.argmin(errors))])
+        able = [number for number in sorted(members) if self.cells[number].has_rows]
+        n_asked = _ASKED if any(cell.is_filling for cell in self.cells) else _ASKED_SUMS
+        places = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
+        judges = held.discounted(self.forgetting)
+
+        def attempt(number: int) -> tuple[float, None]:
+            error = 0.0
+            for place in places:
+                cell, some = self.cells[able[place]], members[able[place]]
+                values = cell.values_at(held[some], float(self.ridges[number]))
+                errors = np.sum(((values - judges[some].targets) / self.unit) ** 2, axis=1)
+                error += float(errors @ judges[some].weights)
+            return error, None
+
+        if self.ridges.size == 1:
+            return float(self.ridges[0])
+        return float(self.ridges[descend(attempt, self.first_ridge, self.ridges.size)[0]])
 
     def _mean_target(self) -> Array:
         totals = [cell.total() for cell in self.cells]
@@ -573,8 +650,11 @@ class CellsPart:
 
     @property
     def sum_bytes(self) -> int:
-        """Memory of the sums in a file."""
-        return sum(4 * len(cell.function.points) ** 2 for cell in self.cells)
+        """Memory of the sums and the rows in a file."""
+        return sum(
+            4 * len(cell.function.points) ** 2 if cell.rows is None else cell.rows.n_bytes
+            for cell in self.cells
+        )
 
     def fix_ridge(self, ridge: float | None) -> None:
         """Use this ridge and try no others; or, for None, choose among all again."""

@@ -124,6 +124,25 @@ class ExactRidge:
             residuals[first:last] = np.linalg.solve(some.T @ some, scaled[first:last])
         return np.asarray(residuals / root * self._unit)
 
+    def held_out(self, fit: ExactFit, n: int) -> Array:
+        """Residuals of the last rows, all of which are predicted by the fit to the others.
+
+        Parameters
+        ----------
+        fit : ExactFit
+            From :meth:`fit`.
+        n : int
+            How many of the last rows.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n, n_outputs)
+        """
+        start = len(fit.lower) - n
+        corner = np.tril(fit.lower[start:, start:]).astype(np.float64)
+        scaled = corner @ (corner.T @ fit.scaled[start:])
+        return np.asarray(scaled / self._root[start:] * self._unit)
+
 
 def scaled_product(K: Floats, coefficients: Array, unit: float | None = None) -> Array:
     """Return K @ coefficients in the precision of K, whatever the size of the coefficients.

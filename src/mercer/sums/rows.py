@@ -96,6 +96,32 @@ class Rows:
         factors = forgetting ** np.arange(len(self) - 1, -1, -1.0)
         return replace(self, weights=np.maximum(self.weights * factors, _LEAST_WEIGHT))
 
+    def without_repeats(self) -> Self:
+        """Rows whose inputs differ, with the weight of all that are equal and their mean target.
+
+        Examples
+        --------
+        >>> X, y = np.array([[1.0], [2.0], [1.0]]), np.array([[0.0], [5.0], [3.0]])
+        >>> rows = Rows(X, y, np.ones(3))
+        >>> rows.without_repeats().arrays
+        (array([[1.],
+               [2.]]), array([[1.5],
+               [5. ]]), array([2., 1.]))
+        """
+        _, firsts, places = np.unique(self.X, axis=0, return_index=True, return_inverse=True)
+        if firsts.size == len(self):
+            return self
+        order = np.argsort(firsts)
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(order.size)
+        places = ranks[places.ravel()]
+        weights: Array = np.bincount(places, self.weights).astype(np.float64)
+        share = self.weights / weights[places]
+        targets = np.empty((order.size, self.targets.shape[1]))
+        for column, values in enumerate(self.targets.T):
+            targets[:, column] = np.bincount(places, share * values)
+        return type(self)(self.X[firsts[order]], targets, weights)
+
     @classmethod
     def joined(cls, several: Sequence[Self]) -> Self:
         """All of them in order, one at least."""

@@ -1,0 +1,153 @@
+"""Pilots of cells in a race: exact fits to some cells of the first rows, judged by others there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import DistanceKernel, Partitioned
+from mercer.kernels.partitioned import rows_by_cell
+from mercer.maps import FixedMap
+from mercer.selection.families import LITTLE, Family
+from mercer.selection.pilots import error_of, table_entry
+from mercer.sums import CELL_RIDGES, ExactRidge, Rows, descend
+
+__all__ = ["CellPilot", "CellPilots"]
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+_Values = Callable[[float], Array | None]
+
+# Part of the rows that is fitted.
+_FITTED = 0.8
+# Number of the ridge to begin with.
+_FIRST_RIDGE = 4
+
+
+class CellPilot(NamedTuple):
+    """Cells of one length scale and one ridge, fitted and judged."""
+
+    length: float
+    ridge: int  # number among CELL_RIDGES
+    error: float
+    deviation: float  # standard error of it
+
+
+class CellPilots:
+    """Pilots in the same cells, so that their errors can be compared, and the table of these.
+
+    Parameters
+    ----------
+    rows : Rows
+        In random order; the last fifth judges.
+    map : FixedMap
+        Map of the inputs behind which the cells are.
+    cell_rows, most_rows, n_asked : int
+        Rows of a cell, about and at most, and how many cells are asked.
+    seed : int
+        Of the cells.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        map: FixedMap,
+        cell_rows: int,
+        most_rows: int,
+        n_asked: int,
+        seed: int,
+    ) -> None:
+        self.table: list[dict[str, Any]] = []
+        self._rows = rows
+        n, images = int(_FITTED * len(rows)), _single(map, rows.X)
+        partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
+        fitted = rows_by_cell(partition.cells(images[:n]))
+        judged = rows_by_cell(partition.cells(images[n:]))
+        able = sorted(fitted.keys() & judged.keys())
+        asked = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
+        self._cells: list[tuple[Numbers, Numbers]] = [
+            (fitted[cell][:most_rows], judged[cell] + n) for cell in (able[at] for at in asked)
+        ]
+        self._judges = rows[np.concatenate([theirs for _, theirs in self._cells])]
+
+    def best_length(
+        self, family: Family, map: FixedMap, lengths: list[float], first: int, name: str
+    ) -> CellPilot:
+        """Best length scale of a family of kernels behind a map, and its ridge.
+
+        Parameters
+        ----------
+        family : Family
+            Of local kernels.
+        map : FixedMap
+            Map of the inputs.
+        lengths, first : list of float and int
+            Length scales to try, and the number of the one that the descent begins with.
+        name : str
+            Of the map, for the table.
+        """
+        values_with = self._fits(family, map)
+        state = {"ridge": _FIRST_RIDGE}
+
+        def attempt(number: int) -> tuple[float, CellPilot]:
+            values = values_with(lengths[number])
+
+            def judge(ridge: int) -> tuple[float, tuple[float, float]]:
+                predictions = values(float(CELL_RIDGES[ridge]))
+                if predictions is None:
+                    return np.inf, (np.inf, np.inf)
+                found = error_of(predictions, self._judges)
+                return found[0], found
+
+            state["ridge"], numbers = descend(judge, state["ridge"], CELL_RIDGES.size)
+            pilot = CellPilot(lengths[number], state["ridge"], *numbers)
+            what = "cells", family.name, name, map.n_outputs
+            self.table.append(table_entry(*what, pilot.length, *numbers))
+            return pilot.error, pilot
+
+        return descend(attempt, first, len(lengths))[1]
+
+    def _fits(self, family: Family, map: FixedMap) -> Callable[[float], _Values]:
+        """Length scale to ridge to values at the judging rows, in the range of their targets.
+
+        None where a ridge is too weak for single precision.
+        """
+        images = _single(map, self._rows.X)
+        unit = family.make(1.0)
+        assert isinstance(unit, DistanceKernel)
+        pieces = []
+        for mine, theirs in self._cells:
+            own = unit.separations(images[mine], images[mine])
+            pieces.append((self._rows[mine], own, unit.separations(images[theirs], images[mine])))
+
+        def with_length(length: float) -> _Values:
+            kernel, fits = family.make(length), []
+            assert isinstance(kernel, DistanceKernel)
+            for fitted, own, others in pieces:
+                mean = np.average(fitted.targets, axis=0, weights=fitted.weights)
+                K = kernel.of_separations(own) + LITTLE
+                exact = ExactRidge(K, fitted.targets - mean, fitted.weights)
+                fits.append((exact, kernel.of_separations(others) + LITTLE, mean, fitted.targets))
+
+            def with_ridge(ridge: float) -> Array | None:
+                found = []
+                for exact, K, mean, targets in fits:
+                    fit = exact.fit(ridge)
+                    if fit is None:
+                        return None
+                    values = np.clip(fit.values(K) + mean, targets.min(axis=0), targets.max(axis=0))
+                    found.append(values)
+                return np.concatenate(found)
+
+            return with_ridge
+
+        return with_length
+
+
+def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
+    """Images of rows in single precision."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(map(X), dtype=np.float32)

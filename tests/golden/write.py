@@ -62,6 +62,9 @@ MODELS = {
     "default": lambda: KernelRegressor(
         regularization=1e-3, expansion=Auto(resumable=True), random_state=0
     ).fit(X_FIT, Y_FIT),
+    "exact": lambda: KernelRegressor(
+        kernel=KERNEL, regularization=1e-3, expansion=Auto(resumable=True), random_state=0
+    ).fit(X_FIT, Y_FIT),
     "komp": lambda: KernelClassifier(
         "softmax", kernel=KERNEL, expansion=KOMP(max_size=15), random_state=0
     ).partial_fit(X_FIT, CLASSES_FIT),

@@ -40,7 +40,14 @@ from mercer.estimators.problem import (
     solves,
 )
 from mercer.estimators.progress import Progress, Reporter
-from mercer.estimators.scaling import FEWEST_ROWS, RACE, MappedRows, input_map, standardized
+from mercer.estimators.scaling import (
+    FEWEST_ROWS,
+    MANY_ROWS,
+    RACE,
+    MappedRows,
+    input_map,
+    standardized,
+)
 from mercer.estimators.stored import StoredEstimator
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
@@ -290,8 +297,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             race = self._race_settings
             n = race.pilot_rows
             if used.size > race.small:
-                race = race._replace(pilot_rows=1000)
-                n = 3000
+                n, race = MANY_ROWS, race._replace(pilot_rows=MANY_ROWS // 3)
             some = generator.choice(used, min(used.size, n), replace=False)
             encoded = self.targets_.encode(data.y[some])
             rows = Rows(data.X[some], encoded, data.weights[some])

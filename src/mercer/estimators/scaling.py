@@ -21,6 +21,7 @@ from mercer.sums import Rows
 
 __all__ = [
     "FEWEST_ROWS",
+    "MANY_ROWS",
     "RACE",
     "MappedRows",
     "centre_of",
@@ -36,6 +37,9 @@ FEWEST_ROWS = 20
 #: Fewer rows than a race of the whole model has: only a map, and perhaps a length, is wanted. It
 #: stays, so that few rows must not weigh columns.
 RACE = RaceSettings(small=2000, pilot_rows=400, fewest_for_metrics=100)
+#: Rows of that race where there are more than ``small``: a third of them for pilots, half of which
+#: are fitted, or all by the best; the others judge.
+MANY_ROWS = 3000
 # Values so many median absolute deviations from the median are errors or marks, not heavy tails, in
 # which there may be a lot to learn.
 _OUTLYING = 100.0

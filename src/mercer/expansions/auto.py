@@ -27,17 +27,17 @@ def _check_block_length(name: str, value: Any) -> None:
 class Auto(Expansion):
     r"""Let a race on the first rows choose everything, and learn by second-order sums.
 
-    The function is a weighted sum of parts, :math:`f = \sum_p v_p f_p`, each a kernel expansion on
-    a fixed dictionary: one on some thousand points for the whole space and, where there are rows
-    enough, partitions of it into cells with a small expansion each
-    (:class:`mercer.kernels.Partitioned`). A race of pilots decides how inputs are scaled, projected
-    or weighted, and the length scales; parts learn the sums of ridge regression; rows that are
-    predicted before they are learned choose ridges and weights. Test data have no part in any of
-    it. Up to 4,500 rows each part has all of them as its points, and a kernel of another family.
+    The function is a weighted sum of parts, :math:`f = \sum_p v_p f_p`, each a kernel expansion:
+    some on a thousand points for the whole space and, where there are rows enough, partitions of it
+    into cells with an expansion on all of their rows (:class:`mercer.kernels.Partitioned`). A race
+    of pilots decides which families of kernels, how inputs are scaled, projected or weighted, and
+    the length scales; parts learn by ridge regression; rows that are predicted before they are
+    learned choose ridges and weights. Test data have no part in any of it. Up to 4,500 rows each
+    part has all of them as its points, and a kernel of another family.
 
-    Memory is bounded, however many rows come: 20,000 rows at first, then sums (``max_memory``), the
-    last 5,000 to 13,000 rows, and those of cells that have fewer than 256 points yet. Rows are seen
-    once.
+    Memory is bounded, however many rows come: 20,000 rows at first, then sums and the rows of cells
+    (``max_memory``; where it ends, sums take the place of these rows), and the last 5,000 to 13,000
+    rows. Rows are seen once.
 
     Parameters
     ----------
@@ -46,10 +46,11 @@ class Auto(Expansion):
         and fewer parts are taken where all of them would take longer. None for no limit. It
         counts operations, not seconds, so that the result does not depend on the machine's load.
     max_memory : int, default=1073741824
-        Bytes for the sums of all parts. However many rows come they do not take more: the points of
-        the global part, the cells of partitions and, of a ``Partitioned`` kernel of your own, the
-        points of a cell are limited by it. Points and coefficients come on top, and while solving
-        three more matrices as large as that of the largest dictionary.
+        Bytes for the sums of all parts and the rows that cells keep. However many rows come they
+        do not take more: the points of the global parts, the cells of partitions and, of a
+        ``Partitioned`` kernel of your own, the points of a cell are limited by it. Points beside
+        sums and coefficients come on top, and while solving three more matrices as large as that
+        of the largest dictionary.
     forgetting : float, default=1.0
         Factor of the sums for each row that is learned, below 1 for streams that drift: rows of
         1 / (1 - forgetting) ago count a third.
@@ -57,8 +58,8 @@ class Auto(Expansion):
         On a stream, predictions go by a new solution once the rows (with ``forgetting``: those
         that still count) have grown by this share. After ``fit`` they go by all rows.
     expected_rows : int or None, default=None
-        Rows that a stream will have, if known: cells are then laid out for them, and need not be
-        split as they grow. ``fit`` knows it.
+        Rows that a stream will have, if known: cells are then laid out for them, and keep them if
+        the memory is enough. ``fit`` knows it.
     resumable : bool, default=False
         Whether a model file holds the sums after ``fit``, too, however large they are, so that
         learning can go on from the file. Files of models that learn from streams always do.

@@ -58,7 +58,10 @@ def best_squared_weights(predictions, codes, weights, prior, total=None):
     """
     n_parts = len(predictions)
     share = weights / weights.sum()
-    strength = prior * np.sum(share[:, None] * codes**2) * np.sum(share**2)
+    noise = np.sum(share[:, None] * codes**2)
+    if 1.0 / np.sum(share**2) >= 100:  # enough rows to tell it
+        noise = min(np.sum(share[:, None] * (p - codes) ** 2) for p in predictions)
+    strength = prior * noise * np.sum(share**2)
 
     def objective(v):
         residuals = sum(a * p for a, p in zip(v, predictions, strict=True)) - codes

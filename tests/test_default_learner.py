@@ -187,7 +187,8 @@ def test_stages_follow_each_other(small):
         kept.append(len(model.learner_.waiting))
     assert kept[:5] == list(range(50, 300, 50))
     assert max(kept[5:]) <= 100
-    assert {part.form for part in model.parts_} == {"global", "cells"}
+    forms = {component.form for component in model.learner_.function.components}
+    assert forms == {"global", "cells"}
 
 
 # -- states ---------------------------------------------------------------------------------------

@@ -68,6 +68,28 @@ def test_rows_that_a_kernel_cannot_take_are_refused_and_forgotten():
     model.partial_fit(X, X[:, 0]).predict(X)
 
 
+@pytest.mark.parametrize("spike", [0.0, 0.85])
+def test_columns_of_one_value_mostly_cost_no_more_than_others(spike):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((8000, 1)) < spike, 0.0, rng.normal(size=(8000, 1)))
+    model = KernelRegressor(random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
+    for part in model.learner_.function.components:
+        if isinstance(part, CellsPart):
+            assert max(cell.function.size for cell in part.cells) <= 2 * part.keeps
+    assert model.score(X, np.sin(3.0 * X[:, 0])) > 0.99
+
+
+def test_parts_that_are_worse_by_far_do_not_spoil_the_best():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (6000, 2))
+    y = np.sin(5.0 * X[:, 0]) * np.cos(7.0 * X[:, 1])
+    model = KernelRegressor(random_state=0).fit(X[:5000], y[:5000])
+    error = np.mean((model.predict(X[5000:]) - y[5000:]) ** 2)
+    # Errors cancel each other in part; the best alone would do.
+    parts = [part.evaluate(X[5000:])[:, 0] / part.weight for part in model.parts_]
+    assert error < 4.0 * min(np.mean((one - y[5000:]) ** 2) for one in parts)
+
+
 def test_cells_are_split_when_more_rows_come_than_a_fit_had(monkeypatch):
     race = RaceSettings(small=150, cell_size=16, cell_rows=32, kept_rows=40, hopeless=np.inf)
     settings = Settings(first_rows=500, most_held=100, waiting=50, race=race)

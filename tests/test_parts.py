@@ -581,6 +581,25 @@ def test_halves_of_a_cell_predict_as_it_did_until_they_are_solved():
     assert np.abs(part.evaluate(rows.X) - before).max() > 1e-3
 
 
+@pytest.mark.parametrize("repeated", [True, False])
+def test_many_rows_kept_back_in_one_cell_are_no_points(repeated):
+    rng = np.random.default_rng(0)
+    near = ANCHORS[0] + 0.3 * rng.normal(size=(9 if repeated else 300, 2))
+    X = near[rng.integers(0, len(near), 300)] if repeated else near
+    rows = Rows(X, np.sin(X[:, :1]) + 0.1 * rng.normal(size=(300, 1)), np.ones(300))
+    fitted, held = split(rows, 30)
+    part, exact = (CellsPart(PARTITION, None, 20, 1, 0, keeps=n) for n in (40, 10**4))
+    for one in (part, exact):
+        one.fix_ridge(1e-3)
+        one.learn(fitted)
+    # The penalty is of the 30 rows alone, or of all.
+    assert np.sqrt(np.mean((part.solve(held) - exact.solve(held)) ** 2)) < 0.1
+    assert part.cells[0].function.size == (9 if repeated else 40)
+    assert part.cells[0].is_filling
+    # They are learned all the same: by sums, or as one row for all that are equal.
+    assert_allclose(part.evaluate(X), exact.evaluate(X), atol=1e-6 if repeated else 0.1)
+
+
 @pytest.mark.parametrize("cut", [7, 40, 200])
 def test_rows_that_repeat_count_once_with_all_their_weight(cut):
     rng = np.random.default_rng(0)

@@ -395,6 +395,17 @@ def test_there_are_two_races_each_time_the_rows_double(questions, monkeypatch):
     assert raced == (points if questions == 1 else [6, 12, 16, 24, 32, 48, 64, 96])
 
 
+@pytest.mark.parametrize("n_rows", [300_000, 1_000_000])
+def test_more_memory_makes_no_fewer_cells(n_rows):
+    allocation, powers = Allocation(made_rows(10), n_rows, Auto(), classes=False), range(22, 36)
+    found = [allocation._cell_sizes(8, 2**power) for power in powers]
+    most = [sizes.most for sizes in found]
+    assert most == sorted(most)
+    assert most[-1] == max(1024, int(1.25 * (n_rows // 400)))  # all rows are kept
+    for power, sizes in zip(powers, found, strict=True):
+        assert sizes.most * 4 * sizes.size**2 <= 2**power
+
+
 @pytest.mark.parametrize(("n_rows", "n_cells"), [(500, 2), (90_000, 225), (700_000, 1750)])
 def test_cells_are_as_many_as_the_rows_need(n_rows, n_cells):
     allocation = Allocation(made_rows(10), n_rows, Auto(), classes=False)

@@ -13,7 +13,15 @@ from mercer.functions.sum_of_components import Component
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
 from mercer.selection import Candidate, RaceResult, RaceSettings, bias_of
-from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
+from mercer.sums import (
+    FARTHEST,
+    CellsPart,
+    GlobalPart,
+    Rows,
+    choose_centers,
+    distinct_rows,
+    labels_of_codes,
+)
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 
@@ -178,10 +186,10 @@ class Allocation:
         sizes = CellSizes(memory // n_bytes, race.cell_size, race.kept_rows, n_bytes)
         wanted = int(_ROOM * self.n_cells())
         whole = self.expected_rows is not None and wanted * race.kept_rows * row <= memory
-        if whole and sizes.most < wanted <= self.settings.most_cells:
-            points = most_points(memory // wanted, n_outputs)
+        if whole and self.settings.most_sums < wanted <= self.settings.most_cells:
+            points = min(race.cell_size, most_points(memory // wanted, n_outputs))
             if points >= _FEWEST_POINTS:
-                return CellSizes(wanted, min(race.cell_size, points), race.kept_rows, n_bytes)
+                return CellSizes(wanted, points, race.kept_rows, n_bytes)
         return sizes._replace(most=min(sizes.most, self.settings.most_sums))
 
     def for_kernel(self, kernel: Kernel) -> Component:
@@ -239,8 +247,8 @@ class Allocation:
         n_rows, M = self.n_rows, sizes.n_points
         rows = min(n_rows, sizes.max_rows or n_rows)
         in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
-        n_cells, m = min(self.n_cells(), self.settings.most_cells), self.race.cell_size
-        a_row = 2 * n_cells * n_inputs + m * (m + 2 * n_inputs + 100)
+        n_cells, m = min(self.n_cells(), self.settings.most_cells), self.race.cell_rows
+        a_row = m * (m + 2 * n_inputs + 100)
         a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
         return in_all + sizes.n_partitions * a_partition
 
@@ -301,7 +309,8 @@ class Allocation:
         self, candidate: Candidate, result: RaceResult, number: int, cells: CellSizes
     ) -> CellsPart:
         """Partition of a candidate's mapped rows: the first along columns, others in between."""
-        images = np.asarray(candidate.map(self.rows.X), dtype=np.float32)
+        with np.errstate(over="ignore"):
+            images = np.clip(candidate.map(self.rows.X), -FARTHEST, FARTHEST).astype(np.float32)
         partition = Partitioned.balanced(
             images,
             min(self.n_cells(), cells.most),

@@ -13,7 +13,7 @@ from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
 from mercer.selection.families import LITTLE, Family
 from mercer.selection.pilots import error_of, table_entry
-from mercer.sums import CELL_RIDGES, ExactRidge, Rows, descend
+from mercer.sums import CELL_RIDGES, FARTHEST, ExactRidge, Rows, descend
 
 __all__ = ["CellPilot", "CellPilots"]
 
@@ -102,7 +102,11 @@ class CellPilots:
                 found = error_of(predictions, self._judges)
                 return found[0], found
 
-            state["ridge"], numbers = descend(judge, state["ridge"], CELL_RIDGES.size)
+            for first in range(state["ridge"], -1, -1):  # one may be too weak for the precision
+                ridge, numbers = descend(judge, first, CELL_RIDGES.size)
+                if numbers[0] < np.inf:
+                    break
+            state["ridge"] = ridge
             pilot = CellPilot(lengths[number], state["ridge"], *numbers)
             what = "cells", family.name, name, map.n_outputs
             self.table.append(table_entry(*what, pilot.length, *numbers))
@@ -150,4 +154,4 @@ class CellPilots:
 def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
     """Images of rows in single precision."""
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(map(X), dtype=np.float32)
+        return np.ascontiguousarray(np.clip(map(X), -FARTHEST, FARTHEST), dtype=np.float32)

@@ -42,6 +42,8 @@ _DUST = 0.01
 # Rows' worth of equal weights that add up to 1, for numbers and for classes: a handful of rows
 # would make them grow at will.
 _PRIOR, _CLASS_PRIOR = 1.0, 0.1
+# Rows that tell how large errors are.
+_TELLING = 100
 _HEAVY = 1e4  # of the equation that weights add up to 1, beside all others
 
 
@@ -140,9 +142,10 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
 
     For a squared loss of numbers they add up to 1 at most; for classes they also turn
     values between the codes -1 and +1 into scores in units of the loss. Minimised is the mean loss
-    plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with the mean
-    square s² of the codes and the number of rows n (as many as count, if their weights differ),
-    without which the first rows would be believed too much.
+    plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with the number of
+    rows n (as many as count, if their weights differ), without which the first rows would be
+    believed too much. The noise s² is the least mean squared error of a part; of fewer than 100
+    rows, which do not tell it, and of classes, it is the mean square of the codes.
 
     Parameters
     ----------
@@ -166,7 +169,10 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
     n_parts, share = len(predictions), weights / weights.sum()
     start = np.full(n_parts, 1.0 / n_parts)
     worth = _PRIOR if isinstance(loss, Squared) else _CLASS_PRIOR
-    prior = worth * float(share @ np.sum(codes**2, axis=1)) * float(share @ share)
+    size = float(share @ np.sum(codes**2, axis=1))
+    if isinstance(loss, Squared) and 1.0 / float(share @ share) >= _TELLING:
+        size = min(float(share @ np.sum((f - codes) ** 2, axis=1)) for f in predictions)
+    prior = worth * size * float(share @ share)
     if isinstance(loss, Squared):
         root = np.sqrt(share)[:, np.newaxis]
         columns = np.column_stack([(root * values).ravel() for values in predictions])

@@ -61,6 +61,8 @@ class Pilots:
         Rows that stay together.
     fewest : int
         See there.
+    most_fitted : int
+        Rows that are fitted at most; all others judge.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import (
     CENTERS,
+    FARTHEST,
     Basis,
     FeatureTable,
     KernelBasis,
@@ -37,6 +38,7 @@ from mercer.sums.statistics import Statistics, check_alike, target_scale
 __all__ = [
     "CELL_RIDGES",
     "CENTERS",
+    "FARTHEST",
     "Basis",
     "Cell",
     "CellsPart",

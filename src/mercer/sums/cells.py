@@ -14,7 +14,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
 from mercer.sums.basis import FARTHEST, distinct_rows
-from mercer.sums.exact import ExactRidge, scaled_product
+from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.ridge import (
     add_rows,
     check_regressions,
@@ -187,17 +187,20 @@ class Cell:
         rows = self.rows.discounted(self.forgetting)
         return rows.weights @ rows.targets, float(rows.weights.sum())
 
-    def values_at(self, held: Rows, ridge: float) -> Array:
+    def values_at(self, held: Rows, ridge: float, most: int) -> Array:
         """Values at rows, (n_held, n_outputs), by the cell's own, of which it has some."""
-        if self.rows is not None:
-            together = Rows.joined([self.rows, held])
-            values: Array = self._exact(together, len(self.rows), ridge)[1]
-            return values
-        assert self.statistics is not None
-        (w,) = solutions(self.statistics, self.function.penalty(), [ridge])
-        return cut(self.function.features(held.X) @ w, self.range)
+        if self.rows is None:
+            assert self.statistics is not None
+            (w,) = solutions(self.statistics, self.function.penalty(), [ridge])
+            return cut(self.function.features(held.X) @ w, self.range)
+        if self.forgetting == 1.0 and len(held) <= most:
+            exact, fit, _ = self._exact(Rows.joined([self.rows, held]), ridge)
+            return cut(held.targets - exact.held_out(fit, len(held)), self.range)
+        # Beside younger rows the first ones would weigh less than by themselves.
+        alone = self._fitted(self.rows, ridge, most)._replace(range=self.range)
+        return alone.evaluate(held.X)
 
-    def solve(self, held: Rows | None, ridge: float) -> Array | None:
+    def solve(self, held: Rows | None, ridge: float, most: int) -> Array | None:
         """Solve with some more rows; predictions go by the cell's own rows from now on.
 
         Parameters
@@ -206,39 +209,59 @@ class Cell:
             Rows that are not learned, which the solution is to have, too.
         ridge : float
             The ridge.
+        most : int
+            Rows beyond which those that are not learned are no points of a cell that keeps its own,
+            unless there is nothing else.
 
         Returns
         -------
         values : ndarray of shape (n_held, n_outputs) or None
             Values at these rows by all others; None if there are none of either.
         """
-        values, ends = None, self.range
-        if held is not None:
-            ends = wider_range(ends, held.targets)
-        if self.rows is not None:
-            n = len(self.rows)
-            together = self.rows if held is None else Rows.joined([self.rows, held])
-            function, values = self._exact(together, n, ridge)
-            self.rows = together[:n]  # which are points: in memory once
-        else:
+        ends = self.range if held is None else wider_range(self.range, held.targets)
+        values = None
+        if self.rows is None:
             assert self.statistics is not None
             if held is not None and self.n_rows:
-                values = self.values_at(held, ridge)
+                values = self.values_at(held, ridge, most)
             statistics = self.statistics.copy()
             if held is not None:
                 self._add(statistics, held)
             (w,) = solutions(statistics, self.function.penalty(), [ridge])
             function = self.function._replace(coefficients=np.ascontiguousarray(w))
+        elif held is None:
+            function = self._fitted(self.rows, ridge, most)
+        elif not len(self.rows):
+            function = self._fitted(held, ridge, most)
+        elif self.forgetting == 1.0 and len(held) <= most:
+            n, together = len(self.rows), Rows.joined([self.rows, held])
+            exact, fit, function = self._exact(together, ridge)
+            values = cut(held.targets - exact.held_out(fit, len(held)), self.range)
+            self.rows = together[:n]  # which are points: in memory once
+        else:
+            values = self.values_at(held, ridge, most)
+            function = self._fitted(Rows.joined([self.rows, held]), ridge, most)
         self.function = function._replace(range=ends)
         self.before = None
         return values
 
-    def _exact(self, rows: Rows, n: int, ridge: float) -> tuple[LocalFunction, Any]:
-        """Fit to all rows, and values at those from number n on of the fit to the ones before."""
-        if self.forgetting < 1.0 and 0 < n < len(rows):
-            # Beside younger rows the first ones would weigh less than by themselves: two fits.
-            alone = self._exact(rows[:n], n, ridge)[0]._replace(range=self.range)
-            return self._exact(rows, len(rows), ridge)[0], alone.evaluate(rows.X[n:])
+    def _fitted(self, rows: Rows, ridge: float, most: int) -> LocalFunction:
+        """Fit to rows: exact, or by sums where they are too many."""
+        if len(rows) <= 2 * most:
+            return self._exact(rows, ridge)[2]
+        if self.forgetting == 1.0:
+            rows = rows.without_repeats()
+        if len(rows) <= 2 * most:
+            return self._exact(rows, ridge)[2]
+        points = rows.X[distinct_rows(rows.X)[-most:]].astype(np.float64)
+        function = self.function._replace(points=points)
+        statistics = Statistics(len(points), rows.targets.shape[1])
+        add_rows(statistics, function, rows, self.forgetting, len(rows))
+        (w,) = solutions(statistics, function.penalty(), [ridge])
+        return function._replace(coefficients=np.ascontiguousarray(w))
+
+    def _exact(self, rows: Rows, ridge: float) -> tuple[ExactRidge, ExactFit, LocalFunction]:
+        """Fit with a point at every row, in double precision where the ridge is too weak."""
         aged = rows.discounted(self.forgetting)
         for dtype in (rows.X.dtype, np.dtype(np.float64)) if ridge >= _WEAK else (np.float64,):
             function = self.function._replace(points=rows.X.astype(dtype, copy=False))
@@ -254,10 +277,8 @@ class Cell:
                 )
             ridge *= 10.0
             fit = exact.fit(ridge)
-        values = None
-        if 0 < n < len(rows):
-            values = cut(rows.targets[n:] - exact.held_out(fit, len(rows) - n), self.range)
-        return function._replace(coefficients=np.ascontiguousarray(fit.coefficients)), values
+        coefficients = np.ascontiguousarray(fit.coefficients)
+        return exact, fit, function._replace(coefficients=coefficients)
 
     def merged(self, other: Cell) -> Cell:
         """Return a cell of the rows of both, those of ``other`` first; both stay as they are.
@@ -519,7 +540,7 @@ class CellsPart:
         cell = self.cells[number]
         assert cell.statistics is not None
         equations = cell.statistics, cell.function.penalty()
-        cell.solve(None, general_ridge(*equations, self.ridges))
+        cell.solve(None, general_ridge(*equations, self.ridges), self.keeps)
         self.cells[number] = self._new(number, cell)
         self.cells[number].patience = _TRUSTED * self.size
 
@@ -591,7 +612,7 @@ class CellsPart:
             some = members.get(number)
             more = None if some is None else mapped[some]
             if cell.has_rows or (more is not None and cell.before is None):
-                values = cell.solve(more, ridge)
+                values = cell.solve(more, ridge, self.keeps)
             elif more is not None:
                 values = cell.evaluate(more.X)
             else:
@@ -613,7 +634,7 @@ class CellsPart:
             error = 0.0
             for place in places:
                 cell, some = self.cells[able[place]], members[able[place]]
-                values = cell.values_at(held[some], float(self.ridges[number]))
+                values = cell.values_at(held[some], float(self.ridges[number]), self.keeps)
                 errors = np.sum(((values - judges[some].targets) / self.unit) ** 2, axis=1)
                 error += float(errors @ judges[some].weights)
             return error, None

@@ -861,7 +861,21 @@ def test_weights_for_numbers_are_non_negative_least_squares(n, seed):
     if expected.sum() > 1.0:
         expected = best_squared_weights(predictions, targets, weights, PRIOR, total=1.0)
     assert (v >= 0.0).all()
+    used = np.flatnonzero(expected >= 0.01 * expected.sum())
+    if used.size < np.count_nonzero(expected):  # the others take over what dust had
+        some = [predictions[part] for part in used]
+        expected = np.zeros_like(expected)
+        expected[used] = stack(some, targets, weights, Squared())
     assert_allclose(v, np.where(expected < 0.01 * expected.sum(), 0.0, expected), atol=1e-5)
+
+
+def test_parts_that_are_dropped_leave_their_weight_to_the_others():
+    rng = np.random.default_rng(0)
+    y = 100.0 + rng.normal(size=(400, 1))
+    good, bad = y + 1e-3 * rng.normal(size=y.shape), y + 0.02 * rng.normal(size=y.shape)
+    v = stack([good, bad], y, np.ones(400), Squared())
+    assert v[1] == 0.0  # less than a hundredth
+    assert abs(v[0] - 1.0) < 1e-6
 
 
 @pytest.mark.parametrize("seed", range(3))

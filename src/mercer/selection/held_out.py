@@ -183,7 +183,11 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
             # Not more than all: few rows would be exaggerated.
             heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
             v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
-        return _without_dust(v)
+        found = _without_dust(v)
+        if ((found == 0.0) & (v > 0.0)).any():  # the others take over what they had
+            used = np.flatnonzero(found)
+            found[used] = stack([predictions[part] for part in used], codes, weights, loss)
+        return found
     targets = targets_of_codes(loss, codes)
     parts = np.stack(predictions)
 

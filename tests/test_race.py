@@ -11,7 +11,8 @@ from mercer.default.allocate import Allocation
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.selection import FAMILIES, RaceResult, RaceSettings, global_kernel, race
-from mercer.sums import CELL_RIDGES, Rows
+from mercer.sums import Rows
+from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
 from oracles_parts import cells_by_hand
 

@@ -13,15 +13,8 @@ from mercer.functions.sum_of_components import Component
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
 from mercer.selection import Candidate, RaceResult, RaceSettings, bias_of
-from mercer.sums import (
-    FARTHEST,
-    CellsPart,
-    GlobalPart,
-    Rows,
-    choose_centers,
-    distinct_rows,
-    labels_of_codes,
-)
+from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
+from mercer.sums.basis import FARTHEST
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 

@@ -20,7 +20,6 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine, FixedMap
 from mercer.selection import RaceResult
 from mercer.sums import (
-    CELL_RIDGES,
     Cell,
     CellsPart,
     GlobalPart,
@@ -30,6 +29,7 @@ from mercer.sums import (
     no_range,
     rows_at_once,
 )
+from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
 
 __all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]

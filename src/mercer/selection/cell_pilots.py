@@ -13,7 +13,9 @@ from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
 from mercer.selection.families import LITTLE, Family
 from mercer.selection.pilots import error_of, table_entry
-from mercer.sums import CELL_RIDGES, FARTHEST, ExactRidge, Rows, descend
+from mercer.sums import ExactRidge, Rows, descend
+from mercer.sums.basis import FARTHEST
+from mercer.sums.cells import CELL_RIDGES
 
 __all__ = ["CellPilot", "CellPilots"]
 

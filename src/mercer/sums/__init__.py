@@ -3,7 +3,6 @@
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import (
     CENTERS,
-    FARTHEST,
     Basis,
     FeatureTable,
     KernelBasis,
@@ -11,7 +10,7 @@ from mercer.sums.basis import (
     choose_centers,
     distinct_rows,
 )
-from mercer.sums.cells import CELL_RIDGES, Cell, CellsPart, LocalFunction, no_range
+from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.exact import ExactFit, ExactRidge
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.newton import NewtonSteps
@@ -36,9 +35,7 @@ from mercer.sums.rows import (
 from mercer.sums.statistics import Statistics, check_alike, target_scale
 
 __all__ = [
-    "CELL_RIDGES",
     "CENTERS",
-    "FARTHEST",
     "Basis",
     "Cell",
     "CellsPart",

@@ -484,7 +484,9 @@ def test_several_targets_are_learned_together(n, small):
     assert values.shape == (n, 3)
     errors = np.mean((values - targets) ** 2, axis=0) / targets.var(axis=0)
     assert errors.max() < 0.2
-    assert_allclose(values[:, 2], -values[:, 0], atol=1e-6)
+    # Each column is rounded by itself, to 6e-8 where cells keep their rows, which a ridge of 1e-4
+    # magnifies.
+    assert_allclose(values[:, 2], -values[:, 0], atol=1e-3)
 
 
 # -- estimators -----------------------------------------------------------------------------------

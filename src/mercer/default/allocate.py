@@ -14,7 +14,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
 from mercer.selection import Candidate, RaceResult, RaceSettings, bias_of
 from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
-from mercer.sums.basis import FARTHEST
+from mercer.sums.basis import in_single
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 
@@ -161,9 +161,9 @@ class Allocation:
         n_inputs = max(one.map.n_outputs for one in local)
         smallest = self._cell_sizes(n_inputs, memory // 2).n_bytes  # of two cells at least
         n_partitions = min(sizes.n_partitions, memory // (2 * smallest))
+        cells = self._cell_sizes(n_inputs, memory // max(1, n_partitions))
         for number in range(n_partitions):
             of_family, family = divmod(number, len(local))
-            cells = self._cell_sizes(n_inputs, memory // n_partitions)
             components.append(self._cells(local[family], result, of_family, cells))
         return components
 
@@ -303,7 +303,7 @@ class Allocation:
     ) -> CellsPart:
         """Partition of a candidate's mapped rows: the first along columns, others in between."""
         with np.errstate(over="ignore"):
-            images = np.clip(candidate.map(self.rows.X), -FARTHEST, FARTHEST).astype(np.float32)
+            images = in_single(candidate.map(self.rows.X))
         partition = Partitioned.balanced(
             images,
             min(self.n_cells(), cells.most),

@@ -14,8 +14,9 @@ from mercer.maps import FixedMap
 from mercer.selection.families import LITTLE, Family
 from mercer.selection.pilots import error_of, table_entry
 from mercer.sums import ExactRidge, Rows, descend
-from mercer.sums.basis import FARTHEST
+from mercer.sums.basis import in_single
 from mercer.sums.cells import CELL_RIDGES
+from mercer.sums.ridge import descend_able
 
 __all__ = ["CellPilot", "CellPilots"]
 
@@ -97,18 +98,15 @@ class CellPilots:
         def attempt(number: int) -> tuple[float, CellPilot]:
             values = values_with(lengths[number])
 
-            def judge(ridge: int) -> tuple[float, tuple[float, float]]:
+            def judge(ridge: int) -> tuple[float, tuple[float, float] | None]:
                 predictions = values(float(CELL_RIDGES[ridge]))
                 if predictions is None:
-                    return np.inf, (np.inf, np.inf)
+                    return np.inf, None
                 found = error_of(predictions, self._judges)
                 return found[0], found
 
-            for first in range(state["ridge"], -1, -1):  # one may be too weak for the precision
-                ridge, numbers = descend(judge, first, CELL_RIDGES.size)
-                if numbers[0] < np.inf:
-                    break
-            state["ridge"] = ridge
+            state["ridge"], numbers = descend_able(judge, state["ridge"], CELL_RIDGES.size)
+            assert numbers is not None  # the largest ridge is enough for any kernel matrix
             pilot = CellPilot(lengths[number], state["ridge"], *numbers)
             what = "cells", family.name, name, map.n_outputs
             self.table.append(table_entry(*what, pilot.length, *numbers))
@@ -156,4 +154,4 @@ class CellPilots:
 def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
     """Images of rows in single precision."""
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(np.clip(map(X), -FARTHEST, FARTHEST), dtype=np.float32)
+        return np.ascontiguousarray(in_single(map(X)))

@@ -22,6 +22,7 @@ __all__ = [
     "check_same_basis",
     "choose_centers",
     "distinct_rows",
+    "in_single",
 ]
 
 Array = NDArray[np.float64]
@@ -34,8 +35,8 @@ CENTERS = ("kmeans", "uniform", "leverage")
 _MOST_ROWS = 30_000
 _PILOTS = 1000  # of leverage scores
 _CHUNK = 4096
-#: Mapped inputs beyond this count as this in single precision, whose products would overflow.
-FARTHEST = 1e30
+# Mapped inputs beyond this count as this in single precision, whose products would overflow.
+_FARTHEST = 1e30
 # Clusters of rows with more columns than the first are those of so many principal components:
 # many columns cost much, and their noise hides which centre is nearest.
 _MANY_COLUMNS, _COMPONENTS = 64, 50
@@ -113,7 +114,7 @@ class KernelBasis:
     def _image(self, X: Any) -> Any:
         images = X if self._map is None else self._map(X)
         if self.dtype == np.float32 and images.dtype != self.dtype:
-            images = np.clip(images, -FARTHEST, FARTHEST)
+            return in_single(images)
         return images.astype(self.dtype, copy=False)
 
     def features(self, X: Any) -> Floats:
@@ -128,6 +129,11 @@ class KernelBasis:
         """Kernel matrix of the points, in float64."""
         images = np.asarray(self._images, dtype=np.float64)
         return np.asarray(self._inner(images, images), dtype=np.float64)
+
+
+def in_single(images: Any) -> Any:
+    """Return mapped rows in single precision, cut to where their products do not overflow."""
+    return np.clip(images, -_FARTHEST, _FARTHEST).astype(np.float32, copy=False)
 
 
 class FeatureTable:

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
-from mercer.sums.basis import FARTHEST, distinct_rows
+from mercer.sums.basis import distinct_rows, in_single
 from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.ridge import (
     add_rows,
@@ -465,9 +465,8 @@ class CellsPart:
     def _placed(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
         """Images of rows, in the precision of the part, and which of them are in which cell."""
         images = np.ascontiguousarray(X if self.map is None else self.map(X))
-        if self.dtype == np.float32 and images.dtype != self.dtype:
-            images = np.clip(images, -FARTHEST, FARTHEST)
-        images = images.astype(self.dtype, copy=False)
+        single = self.dtype == np.float32
+        images = in_single(images) if single else images.astype(self.dtype, copy=False)
         return images, rows_by_cell(self.partition.cells(images))
 
     def learn(self, rows: Rows) -> None:
@@ -628,15 +627,15 @@ class CellsPart:
         able = [number for number in sorted(members) if self.cells[number].has_rows]
         n_asked = _ASKED if any(cell.is_filling for cell in self.cells) else _ASKED_SUMS
         places = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
-        judges = held.discounted(self.forgetting)
+        weights = held.discounted(self.forgetting).weights
 
         def attempt(number: int) -> tuple[float, None]:
             error = 0.0
             for place in places:
                 cell, some = self.cells[able[place]], members[able[place]]
                 values = cell.values_at(held[some], float(self.ridges[number]), self.keeps)
-                errors = np.sum(((values - judges[some].targets) / self.unit) ** 2, axis=1)
-                error += float(errors @ judges[some].weights)
+                errors = np.sum(((values - held.targets[some]) / self.unit) ** 2, axis=1)
+                error += float(errors @ weights[some])
             return error, None
 
         if self.ridges.size == 1:

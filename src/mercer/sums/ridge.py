@@ -25,6 +25,7 @@ __all__ = [
     "add_rows",
     "check_regressions",
     "descend",
+    "descend_able",
     "descend_ridges",
     "general_ridge",
     "merged",
@@ -739,6 +740,37 @@ def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> t
     return best, found
 
 
+def descend_able(
+    attempt: Callable[[int], tuple[float, _T | None]], start: int, n: int, *, steps: bool = True
+) -> tuple[int, _T | None]:
+    """Go downhill as :func:`descend`, from the last number up to a start that finds anything.
+
+    Parameters
+    ----------
+    attempt : callable
+        Number to its error and whatever comes with it; infinity and None if there is nothing.
+    start, n : int
+        As of :func:`descend`.
+    steps : bool, default=True
+        Whether to go on from there.
+
+    Returns
+    -------
+    best, found
+        As of :func:`descend`; None if no number up to the start finds anything.
+
+    Examples
+    --------
+    >>> descend_able(lambda i: (-i, "abc"[i]) if i < 2 else (np.inf, None), 2, 3)
+    (1, 'b')
+    """
+    for first in range(start, -1, -1):
+        best, found = descend(attempt, first, n) if steps else (first, attempt(first)[1])
+        if found is not None:
+            break
+    return best, found
+
+
 def descend_ridges(
     exact: ExactRidge,
     judge: Callable[[ExactFit], tuple[float, _T]],
@@ -772,11 +804,7 @@ def descend_ridges(
         fit = exact.fit(float(ridges[number]))
         return (np.inf, None) if fit is None else judge(fit)
 
-    for first in range(start, -1, -1):
-        best, found = descend(attempt, first, ridges.size) if steps else (first, attempt(first)[1])
-        if found is not None:
-            break
-    return best, found
+    return descend_able(attempt, start, ridges.size, steps=steps)
 
 
 def general_ridge(statistics: Statistics, penalty: Array, ridges: Array) -> float:

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from mercer._component import own_copy
 from mercer._validation import check_integer, check_real
@@ -267,13 +268,15 @@ def k_means(rows: FloatArray, n_centres: int, seed: int) -> Array:
 
 
 def _move_to_means(centres: Array, rows: FloatArray, cells: Indices) -> None:
-    groups = rows_by_cell(cells)
-    empty = np.setdiff1d(np.arange(len(centres)), list(groups))
+    n, n_centres = len(rows), len(centres)
+    counts = np.bincount(cells, minlength=n_centres)
+    empty = np.flatnonzero(counts == 0)
     if empty.size:
         distances = squared_norms(rows - centres[cells])
         farthest = np.argsort(-distances, kind="stable")[: empty.size]
-    for cell, members in groups.items():
-        centres[cell] = rows[members].mean(axis=0, dtype=np.float64)
+    members = sparse.csr_array((np.ones(n), cells, np.arange(n + 1)), (n, n_centres)).T
+    sums = members @ rows.astype(np.float64, copy=False)
+    centres[:] = sums / np.maximum(counts, 1)[:, np.newaxis]
     if empty.size:
         centres[empty] = rows[farthest]
 

@@ -58,7 +58,7 @@ def bytes_of_sums(model):
             total += sum(c.rows.n_bytes + c.function.points.nbytes for c in filling)
         else:
             sums = [part.statistics]
-            total += part._penalty.nbytes
+            total += 0 if part._penalty is None else part._penalty.nbytes
         for one in sums:
             total += sum(a.nbytes for a in vars(one).values() if isinstance(a, np.ndarray))
     return total

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.default import allocate as allocate_module
-from mercer.default import learner as learner_module
+from mercer.default import newton as newton_module
 from mercer.default.allocate import Allocation, boundary_rows
-from mercer.default.learner import refine
+from mercer.default.newton import refine
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
@@ -19,8 +19,8 @@ from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
 from mercer.numerics import factor
 from mercer.parts import FittedPart
-from mercer.selection import mean_loss, stack
-from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, labels_of_codes
+from mercer.selection import calibrate, mean_loss, stack
+from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart, choose_centers, labels_of_codes
 from mercer.sums import ridge as ridge_module
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES, descend
@@ -316,10 +316,9 @@ def test_a_newton_step_is_the_formula():
     part.solve(Rows(held.X, np.sign(held.targets), held.weights))
     before, ridge = part.coefficients, RIDGES[part.ridge]
 
-    def slopes(values):
-        return loss_and_slopes(loss, values, signs.targets)[1] / len(signs)
-
-    part.step(signs, slopes, part.factor(), 0.7, 0.25)
+    Z = part.basis.features(signs.X)
+    slopes = loss_and_slopes(loss, Z @ before, signs.targets)[1] / len(signs)
+    part.step(Z, slopes, part.factor(), 0.7, 0.25)
     K, K_DD = KERNEL(fitted.X, points), KERNEL(points, points)
     A = (K * (fitted.weights / fitted.weights.sum())[:, None]).T @ K
     slope = -signs.targets / (1.0 + np.exp(signs.targets * (K @ before))) / len(signs)
@@ -345,11 +344,11 @@ def solved_for_classes(n, flip, seed=0):
 def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     weight, batch, monkeypatch
 ):
-    monkeypatch.setattr(learner_module, "_ROWS_AT_LEAST", batch)
+    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", batch)
     part, rows, held = solved_for_classes(3000, 0.0)
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
-    if refine(part, weight, Logistic(), rows, held):
+    if refine([part], [weight], Logistic(), rows, held):
         assert mean_loss(Logistic(), part.evaluate(held.X), held) < ridge
     else:
         assert_array_equal(part.coefficients, weight * before)
@@ -360,20 +359,20 @@ def held_values(part, held):
 
 
 def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
-    monkeypatch.setattr(learner_module, "_ROWS_AT_LEAST", 50)
+    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", 50)
     part, rows, held = solved_for_classes(3000, 0.0)
     test = solved_for_classes(3000, 0.0, seed=1)[1]
     scales = (2.0, 4.0, 8.0, 16.0)
     ridge = [Logistic().value(test.targets, s * part.evaluate(test.X)).mean() for s in scales]
-    assert refine(part, 4.0, Logistic(), rows, held)
+    assert refine([part], [4.0], Logistic(), rows, held)
     assert mean_loss(Logistic(), part.evaluate(test.X), test) < 0.9 * min(ridge)
 
 
 def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     part, rows, held = solved_for_classes(1500, 0.3)
     before = part.coefficients.copy()
-    monkeypatch.setattr(learner_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
-    assert not refine(part, 2.0, Logistic(), rows, held)
+    monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
+    assert not refine([part], [2.0], Logistic(), rows, held)
     assert_array_equal(part.coefficients, 2.0 * before)
 
 
@@ -926,3 +925,75 @@ def test_a_few_rows_are_not_believed_too_much():
     assert stack([right], right, np.ones(3), Logistic())[0] < 4.0
     many = np.tile(right, (1000, 1))
     assert stack([many], many, np.ones(3000), Logistic())[0] > 6.0
+
+
+# -- calibrated scores ----------------------------------------------------------------------------
+
+
+def noisy_in_places(n, seed=0):
+    """Class codes of which a third are drawn by chance, and what least squares finds: 2 p - 1."""
+    rng = np.random.default_rng(seed)
+    p = rng.choice([0.02, 0.4, 0.6, 0.98], n)
+    codes = np.where(rng.random(n) < p, 1.0, -1.0)[:, np.newaxis]
+    return (2.0 * p - 1.0)[:, np.newaxis], codes
+
+
+def bent(values, factor, bend):
+    return factor * values + bend * (factor * values) ** 3
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_scores_are_calibrated_where_labels_are_noisy_and_where_they_are_clean(scale):
+    values, codes = noisy_in_places(20_000)
+    factor, bend = calibrate(scale * values, codes, np.ones(20_000), Logistic())
+    scores = bent(scale * np.array([0.2, 0.96]), factor, bend)
+    # Of p = .6 and .98, but for what chance leaves: 5,000 labels each.
+    assert_allclose(scores, np.log([0.6 / 0.4, 0.98 / 0.02]), atol=0.15)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax()])
+def test_no_factor_and_bend_on_a_grid_are_better(loss):
+    rng = np.random.default_rng(1)
+    n, n_outputs = 300, 3 if loss.multiclass else 1
+    truth = rng.normal(size=(n, n_outputs))
+    targets = truth.argmax(axis=1)[:, None] if loss.multiclass else np.sign(truth)
+    codes = np.where(np.arange(3) == targets, 1.0, -1.0) if loss.multiclass else targets
+    values, weights = truth + 0.3 * rng.normal(size=truth.shape), rng.uniform(0.5, 2.0, n)
+    share = weights / weights.sum()
+    size = np.sqrt(share @ np.mean(values**2, axis=1))
+
+    def cost(factor, bend):
+        prior = (share @ share) * ((factor - 1.0) ** 2 + (bend * factor**3 * size**2) ** 2)
+        return share @ loss.value(targets.astype(float), bent(values, factor, bend)) + prior
+
+    found = cost(*calibrate(values, codes, weights, loss))
+    grid = np.linspace(0.1, 6.0, 60), np.linspace(0.0, 1.0, 51)
+    assert found <= min(cost(a, b) for a in grid[0] for b in grid[1]) + 1e-6
+
+
+def test_a_few_scores_or_none_are_hardly_calibrated():
+    right = np.array([[1.0], [-1.0]])
+    factor, bend = calibrate(right, right, np.ones(2), Logistic())
+    assert factor + bend < 2.0
+    assert calibrate(0.0 * right, right, np.ones(2), Logistic()) == (1.0, 0.0)
+
+
+def test_several_parts_are_refined_together(monkeypatch):
+    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", 50)
+    part, rows, held = solved_for_classes(3000, 0.0)
+    trees = TreesPart.grown(rows[:2400])
+    trees.learn(rows[:2400])
+    trees.solve(held)
+    parts, weights = [part, trees], [1.5, 2.0]
+    test = solved_for_classes(3000, 0.0, seed=1)[1]
+
+    def loss_of(values):
+        return mean_loss(Logistic(), values, test)
+
+    before = [w * one.evaluate(test.X) for w, one in zip(weights, parts, strict=True)]
+    assert refine(parts, weights, Logistic(), rows, held)
+    after = [one.evaluate(test.X) for one in parts]
+    assert loss_of(sum(after)) < loss_of(sum(before))
+    for own, other, old in ((0, 1, before), (1, 0, before)):  # both have moved
+        assert not np.allclose(after[own], old[own])
+        assert loss_of(after[own] + old[other]) < loss_of(sum(before)) + 0.1

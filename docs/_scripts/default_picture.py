@@ -21,10 +21,10 @@ RACE = [
     ("families race\nlinear, Laplacian,\nMatérn, Gaussian", "500 rows fitted,\n2,500 judge"),
     ("metrics\nfrom gradients", "columns that do\nnot matter fade"),
 ]
-FEW = ("up to 3 families\non all rows", "each row is a point")
+FEW = ("up to 3 families\non all rows, trees", "each row is a point")
 MANY = [
     ("cells race\nten of 400 rows", "the same cells\nfor all families"),
-    ("2 dictionaries,\n4 partitions", "rows of a cell\nare its points"),
+    ("2 dictionaries,\n4 partitions,\ntrees", "rows of a cell\nare its points"),
 ]
 JUDGES = {
     "few": ("each row judged by\nthe fit to all others", "in closed form"),

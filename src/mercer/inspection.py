@@ -30,6 +30,7 @@ from mercer.losses import (
 )
 from mercer.maps import FixedMap
 from mercer.selection import Candidate
+from mercer.sums import TreesPart
 
 __all__ = [
     "LossUnits",
@@ -151,7 +152,6 @@ def _kernel_words(kernel: Any) -> str:
 def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, Any]:
     """Describe a sum of parts that learned by sums."""
     function = learner.function
-    sums = learner.waiting.n_bytes + sum(one.sum_bytes for one in function.components)
     together = rows_judged_together(estimator)
     return {
         "loss": repr(estimator.loss_),
@@ -160,7 +160,7 @@ def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, 
         "model_order": function.size,
         "can_go_on_learning": not learner.is_compact,
         "to_go_on": _TO_GO_ON if learner.is_compact else None,
-        "bytes_of_sums": 0 if learner.is_compact else sums,
+        "bytes_of_sums": 0 if learner.is_compact else learner.sum_bytes,
         "n_rows_learned": estimator.n_samples_seen_,
         "rows_judged_together": None if together == 1 else together,
         **_latest_loss(model),
@@ -490,6 +490,8 @@ def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any
         }
         names = ("family", "metric", "length")
         chosen = {name: getattr(of[0], name) for name in names} if of else {"kernel": repr(inner)}
+        if isinstance(part, TreesPart):
+            chosen = {"kernel": f"leaves of {part.map.n_trees} trees"}
         table.append({**entry, **chosen})
     return table
 

@@ -13,13 +13,24 @@ from mercer.functions.sum_of_components import Component
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
 from mercer.selection import Candidate, RaceResult, RaceSettings, bias_of
-from mercer.sums import CellsPart, GlobalPart, Rows, choose_centers, distinct_rows, labels_of_codes
+from mercer.sums import (
+    CellsPart,
+    GlobalPart,
+    Rows,
+    TreesPart,
+    choose_centers,
+    distinct_rows,
+    labels_of_codes,
+)
 from mercer.sums.basis import in_single
+from mercer.sums.leaves import MOST_LEAVES
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 
 # Cells beyond what all rows need, and points of sums that are worth having.
 _ROOM, _FEWEST_POINTS = 1.25, 64
+# Trees may have this part of the memory.
+_TREES_SHARE = 8
 # Operations per second that a budget counts on, and the time of the race.
 _RATE, _RACE_SECONDS = 2e10, 2.5
 # Pilot of the boundary: points, rows that it learns, and rows that choose its ridge.
@@ -60,6 +71,8 @@ class AllocationSettings(NamedTuple):
         and before Newton steps on the loss, which mend what sums of fewer rows lose.
     near_boundary : float, default=5/8
         Share of a large dictionary near the boundary of classes, where steps on the loss follow.
+    least_for_trees, most_columns : int, default=100 and 256
+        Rows from which on, and columns up to which, trees are grown.
     most_families : int, default=2
         Families of kernels that get cells.
     most_cells, most_sums : int, default=4096 and 1024
@@ -77,6 +90,8 @@ class AllocationSettings(NamedTuple):
     enough: int = 20
     enough_for_steps: int = 6
     near_boundary: float = 5 / 8
+    least_for_trees: int = 100
+    most_columns: int = 256
     most_families: int = 2
     most_cells: int = 4096
     most_sums: int = 1024
@@ -113,6 +128,9 @@ class Allocation:
         What may be spent.
     classes : bool
         Whether the targets are class codes.
+    grown : Rows or None
+        Those of them whose targets trees are grown for, as the others judge; the targets are in
+        units in which they count alike. None for no trees.
     race, settings
         Sizes.
     """
@@ -121,6 +139,7 @@ class Allocation:
     expected_rows: int | None
     resources: Resources
     classes: bool
+    grown: Rows | None = field(default=None, kw_only=True)
     race: RaceSettings = field(default=RaceSettings(), kw_only=True)
     settings: AllocationSettings = field(default=AllocationSettings(), kw_only=True)
 
@@ -146,13 +165,16 @@ class Allocation:
         """
         settings = self.settings
         if self.n_rows <= min(self.race.most_exact(races=True), self._most_points()):
-            return [self._of_finalist(result, one) for one in result.finalists]
+            return [
+                *(self._of_finalist(result, one) for one in result.finalists),
+                *self._trees(),
+            ]
         local = list(result.cells[: settings.most_families])
         sizes = self.sizes(result.best_global.map.n_outputs, local, steps=steps)
         steps = steps and sizes.n_partitions == 0
         components: list[Component] = [self._global(result.kernel, sizes, steps=steps)]
         if sizes.n_partitions == 0:
-            return components
+            return [*components, *self._trees()]
         if result.plain is not None and 2 * sizes.n_points <= self._most_points():
             kernel = result.kernel_of(result.plain)
             components.append(self._global(kernel, sizes, steps=False))
@@ -165,7 +187,28 @@ class Allocation:
         for number in range(n_partitions):
             of_family, family = divmod(number, len(local))
             components.append(self._cells(local[family], result, of_family, cells))
-        return components
+        return [*components, *self._trees()]
+
+    def _trees(self) -> list[TreesPart]:
+        """Trees, if rows are worth any."""
+        if self.grown is None or not self._has_trees:
+            return []
+        resources = self.resources
+        part = TreesPart.grown(self.grown, forgetting=resources.forgetting, seed=resources.seed)
+        part.max_rows = self.settings.enough * part.n_points
+        return [part]
+
+    @property
+    def _has_trees(self) -> bool:
+        """Whether rows are enough to grow trees, are no images, and memory is enough, too."""
+        settings, grown = self.settings, self.grown
+        if grown is None or len(grown) < settings.least_for_trees:
+            return False
+        fits = _TREES_SHARE * self._bytes_of_trees() <= self.resources.max_memory
+        return fits and grown.X.shape[1] <= settings.most_columns
+
+    def _bytes_of_trees(self) -> int:
+        return sum_bytes(MOST_LEAVES, self.n_outputs)
 
     def _cell_sizes(self, n_inputs: int, memory: int) -> CellSizes:
         """Sizes of the cells of a partition, for which there is so much memory.
@@ -250,8 +293,10 @@ class Allocation:
         return max(2, self.n_rows // self.race.cell_rows)
 
     def _most_points(self) -> int:
-        """Points for which a half of the memory is enough."""
+        """Points for which half of the memory is enough, or what trees leave of it."""
         memory = self.resources.max_memory // 2
+        if self._has_trees:
+            memory -= self._bytes_of_trees()
         return most_points(memory, self.n_outputs, keeps_kernel=True)
 
     def _points_for_rows(self) -> int:

@@ -12,48 +12,40 @@ from numpy.typing import NDArray
 from mercer._threads import one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, AllocationSettings, Resources
-from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
+from mercer.default.newton import refine
+from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
 from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
 from mercer.learning.learner import Array, Passes, StepSize, Take, one_at_a_time
-from mercer.losses import Loss, Squared, loss_and_slopes
+from mercer.losses import Loss, Squared
 from mercer.objectives import Objective, Pointwise
 from mercer.selection import (
     FEWEST_ROWS,
     RaceSettings,
     block_length,
     block_order,
+    calibrate,
     mean_loss,
     race,
     race_point,
     stack,
 )
 from mercer.sums import (
+    BasisPart,
     GlobalPart,
     RevisitableRows,
     Rows,
     RowsByNumber,
+    TreesPart,
     check_sizes,
     codes_of_targets,
-    labels_of_codes,
     rows_at_once,
     shift_of_codes,
-    targets_of_codes,
 )
 
 __all__ = ["DefaultLearner", "Phase", "Settings"]
 
 # Numbers in files, beside those of the function.
 _COUNTS = ("n_rows", "solved_at", "raced_at")
-# Newton steps: passes after the one that decides, and the rate with which they begin, of its first.
-_MORE_PASSES, _AGAIN = 2, 0.75
-# Rows of a step, by points, and its rate: where labels are noisy a gradient must be the mean of
-# many rows, and a step shorter.
-_CLEAN_ERROR = 0.05
-_CLEAN, _NOISY = (0.5, 1.0), (4.0, 0.5)
-# Scores at which the steps begin, in those of the codes: least squares is sure of its errors, too,
-# which costs the more steps the larger its scores are.
-_MOST_SURE = 3.0
-_ROWS_AT_LEAST = 1024
 
 
 class Phase(Enum):
@@ -209,6 +201,15 @@ class DefaultLearner(Learner):
         if len(self._kept) > 1:
             self._kept = [Rows.joined(self._kept)]
         return self._kept[0]
+
+    @property
+    def sum_bytes(self) -> int:
+        """Memory of what learning needs, in a file: rows that wait, and sums once it is decided.
+
+        While rows are gathered, components are learned anew from all of them.
+        """
+        sums = [part.sum_bytes for part in self.function.components] if self.is_decided else []
+        return self.waiting.n_bytes + sum(sums)
 
     @property
     def _few(self) -> int:
@@ -370,7 +371,8 @@ class DefaultLearner(Learner):
         if expected is not None and expected < len(rows):
             expected = None  # what was said or true of `fit` is not true any longer
         self._race(rows[: self._n_before_judges()], expected)
-        self._allocate(self._shuffled(rows), expected)
+        learned = rows[: self._n_before_judges()]
+        self._allocate(self._shuffled(rows), self._shuffled(learned), expected)
         function = self.function
         function.weights, function.is_stale = np.zeros(len(function.components)), True
         self.phase = self._resumes = Phase.DECIDED
@@ -384,9 +386,8 @@ class DefaultLearner(Learner):
             budget = self.resources.budget_seconds
             few = budget is not None and budget < settings.haste
             raced = self._shuffled(rows)[: settings.hasty_rows if few else None]
-            measured = raced.map_targets(np.diag(1.0 / self.unit), np.zeros(function.n_outputs))
             function.race_result = race(
-                measured,
+                self._in_units(raced),
                 expected,
                 self.resources.seed,
                 block=function.block,
@@ -402,8 +403,14 @@ class DefaultLearner(Learner):
             deviations = rows.targets.std(axis=0)
             self.unit = np.where(deviations > 0.0, deviations, 1.0)
 
-    def _allocate(self, rows: Rows, expected: int | None) -> None:
-        """Lay out components that have learned nothing, from rows in random order."""
+    def _in_units(self, rows: Rows) -> Rows:
+        return rows.map_targets(np.diag(1.0 / self.unit), np.zeros(self.function.n_outputs))
+
+    def _allocate(self, rows: Rows, learned: Rows, expected: int | None) -> None:
+        """Lay out components that have learned nothing, from rows in random order.
+
+        ``learned`` are those of them whose targets may be seen: the others judge.
+        """
         function, loss = self.function, self.loss
         classes = loss.task == "classification"
         allocation = Allocation(
@@ -411,6 +418,7 @@ class DefaultLearner(Learner):
             expected,
             self.resources,
             classes=classes,
+            grown=self._in_units(learned),
             race=self.settings.race,
             settings=self.settings.allocation,
         )
@@ -471,6 +479,10 @@ class DefaultLearner(Learner):
         scaled = [values / unit for values in predictions]
         function.weights = stack(scaled, held.targets / unit, held.weights, self.loss)
         values = np.tensordot(function.weights, np.stack(predictions), 1)
+        if function.races and self.loss.task == "classification":
+            factor, function.bend = calibrate(values, held.targets, held.weights, self.loss)
+            function.weights = factor * function.weights
+            values = function.bent(factor * values)
         self.held_loss = mean_loss(self.loss, values, held)
         self.solved_at, function.is_stale = self.n_rows, False
         return True
@@ -492,7 +504,7 @@ class DefaultLearner(Learner):
             self._race(rows[:raced], len(rows))
         if few:
             return self._solve_few(rows.discounted(self.resources.forgetting))
-        self._allocate(self._shuffled(rows), len(rows))
+        self._allocate(self._shuffled(rows), self._shuffled(rows[:n]), len(rows))
         components = self.function.components
         for component in components:
             component.learn(rows[:n])
@@ -503,18 +515,27 @@ class DefaultLearner(Learner):
         """Fit to all rows, which the fits to all others judge: half of them, and at least some."""
         settings, block = self.settings, min(self.function.block, max(1, len(rows) // 5))
         rows = self._shuffled(rows)
-        self._allocate(rows, len(rows))
+        self._allocate(rows, rows, len(rows))
         n = min(len(rows), max(settings.fewest_judges, len(rows) // 2))
         n += (len(rows) - n) % block  # whole blocks
-        judges, predictions = rows[len(rows) - n :], []
+        components: list[Component] = []
+        predictions: list[Array] = []
         for part in self.function.components:
-            assert isinstance(part, GlobalPart)
-            if part.n_points == len(rows):
-                chooses = len(rows) <= settings.race.few_to_choose
-                predictions.append(part.solve_exactly(rows, n, block, chooses=chooses))
+            values: Array | None
+            if isinstance(part, TreesPart):
+                values = part.solve_few(rows, n, block, predictions)
             else:
-                predictions.append(part.solve_without(rows, block)[len(rows) - n :])
-        return judges, predictions
+                assert isinstance(part, GlobalPart)
+                chooses = len(rows) <= settings.race.few_to_choose
+                if part.n_points == len(rows):
+                    values = part.solve_exactly(rows, n, block, chooses=chooses)
+                else:
+                    values = part.solve_without(rows, block)[len(rows) - n :]
+            if values is not None:
+                components.append(part)
+                predictions.append(values)
+        self.function.components = components
+        return rows[len(rows) - n :], predictions
 
     def _add_to_sums(self) -> None:
         rows = self.waiting
@@ -557,19 +578,26 @@ class DefaultLearner(Learner):
         self._finish(rows)
 
     def _finish(self, rows: RevisitableRows) -> None:
-        """Finish; where there is but one dictionary for classes, take Newton steps on the loss."""
+        """Finish; where no cells are used for classes, take Newton steps on the loss."""
         self.phase = Phase.FINISHED
-        function, loss, used = self.function, self.loss, self.function.used
-        if len(used) > 1 or self.n_rows <= self._few or self.resources.forgetting < 1.0:
+        function, loss = self.function, self.loss
+        if self.n_rows <= self._few or self.resources.forgetting < 1.0:
             return
-        weight, component = used[0]
         if loss.task == "regression" or loss.curvature is None:
             return
-        if isinstance(component, GlobalPart):
-            held = self.waiting[len(self.waiting) - self._n_held() :]
-            with one_blas_thread():
-                refine(component, weight, loss, rows, held)
-            function.weights = np.where(function.weights > 0.0, 1.0, 0.0)
+        if any(part.form == "cells" for _, part in function.used):
+            return
+        if any(isinstance(p, BasisPart) and not p.statistics.n_rows for _, p in function.used):
+            # It comes from a file, which has no sums of rows that are kept themselves.
+            function.is_stale = True
+            self._solve()
+        parts = [part for _, part in function.used if isinstance(part, BasisPart)]
+        weights = [weight for weight, _ in function.used]
+        held = self.waiting[len(self.waiting) - self._n_held() :]
+        with one_blas_thread():
+            changed = refine(parts, weights, loss, rows, held)
+        function.weights = np.where(function.weights > 0.0, 1.0, 0.0)
+        function.bend = 0.0 if changed else function.bend
 
     # -- other outputs --------------------------------------------------------------------------
 
@@ -586,15 +614,14 @@ class DefaultLearner(Learner):
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
         """See :class:`mercer.learning.Learner`: files lack large sums once all rows came."""
-        kept = self.waiting.n_bytes + sum(one.sum_bytes for one in self.function.components)
-        finished = self.phase is Phase.FINISHED
-        wanted = self.resources.resumable or not finished or kept <= self.settings.small_file
+        finished, small = self.phase is Phase.FINISHED, self.settings.small_file
+        wanted = self.resources.resumable or not finished or self.sum_bytes <= small
         sums = (whole or wanted) and not self.is_compact
         return self._state_with(self._function_state(sums=sums))
 
     def _function_state(self, *, sums: bool) -> dict[str, Any]:
         """Return the function with the rows, as files have it."""
-        state = self.function.snapshot(sums=sums)
+        state = self.function.snapshot(sums=sums and self.is_decided)
         counts = {name: getattr(self, name) for name in _COUNTS}
         numbers = {
             **counts,
@@ -637,74 +664,3 @@ class DefaultLearner(Learner):
         if rows is not None:
             self._kept = [rows_from_state(rows, function.n_features, function.n_outputs)]
             function.dtype = self._kept[0].X.dtype
-
-
-# -- Newton steps: from least squares on class codes to the loss itself ---------------------------
-
-
-def refine(
-    part: GlobalPart,
-    weight: float,
-    loss: Loss,
-    rows: RevisitableRows,
-    held: Rows,
-) -> bool:
-    r"""Take Newton steps on a loss with bounded curvature; keep them if they help.
-
-    With A the mean products, P the kernel matrix and c the bound of the curvature a step is
-    :math:`w \leftarrow w - \frac{\eta}{c} (A + \lambda P)^{-1} (\nabla + c \lambda P w)`, with a
-    rate that falls to 0. Rows kept back decide after the first pass whether it was of use; two
-    more passes then learn these rows, too.
-
-    Parameters
-    ----------
-    part : GlobalPart
-        Solved.
-    weight : float
-        What its coefficients are multiplied by to be in units of the loss.
-    loss : Loss
-        Of classes.
-    rows : RevisitableRows
-        All of them.
-    held : Rows
-        The last of them.
-
-    Returns
-    -------
-    changed : bool
-        Whether the steps were kept; the coefficients are in units of the loss in any case.
-    """
-    assert loss.curvature is not None
-    before = part.coefficients
-    part.coefficients = weight * part.without_held
-    start = mean_loss(loss, part.evaluate(held.X), held)
-    part.coefficients = min(weight, _MOST_SURE) * part.without_held
-    error = float(np.mean(loss.decide(part.evaluate(held.X)) != labels_of_codes(held.targets)))
-    share, first_rate = _CLEAN if error < _CLEAN_ERROR else _NOISY
-    batch = max(_ROWS_AT_LEAST, int(share * part.n_points))
-    factor, generator = part.factor(), np.random.default_rng(0)
-
-    def passes(n: int, n_passes: int, rate: float) -> None:
-        orders = [generator.permutation(n) for _ in range(n_passes)]
-        batches = [order[at : at + batch] for order in orders for at in range(0, n, batch)]
-        for step, numbers in enumerate(batches):
-            some, left = rows[numbers], 1.0 - step / len(batches)
-            curvature = float(loss.curvature or 1.0)
-            part.step(some, _slopes(part, loss, some), factor, rate * left / curvature, curvature)
-
-    # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
-    passes(len(rows) - len(held), 1, first_rate)
-    # One pass finds the directions, not yet how sure to be, which one factor tells on both sides.
-    values = part.evaluate(held.X)
-    sure = stack([values], held.targets, held.weights, loss)[0]
-    if not mean_loss(loss, sure * values, held) < start:
-        part.coefficients = weight * before
-        return False
-    part.coefficients = max(sure, 1.0) * part.coefficients
-    passes(len(rows), _MORE_PASSES, _AGAIN * first_rate)
-    return True
-
-
-def _slopes(part: GlobalPart, loss: Loss, rows: Rows) -> Callable[[Array], Array]:
-    targets, share = targets_of_codes(loss, rows.targets), rows.weights / rows.weights.sum()
-    return lambda values: loss_and_slopes(loss, values, targets)[1] * share[:, np.newaxis]

@@ -195,7 +195,7 @@ class FittedLoss(FittedFunction):
 
         Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
         ``weight * kernel(map(X), dictionary) @ coefficients``
-        (:class:`mercer.parts.FittedPart`).
+        (:class:`mercer.parts.FittedPart`). Scores of classes may be f + b f³ instead of f.
 
         Raises
         ------

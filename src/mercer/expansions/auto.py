@@ -29,10 +29,12 @@ class Auto(Expansion):
 
     The function is a weighted sum of parts, :math:`f = \sum_p v_p f_p`, each a kernel expansion:
     some on a thousand points for the whole space and, where there are rows enough, partitions of it
-    into cells with an expansion on all of their rows (:class:`mercer.kernels.Partitioned`). A race
+    into cells with an expansion on all of their rows (:class:`mercer.kernels.Partitioned`); and one
+    on the leaves of trees (:class:`mercer.maps.Leaves`), for thresholds. A race
     of pilots decides which families of kernels, how inputs are scaled, projected or weighted, and
     the length scales; parts learn by ridge regression; rows that are predicted before they are
-    learned choose ridges and weights. Test data have no part in any of it. Up to 4,500 rows each
+    learned choose ridges and weights. Scores of classes are f + b f³, with b >= 0 that makes
+    probabilities calibrated. Test data have no part in any of it. Up to 4,500 rows each
     part has all of them as its points, and a kernel of another family.
 
     Memory is bounded, however many rows come: 20,000 rows at first, then sums and the rows of cells

@@ -17,15 +17,17 @@ from mercer._component import from_config, to_config
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
-from mercer.maps import Affine, FixedMap
+from mercer.maps import Affine, FixedMap, Leaves
 from mercer.selection import RaceResult
 from mercer.sums import (
+    BasisPart,
     Cell,
     CellsPart,
     GlobalPart,
     LocalFunction,
     Rows,
     Statistics,
+    TreesPart,
     no_range,
     rows_at_once,
 )
@@ -35,13 +37,15 @@ from mercer.sums.ridge import RIDGES
 __all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]
 
 _PRECISIONS = ("float32", "float64")
+_NUMBERS = ("block", "is_stale", "races", "ridge")
+_NODES = ("columns", "cuts", "children", "roots")
 
 Array = NDArray[np.float64]
-Component = GlobalPart | CellsPart
+Component = GlobalPart | CellsPart | TreesPart
 
 
 class SumOfComponents:
-    r"""The function :math:`f = \sum_p v_p f_p`; 0 while there is no component.
+    r"""The function :math:`f = \sum_p v_p f_p`, or f + b f³; 0 while there is no component.
 
     Parameters
     ----------
@@ -56,10 +60,13 @@ class SumOfComponents:
 
     Attributes
     ----------
-    components : list of GlobalPart or CellsPart
+    components : list of GlobalPart, CellsPart or TreesPart
         The components.
     weights : ndarray of shape (n_components,)
         Their weights, at least 0.
+    bend : float
+        The number b, at least 0: scores of classes are the steeper, the surer they are, see
+        :func:`mercer.selection.calibrate`.
     races : bool
         Whether a race on the first rows chooses the kernels.
     race_result : RaceResult or None
@@ -85,6 +92,7 @@ class SumOfComponents:
         self.dtype = np.dtype(np.float64 if dtype is None else dtype)
         self.components: list[Component] = []
         self.weights = np.zeros(0)
+        self.bend = 0.0
         self.races = True
         self.race_result: RaceResult | None = None
         self.block = 1
@@ -103,7 +111,11 @@ class SumOfComponents:
         for weight, component in zip(self.weights, self.components, strict=True):
             if weight > 0.0:
                 values += weight * component.evaluate(X)
-        return values
+        return self.bent(values)
+
+    def bent(self, values: Array) -> Array:
+        """Values of the function, from those of the weighted sum of the components."""
+        return values + self.bend * values**3 if self.bend else values
 
     @property
     def used(self) -> list[tuple[float, Component]]:
@@ -134,6 +146,11 @@ class SumOfComponents:
         if not self.components:
             return np.zeros((0, self.n_outputs))
         weight, component = self._only()
+        if self.bend:
+            raise AttributeError(
+                "The scores of this model are f + b f³ of a kernel expansion f, so that they are "
+                "calibrated, and have no coefficients: those of f are in `parts_`."
+            )
         return weight * component.coefficients
 
     def _only(self) -> tuple[float, GlobalPart]:
@@ -172,7 +189,9 @@ class SumOfComponents:
     def snapshot(self, *, sums: bool = True) -> dict[str, Any]:
         """Return what predicting needs as plain data, and with ``sums`` what learning does."""
         result = self.race_result
-        numbers = {name: getattr(self, name) for name in ("block", "is_stale", "races", "ridge")}
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        if self.bend:
+            numbers["bend"] = self.bend
         states = [component_to_state(component, sums=sums) for component in self.components]
         return {
             "numbers": numbers,
@@ -189,8 +208,8 @@ class SumOfComponents:
         ValueError
             If the pieces do not fit together.
         """
-        # Files of earlier versions held out row by row.
-        numbers = {"block": 1, **state["numbers"]}
+        # Files of earlier versions held out row by row; scores that are not bent say nothing of it.
+        numbers = {"bend": 0.0, "block": 1, **state["numbers"]}
         states = state["parts"]
         n = len(states)
         if n:
@@ -203,6 +222,7 @@ class SumOfComponents:
         if not fits or not (weights >= 0.0).all():
             raise ValueError("the weights of the parts do not fit them")
         self.weights = weights.copy()
+        self.bend = check_real("bend", numbers["bend"], low=0.0)
         self.block = check_integer("block", numbers["block"], low=1)
         self.is_stale, self.races = bool(numbers["is_stale"]), bool(numbers["races"])
         ridge = numbers["ridge"]
@@ -216,18 +236,19 @@ class SumOfComponents:
 class FittedPart:
     """One term of a sum of kernel expansions.
 
-    Its values are ``weight * kernel(map(X), dictionary) @ coefficients``; those of cells are cut
+    Its values are ``weight * kernel(map(X), dictionary) @ coefficients``, of trees with the
+    indicators of their leaves for a map and a linear kernel; those of cells are cut
     to the range of the targets that the cell has seen, which :meth:`evaluate` does. On a stream a
     half of a cell that was split predicts as the whole one did, with its length scale and all of
     its points, until it has rows of its own; only :meth:`evaluate` knows that.
 
     Attributes
     ----------
-    form : {"global", "cells"}
-        One dictionary for the whole space, or one for each cell.
+    form : {"global", "cells", "trees"}
+        One dictionary for the whole space, one for each cell, or the leaves of trees.
     weight : float
         Weight in the sum, above 0.
-    map : FixedMap
+    map : FixedMap or Leaves
         Map of the inputs.
     kernel : Kernel
         Kernel of mapped inputs.
@@ -239,7 +260,7 @@ class FittedPart:
 
     form: str
     weight: float
-    map: FixedMap
+    map: FixedMap | Leaves
     kernel: Kernel
     dictionary: NDArray[np.floating] = field(repr=False)
     coefficients: NDArray[np.float64] = field(repr=False)
@@ -248,6 +269,9 @@ class FittedPart:
     @classmethod
     def of(cls, weight: float, part: Component) -> FittedPart:
         """Part with its weight."""
+        if isinstance(part, TreesPart):
+            leaves = part.dictionary
+            return cls(part.form, weight, part.map, part.kernel, leaves, part.coefficients, part)
         map: FixedMap | None = None
         kernel = part.kernel
         if isinstance(kernel, Mapped) and isinstance(kernel.map, FixedMap):
@@ -273,6 +297,8 @@ def component_to_state(component: Component, *, sums: bool) -> dict[str, Any]:
     """Everything that predicting with a component needs, and with ``sums`` learning, too."""
     if isinstance(component, GlobalPart):
         return _global_to_state(component, sums)
+    if isinstance(component, TreesPart):
+        return _trees_to_state(component, sums)
     return _cells_to_state(component, sums)
 
 
@@ -286,6 +312,8 @@ def component_from_state(state: dict[str, Any], n_features: int, n_outputs: int)
     """
     if state["form"] == "global":
         return _global_from_state(state, n_features, n_outputs)
+    if state["form"] == "trees":
+        return _trees_from_state(state, n_features, n_outputs)
     if state["form"] == "cells":
         return _cells_from_state(state, n_features, n_outputs)
     raise ValueError(f"there is no part of the form {state['form']!r}")
@@ -299,6 +327,18 @@ def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
         "points": part.dictionary,
         "precision": part.basis.dtype.name,
         "is_exact": part.is_exact,
+        **_basis_to_state(part, sums),
+    }
+
+
+def _trees_to_state(part: TreesPart, sums: bool) -> dict[str, Any]:
+    forest = part.map.get_params()
+    arrays = {name: np.array(forest[name]) for name in _NODES}
+    return {"form": part.form, **arrays, "seed": part.seed, **_basis_to_state(part, sums)}
+
+
+def _basis_to_state(part: BasisPart, sums: bool) -> dict[str, Any]:
+    return {
         "coefficients": part.coefficients,
         "without_held": part.without_held if sums else None,
         "ridge": part.ridge,
@@ -312,25 +352,32 @@ def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -
     kernel, points = _kernel(state["kernel"]), state["points"]
     if points.ndim != 2 or points.shape[1] != n_features or points.dtype.kind != "f":
         raise ValueError("the points of a part do not match the number of features")
-    most = state["max_rows"]
-    part = GlobalPart(
-        kernel,
-        points.copy(),
-        n_outputs,
-        check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
-        None if most is None else check_integer("max_rows", most, low=0),
-        # Files of earlier versions have features of the type of the points, and sums for all.
-        check_choice("precision", state.get("precision", points.dtype.name), _PRECISIONS),
-    )
+    # Files of earlier versions have features of the type of the points, and sums for all.
+    dtype = check_choice("precision", state.get("precision", points.dtype.name), _PRECISIONS)
+    part = GlobalPart(kernel, points.copy(), n_outputs, dtype=dtype)
     part.is_exact = bool(state.get("is_exact", False))
-    part.coefficients = _finite("coefficients", state["coefficients"], (len(points), n_outputs))
+    _restore_basis(part, state)
+    return part
+
+
+def _trees_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> TreesPart:
+    map = Leaves(n_features, *(state[name].copy() for name in _NODES))
+    part = TreesPart(map, n_outputs, seed=check_integer("seed", state["seed"], low=0))
+    _restore_basis(part, state)
+    return part
+
+
+def _restore_basis(part: BasisPart, state: dict[str, Any]) -> None:
+    forgetting, most = state["forgetting"], state["max_rows"]
+    part.forgetting = check_real("forgetting", forgetting, low=0.0, open_low=True, high=1.0)
+    part.max_rows = None if most is None else check_integer("max_rows", most, low=0)
+    shape = part.n_points, part.n_targets
+    part.coefficients = _finite("coefficients", state["coefficients"], shape)
     part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
     if state["without_held"] is not None:
-        shape = len(points), n_outputs
         part.without_held = _finite("coefficients", state["without_held"], shape)
     if state["sums"] is not None:
         part.statistics.restore(state["sums"])
-    return part
 
 
 def _cells_to_state(part: CellsPart, sums: bool) -> dict[str, Any]:

@@ -5,7 +5,8 @@ given by their numbers, some learned from rows (:class:`Standardize`,
 :class:`PrincipalComponents`), some made of the gradients of a function learned before
 (:func:`ard_metric`, :func:`full_metric`). :class:`Curves` bend each column by itself, to ranks
 (:class:`NormalScores`) or logarithms (:class:`Logarithms`), :class:`Indicators` split codes
-(:class:`OneHot`), and an affine map may follow (:class:`Chain`).
+(:class:`OneHot`), and an affine map may follow (:class:`Chain`). :class:`Leaves` are indicators of
+the leaves of trees that were grown for some targets (:func:`grow_leaves`).
 ``mercer.kernels.Mapped(kernel, map)`` puts a kernel behind one.
 """
 
@@ -21,6 +22,7 @@ from mercer.maps.affine import (
     full_metric,
 )
 from mercer.maps.curves import Chain, Curves, Indicators, Logarithms, NormalScores, OneHot
+from mercer.maps.leaves import Leaves, grow_leaves
 
 __all__ = [
     "Affine",
@@ -30,6 +32,7 @@ __all__ = [
     "Indicators",
     "LearnableMap",
     "LearnedMap",
+    "Leaves",
     "Logarithms",
     "MapStatistics",
     "NormalScores",
@@ -38,4 +41,5 @@ __all__ = [
     "Standardize",
     "ard_metric",
     "full_metric",
+    "grow_leaves",
 ]

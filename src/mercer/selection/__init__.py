@@ -1,7 +1,14 @@
 """Model selection by rows that were held out: a race of kernels, blocks of rows, stacking."""
 
 from mercer.selection.families import FAMILIES, Family, bias_of, global_kernel
-from mercer.selection.held_out import FEWEST_ROWS, block_length, block_order, mean_loss, stack
+from mercer.selection.held_out import (
+    FEWEST_ROWS,
+    block_length,
+    block_order,
+    calibrate,
+    mean_loss,
+    stack,
+)
 from mercer.selection.race import (
     DEFAULT,
     Candidate,
@@ -22,6 +29,7 @@ __all__ = [
     "bias_of",
     "block_length",
     "block_order",
+    "calibrate",
     "global_kernel",
     "mean_loss",
     "race",

@@ -13,9 +13,10 @@ from mercer.sums.basis import (
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.exact import ExactFit, ExactRidge
 from mercer.sums.gradients import average_gradient_outer_product
+from mercer.sums.leaves import LeafBasis, TreesPart
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
-from mercer.sums.ridge import GlobalPart, RidgeStream, descend, squared_error
+from mercer.sums.ridge import BasisPart, GlobalPart, RidgeStream, descend, squared_error
 from mercer.sums.rows import (
     RevisitableRows,
     Rows,
@@ -32,11 +33,12 @@ from mercer.sums.rows import (
     shift_of_codes,
     targets_of_codes,
 )
-from mercer.sums.statistics import Statistics, check_alike, target_scale
+from mercer.sums.statistics import LeafFeatures, Statistics, check_alike, target_scale
 
 __all__ = [
     "CENTERS",
     "Basis",
+    "BasisPart",
     "Cell",
     "CellsPart",
     "ExactFit",
@@ -44,6 +46,8 @@ __all__ = [
     "FeatureTable",
     "GlobalPart",
     "KernelBasis",
+    "LeafBasis",
+    "LeafFeatures",
     "LocalFunction",
     "NewtonSteps",
     "RevisitableRows",
@@ -52,6 +56,7 @@ __all__ = [
     "Rows",
     "RowsByNumber",
     "Statistics",
+    "TreesPart",
     "WeightPosterior",
     "average_gradient_outer_product",
     "blocks_from_state",

@@ -54,8 +54,8 @@ class Basis(Protocol):
         """Number of features M."""
         ...
 
-    def features(self, X: Any) -> Floats:
-        """Features of rows, shape (n, M), C-ordered and the caller's own."""
+    def features(self, X: Any) -> Any:
+        """Features of rows, shape (n, M), C-ordered and the caller's own, or `LeafFeatures`."""
         ...
 
     def penalty(self) -> NDArray[np.float64] | None:

@@ -20,6 +20,7 @@ from mercer.sums.statistics import Statistics, check_alike
 
 __all__ = [
     "RIDGES",
+    "BasisPart",
     "GlobalPart",
     "RidgeStream",
     "add_rows",
@@ -364,45 +365,35 @@ class RidgeStream:
         self._sums, self.n_rows, self.ridge, self.ridges = sums, n_rows, ridge, ridges
 
 
-class GlobalPart:
-    """Kernel expansion on a fixed dictionary, fitted to numbers or codes by least squares.
+class BasisPart:
+    """Linear function of the features of a basis, fitted to numbers or codes by least squares.
 
     Parameters
     ----------
-    kernel : Kernel
-        With its numbers resolved.
-    points : ndarray of shape (n_points, n_features)
-        Dictionary; in float32 all products are.
+    basis : Basis
+        Features.
     n_outputs : int
         Number of targets C.
-    forgetting : float, default=1.0
+    forgetting : float
         Factor of the sums for each row that is learned.
-    max_rows : int or None, default=None
+    max_rows : int or None
         Rows to learn at most; further ones change nothing. None for no limit.
-    dtype : dtype or None, default=None
-        In what features are computed, see :class:`mercer.sums.KernelBasis`.
+    first : int
+        Number of the ridge to try first.
     """
 
-    form = "global"
-
     def __init__(
-        self,
-        kernel: Kernel,
-        points: Any,
-        n_outputs: int,
-        forgetting: float = 1.0,
-        max_rows: int | None = None,
-        dtype: DTypeLike | None = None,
+        self, basis: Basis, n_outputs: int, forgetting: float, max_rows: int | None, first: int
     ) -> None:
-        self.basis = KernelBasis(kernel, np.ascontiguousarray(points), dtype)
+        self.basis = basis
         self.forgetting = forgetting
         self.max_rows = max_rows
-        self.coefficients = np.zeros((len(points), n_outputs))
+        self.coefficients = np.zeros((basis.size, n_outputs))
         #: Coefficients of the last solution before it learned the rows kept back.
         self.without_held = self.coefficients
-        self._first = _first_of(len(points))
+        self._usual_first = self._first = first
         #: Number of the ridge in use among ``ridges``, not its value.
-        self.ridge = self._first
+        self.ridge = first
         self.ridges = RIDGES
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
@@ -417,18 +408,16 @@ class GlobalPart:
         return Statistics(self.n_points, self.n_targets)
 
     @cached_property
-    def _penalty(self) -> Array:
+    def _penalty(self) -> Array | None:
         return self.basis.penalty()
 
     @property
-    def kernel(self) -> Kernel:
-        """Kernel of the expansion."""
-        return self.basis.kernel
+    def constant(self) -> float | None:
+        """Coefficient of all features that makes the function 1, so that ridges pull to the mean.
 
-    @property
-    def dictionary(self) -> Any:
-        """Points, shape (n_points, n_features)."""
-        return self.basis.points
+        None: they pull to 0.
+        """
+        return None
 
     @property
     def n_targets(self) -> int:
@@ -437,7 +426,7 @@ class GlobalPart:
 
     @property
     def n_points(self) -> int:
-        """Number of points."""
+        """Number of points, or of other features."""
         return self.basis.size
 
     @property
@@ -449,7 +438,7 @@ class GlobalPart:
         """Use this ridge and try no others; or, for None, choose among all again."""
         if ridge is None:
             self.ridges = RIDGES
-            self.ridge = self._first = _first_of(self.n_points)
+            self.ridge = self._first = self._usual_first
         else:
             self.ridges, self.ridge, self._first = np.array([ridge]), 0, 0
 
@@ -467,7 +456,7 @@ class GlobalPart:
             rows = rows[: max(0, self.max_rows - self.statistics.n_rows)]
         add_rows(self.statistics, self.basis, rows, self.forgetting, _CHUNK)
 
-    def merge(self, other: GlobalPart) -> None:
+    def merge(self, other: Self) -> None:
         """Add the rows that another regression has learned, which stays as it is.
 
         They count as having come before those of this one, as in :meth:`RidgeStream.merge`.
@@ -509,29 +498,125 @@ class GlobalPart:
             Values at the rows before they were learned.
         """
         Z: Any = self.basis.features(held.X)
-        right = self.statistics.products / self.statistics.weight
         recent = held.discounted(self.forgetting)
-
-        def attempt(number: int) -> tuple[float, tuple[Any, Array, float]]:
-            w = self.statistics.factor(self.ridges[number], self._penalty).solve(right)
-            predictions = Z @ w.astype(Z.dtype)
-            found = predictions, w, self.statistics.jitter
-            return squared_error(predictions, recent, self.unit), found
-
-        # From the same ridge each time: what is found must not depend on what was asked before.
-        with self.statistics.trial():
-            best, (predictions, w, enough) = descend(attempt, self._first, self.ridges.size)
+        best, (predictions, w, enough) = self._choose(Z, recent)
         if best < self._first:  # tried after weaker ones, it may need less: that a file would find
             enough = self.statistics.jitter
         everything = self.statistics.copy()
         everything.forget(self.forgetting ** len(held))
         everything.add(Z, recent.targets, recent.weights)
         everything.jitter = max(everything.jitter, enough)
-        solution = everything.solve(self.ridges[best], self._penalty)
+        solution = self._solution(everything, best)
         # In the order of a file, so that predictions are the same to the last bit.
         self.coefficients = np.ascontiguousarray(solution)
         self.ridge, self.without_held, self._enough = best, w, enough
         return np.asarray(predictions, dtype=np.float64)
+
+    def _choose(self, Z: Any, held: Rows) -> tuple[int, tuple[Any, Array, float]]:
+        """Find the ridge that is best for rows not learned: values, solution, its jitter."""
+
+        def attempt(number: int) -> tuple[float, tuple[Any, Array, float]]:
+            w = self._solution(self.statistics, number)
+            predictions = Z @ w.astype(Z.dtype)
+            found = predictions, w, self.statistics.jitter
+            return squared_error(predictions, held, self.unit), found
+
+        # From the same ridge each time: what is found must not depend on what was asked before.
+        with self.statistics.trial():
+            return descend(attempt, self._first, self.ridges.size)
+
+    def _solution(self, statistics: Statistics, number: int) -> Array:
+        """Coefficients for sums and the ridge of a number."""
+        factor = statistics.factor(float(self.ridges[number]), self._penalty)
+        if self.constant is None:
+            return factor.solve(statistics.products / statistics.weight)
+        mean = statistics.normalization()[0]
+        right = statistics.centred(mean, np.ones_like(mean))[0] / statistics.weight
+        return self.constant * mean + factor.solve(right)
+
+    def step(
+        self, Z: Any, slopes: Array, factor: RidgeFactor, rate: float, curvature: float
+    ) -> None:
+        """Make a preconditioned Newton step on some rows.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_rows, n_points)
+            Features of the rows of the step.
+        slopes : ndarray of shape (n_rows, n_outputs)
+            Derivatives in the values at the rows, divided by the number of rows.
+        factor : RidgeFactor
+            From :meth:`factor`.
+        rate : float
+            Step size over the curvature.
+        curvature : float
+            Bound of the loss's curvature, by which the ridge is multiplied.
+        """
+        pull, penalty = self.coefficients, self._penalty
+        if penalty is not None:
+            pull = (pull.T @ penalty).T
+        gradient = newton_gradient(Z, slopes, curvature * self.ridges[self.ridge] * pull)
+        moved = self.coefficients - rate * factor.solve(gradient)
+        self.coefficients = np.ascontiguousarray(moved)
+
+    def factor(self) -> RidgeFactor:
+        """Factor of mean products + ridge * penalty."""
+        least = max(self._enough, self.statistics.jitter)
+        ridge = float(self.ridges[self.ridge])
+        return factor_ridge(self.statistics.moments(), ridge, self._penalty, least)
+
+    def evaluate(self, X: Any) -> Array:
+        """Values at rows, shape (n, n_outputs)."""
+        values = np.empty((X.shape[0], self.coefficients.shape[1]))
+        for start in range(0, len(values), _CHUNK):
+            cut = slice(start, start + _CHUNK)
+            values[cut] = scaled_product(self.basis.features(X[cut]), self.coefficients)
+        return values
+
+
+class GlobalPart(BasisPart):
+    """Kernel expansion on a fixed dictionary, fitted to numbers or codes by least squares.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    points : ndarray of shape (n_points, n_features)
+        Dictionary; in float32 all products are.
+    n_outputs : int
+        Number of targets C.
+    forgetting : float, default=1.0
+        Factor of the sums for each row that is learned.
+    max_rows : int or None, default=None
+        Rows to learn at most; further ones change nothing. None for no limit.
+    dtype : dtype or None, default=None
+        In what features are computed, see :class:`mercer.sums.KernelBasis`.
+    """
+
+    form = "global"
+    basis: KernelBasis
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Any,
+        n_outputs: int,
+        forgetting: float = 1.0,
+        max_rows: int | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        basis = KernelBasis(kernel, np.ascontiguousarray(points), dtype)
+        super().__init__(basis, n_outputs, forgetting, max_rows, _first_of(len(points)))
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the expansion."""
+        return self.basis.kernel
+
+    @property
+    def dictionary(self) -> Any:
+        """Points, shape (n_points, n_features)."""
+        return self.basis.points
 
     def solve_exactly(
         self, rows: Rows, n_judges: int, block: int = 1, *, chooses: bool = True
@@ -626,50 +711,6 @@ class GlobalPart:
         self.ridge, (predictions, w) = descend(attempt, self._first, self.ridges.size)
         self.coefficients = np.ascontiguousarray(w)
         return predictions
-
-    def step(
-        self,
-        rows: Rows,
-        slopes: Callable[[Array], Array],
-        factor: RidgeFactor,
-        rate: float,
-        curvature: float,
-    ) -> None:
-        """Make a preconditioned Newton step on some rows.
-
-        Parameters
-        ----------
-        rows : Rows
-            Rows of the step.
-        slopes : callable
-            Values at the rows to slopes, divided by the number of rows.
-        factor : RidgeFactor
-            From :meth:`factor`.
-        rate : float
-            Step size over the curvature.
-        curvature : float
-            Bound of the loss's curvature, by which the ridge is multiplied.
-        """
-        Z: Any = self.basis.features(rows.X)
-        values = Z @ self.coefficients.astype(Z.dtype)
-        pull = curvature * self.ridges[self.ridge] * (self.coefficients.T @ self._penalty).T
-        gradient = newton_gradient(Z, slopes(values.astype(np.float64)), pull)
-        moved = self.coefficients - rate * factor.solve(gradient)
-        self.coefficients = np.ascontiguousarray(moved)
-
-    def factor(self) -> RidgeFactor:
-        """Factor of mean products + ridge * kernel matrix."""
-        least = max(self._enough, self.statistics.jitter)
-        ridge = float(self.ridges[self.ridge])
-        return factor_ridge(self.statistics.moments(), ridge, self._penalty, least)
-
-    def evaluate(self, X: Any) -> Array:
-        """Values at rows, shape (n, n_outputs)."""
-        values = np.empty((X.shape[0], self.coefficients.shape[1]))
-        for start in range(0, len(values), _CHUNK):
-            cut = slice(start, start + _CHUNK)
-            values[cut] = scaled_product(self.basis.features(X[cut]), self.coefficients)
-        return values
 
 
 def _left_out(white: Any, share: Array, residuals: Array, block: int) -> Array:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dsfrk, dtfttr, dtrttf, ssfrk
 
 from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
+from mercer.numerics.trees import equal_leaves, indicator_products, indicator_values
 
-__all__ = ["Statistics", "check_alike", "target_scale"]
+__all__ = ["LeafFeatures", "Statistics", "check_alike", "target_scale"]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,59 @@ _SINGLE_JITTER, _SINGLE_FEATURES = 1e-8, 40
 _SINGLE_ROWS = 4096
 _MOST_FEATURES = 46_340
 _LONG = 200  # characters that are too many for a message
+
+
+class LeafFeatures:
+    """Features of rows of which there is one for each tree, all of the same height.
+
+    Parameters
+    ----------
+    leaves : ndarray of shape (n_trees, n_rows)
+        Numbers of those that are not 0, in rising order.
+    size : int
+        Number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Z = LeafFeatures(np.array([[0, 1]], dtype=np.int32), 2)
+    >>> Z @ np.array([[3.0], [5.0]])
+    array([[3.],
+           [5.]])
+    """
+
+    dtype = np.dtype(np.float64)
+    __array_ufunc__ = None  # so that arrays leave products to this class
+
+    def __init__(self, leaves: NDArray[np.int32], size: int) -> None:
+        self.leaves = leaves
+        self.size = size
+        self.height = float(len(leaves)) ** -0.5
+
+    def __matmul__(self, coefficients: Array) -> Array:
+        """Values of linear functions, (n_rows, n_outputs)."""
+        columns = np.ascontiguousarray(coefficients)
+        return np.asarray(self.height * indicator_values(self.leaves, columns))
+
+    def kernel(self) -> Array:
+        """Products of the features of all pairs of rows, (n_rows, n_rows)."""
+        by_row = np.ascontiguousarray(self.leaves.T)
+        return np.asarray(self.height**2 * equal_leaves(by_row))
+
+    def gram(self, weights: Array) -> Array:
+        """Weighted sum of their products, (size, size), lower triangle in Fortran order."""
+        sums = np.zeros((self.size, self.size))
+        # The transpose of the upper triangle: what is next to each other is added to together.
+        indicator_products(self.leaves, self.height**2 * weights, sums.T)
+        return sums.T
+
+    def __rmatmul__(self, columns: Array) -> Array:
+        """Add up products with columns, (n_columns, n_rows) to (n_columns, size)."""
+        found = np.zeros((len(columns), self.size))
+        for leaves in self.leaves:
+            for sums, column in zip(found, columns, strict=True):
+                sums += np.bincount(leaves, column, self.size)
+        return np.asarray(self.height * found)
 
 
 class Statistics:
@@ -111,12 +165,12 @@ class Statistics:
         matrix /= self.weight
         return matrix
 
-    def add(self, Z: Array, targets: Array, weights: Array) -> None:
+    def add(self, Z: Any, targets: Array, weights: Array) -> None:
         """Add rows.
 
         Parameters
         ----------
-        Z : ndarray of shape (n, n_features)
+        Z : ndarray of shape (n, n_features) or LeafFeatures
             Features, C-ordered; overwritten. Products of float32 are made in float32, twice as
             fast, and added up in float64 every 4,096 rows.
         targets : ndarray of shape (n, n_targets)
@@ -131,9 +185,24 @@ class Statistics:
             return
         self._make_own()
         root = np.sqrt(weights)
-        if (weights != 1.0).any():
-            Z *= root[:, np.newaxis].astype(Z.dtype)
         Y = (targets - self.origin) * root[:, np.newaxis]
+        if isinstance(Z, LeafFeatures):
+            self.packed += dtrttf(Z.gram(weights), uplo="L")[0]
+            sums = (root * np.column_stack([Y, root]).T) @ Z
+            self.products += sums[:-1].T
+            self.feature_sums += sums[-1]
+        else:
+            self._add_products(Z, Y, root)
+        self.target_sums += root @ Y
+        self.target_squares += np.sum(Y**2, axis=0)
+        self.weight += float(weights.sum())
+        self.log_weight += float(np.log(weights).sum())
+        self.n_rows += weights.size
+
+    def _add_products(self, Z: Any, Y: Array, root: Array) -> None:
+        """Add products of rows with each other and with targets times the roots of the weights."""
+        if (root != 1.0).any():
+            Z *= root[:, np.newaxis].astype(Z.dtype)
         # Only a triangle: half the work of Z.T @ Z.
         n, M = Z.shape
         if Z.dtype == np.float32:
@@ -144,11 +213,6 @@ class Statistics:
             self.packed = dsfrk(M, n, 1.0, Z.T, 1.0, self.packed, uplo="L", overwrite_c=1)
         self.products += Z.T @ Y.astype(Z.dtype)
         self.feature_sums += Z.T @ root.astype(Z.dtype)
-        self.target_sums += root @ Y
-        self.target_squares += np.sum(Y**2, axis=0)
-        self.weight += float(weights.sum())
-        self.log_weight += float(np.log(weights).sum())
-        self.n_rows += weights.size
 
     def _make_own(self) -> None:
         # Mapped from a file for reading; LAPACK does not look, and a question may add rows.

@@ -1,0 +1,183 @@
+"""Leaves of regression trees: rows as indicators of the leaves that they fall into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._component import Component
+from mercer._validation import integer, parameters
+from mercer.maps.affine import check_rows
+from mercer.numerics.trees import Forest, grow, leaf_numbers
+
+__all__ = ["Leaves", "grow_leaves"]
+
+Array = NDArray[np.float64]
+
+# Of the trees: a leaf weighs at least so many rows (fewer where there are few: so many leaves at
+# least fit), each tree sees half of the rows, and so many columns and combinations of targets.
+_MIN_ROWS, _LEAVES_AT_LEAST = 20, 32
+_BINS, _RATE, _SHARE, _COLUMNS, _SKETCHES = 64, 0.1, 0.5, 64, 3
+
+
+class Leaves(Component):
+    r"""Map of a row to indicators of its leaves, each :math:`1/\sqrt{T}` for T trees.
+
+    Their inner product is a kernel, the share of the trees in which two rows have the same leaf: a
+    function of it is constant between thresholds and depends on the columns that the trees ask for.
+    :func:`grow_leaves` grows trees for given targets.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the rows it takes.
+    columns : array-like of shape (n_nodes,) of int
+        Column that each node asks for; -1 for leaves.
+    cuts : array-like of shape (n_nodes,)
+        Rows with at most this value go to the left child.
+    children : array-like of shape (n_nodes,) of int
+        Number of the left child, behind which is the right one; of a leaf its own number.
+    roots : array-like of shape (n_trees,) of int
+        First node of each tree.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of leaves.
+    n_trees : int
+        Number of trees.
+
+    Raises
+    ------
+    ValueError
+        If the nodes are no trees.
+
+    Examples
+    --------
+    >>> from mercer.maps import Leaves
+    >>> stump = Leaves(1, columns=[0, -1, -1], cuts=[0.5, 0, 0], children=[1, 0, 1], roots=[0])
+    >>> stump([[0.0], [1.0]])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    _parameters = parameters(n_inputs=integer(low=1))
+
+    def __init__(
+        self,
+        n_inputs: int,
+        columns: ArrayLike,
+        cuts: ArrayLike,
+        children: ArrayLike,
+        roots: ArrayLike,
+    ) -> None:
+        self.n_inputs = n_inputs
+        self.columns = columns
+        self.cuts = cuts
+        self.children = children
+        self.roots = roots
+        self._check()
+
+    def _check_nodes(self) -> None:
+        columns, children, roots = (
+            np.asarray(each, dtype=np.int64) for each in (self.columns, self.children, self.roots)
+        )
+        forest = Forest(columns, np.asarray(self.cuts, dtype=np.float64), children, roots)
+        n, is_leaf = columns.size, columns < 0
+        numbers = np.arange(n)[~is_leaf]
+        fits = columns.shape == forest.cuts.shape == children.shape == (n,)
+        fits = fits and roots.ndim == 1 and roots.size > 0
+        fits = fits and bool(np.isfinite(forest.cuts).all() and (columns < self.n_inputs).all())
+        # A child comes after its parent, so that every way ends.
+        fits = fits and bool((children[~is_leaf] > numbers).all())
+        fits = fits and bool((children[~is_leaf] < n - 1).all())
+        fits = fits and bool(((roots >= 0) & (roots < n)).all())
+        if not (fits and np.array_equal(children[is_leaf], np.arange(is_leaf.sum()))):
+            raise ValueError(
+                "`columns`, `cuts`, `children` and `roots` must be nodes of trees: children behind "
+                "their parents, leaves numbered in their order. Use those of "
+                "`mercer.maps.grow_leaves`."
+            )
+        self._forest, self._n_leaves = forest, int(is_leaf.sum())
+
+    _relations = (_check_nodes,)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of leaves."""
+        return self._n_leaves
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self._forest.roots.size
+
+    def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Numbers of the leaves of rows, shape (n_trees, n_rows)."""
+        rows = check_rows(X, self.n_inputs)
+        found: NDArray[np.int32] = leaf_numbers(np.ascontiguousarray(rows), *self._forest)
+        return found
+
+    def __call__(self, X: ArrayLike) -> Array:
+        """Map rows, (n_rows, n_inputs) to (n_rows, n_outputs)."""
+        numbers = self.numbers(X)
+        images = np.zeros((numbers.shape[1], self.n_outputs))
+        images[np.arange(len(images)), numbers] = self.n_trees**-0.5
+        return images
+
+
+def grow_leaves(
+    X: NDArray[Any],
+    targets: Array,
+    weights: Array,
+    *,
+    n_trees: int = 100,
+    n_leaves: int = 16,
+    seed: int = 0,
+) -> Leaves:
+    """Leaves of boosted regression trees: each tree is grown on what those before it leave.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Finite rows.
+    targets : ndarray of shape (n_rows, n_targets)
+        Numbers in units in which they count alike, or class codes.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, above 0.
+    n_trees, n_leaves : int, default=100 and 16
+        How many trees, and leaves of a tree at most.
+    seed : int, default=0
+        Of the halves of the rows that each tree sees.
+
+    Returns
+    -------
+    leaves : Leaves
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import grow_leaves
+    >>> X = np.arange(100.0)[:, np.newaxis]
+    >>> leaves = grow_leaves(X, np.where(X < 50.0, -1.0, 1.0), np.ones(100), n_trees=1, n_leaves=2)
+    >>> leaves([[10.0], [90.0]])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    forest = grow(
+        X,
+        targets,
+        weights,
+        n_trees=n_trees,
+        n_leaves=n_leaves,
+        n_bins=_BINS,
+        min_weight=min(_MIN_ROWS, len(X) * _SHARE / _LEAVES_AT_LEAST),
+        rate=_RATE,
+        share=_SHARE,
+        n_columns=_COLUMNS,
+        n_sketches=_SKETCHES,
+        seed=seed,
+    )
+    return Leaves(X.shape[1], *forest)

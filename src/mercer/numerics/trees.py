@@ -1,0 +1,390 @@
+"""Regression trees grown by boosting on binned columns, and the leaves that rows fall into."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = [
+    "Forest",
+    "binned",
+    "equal_leaves",
+    "grow",
+    "indicator_products",
+    "indicator_values",
+    "leaf_numbers",
+]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+
+_MOST_BINS = 256
+# A split is to explain at least this share of the squared residuals of all rows.
+_LEAST_GAIN = 1e-10
+
+
+class Forest(NamedTuple):
+    """Binary trees, node after node: the children of a node are neighbours.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_nodes,) of int
+        Column that a node asks for; -1 for leaves.
+    cuts : ndarray of shape (n_nodes,)
+        Rows at most as large as this go to the left.
+    children : ndarray of shape (n_nodes,) of int
+        The left child; the right one is the next. For a leaf its number among the leaves.
+    roots : ndarray of shape (n_trees,) of int
+        Node at which each tree begins.
+    """
+
+    columns: Integers
+    cuts: Array
+    children: Integers
+    roots: Integers
+
+
+def binned(X: NDArray[Any], n_bins: int) -> tuple[Codes, list[Array]]:
+    """Numbers of the bins that values fall into, column by column.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Finite.
+    n_bins : int
+        Bins of a column at most; a column of fewer values has a bin for each.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_columns, n_rows) of uint8
+        Number of the bin of each value.
+    cuts : list of ndarray
+        Where the bins of each column end, but for the last: halfway between two values.
+
+    Examples
+    --------
+    >>> codes, cuts = binned(np.array([[1.0], [3.0], [1.0]]), 8)
+    >>> codes.tolist(), cuts[0].tolist()
+    ([[0, 1, 0]], [2.0])
+    """
+    codes = np.empty(X.shape[::-1], dtype=np.uint8)
+    cuts = []
+    for j in range(X.shape[1]):
+        column = X[:, j].astype(np.float64)
+        values = np.unique(column)
+        if values.size > n_bins:
+            places = np.arange(1, n_bins) * column.size // n_bins
+            ends = np.unique(np.partition(column, places)[places])
+            above = np.minimum(np.searchsorted(values, ends, side="right"), values.size - 1)
+            below = values[np.maximum(above - 1, 0)]
+            cut = np.unique(below + (values[above] - below) / 2.0)
+        else:
+            cut = values[:-1] + np.diff(values) / 2.0
+        codes[j] = np.searchsorted(cut, column, side="left")
+        cuts.append(cut)
+    return codes, cuts
+
+
+def grow(
+    X: NDArray[Any],
+    targets: Array,
+    weights: Array,
+    *,
+    n_trees: int,
+    n_leaves: int,
+    n_bins: int,
+    min_weight: float,
+    rate: float,
+    share: float,
+    n_columns: int,
+    n_sketches: int,
+    seed: int,
+) -> Forest:
+    """Grow trees, each on what those before it leave of the targets (squared error).
+
+    A tree splits the leaf whose best split explains most. It sees a random share of the rows, some
+    columns and, of many targets, a few random combinations, by which it splits.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Finite rows.
+    targets : ndarray of shape (n_rows, n_targets)
+        Targets, in units in which they count alike.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, above 0.
+    n_trees, n_leaves, n_bins : int
+        How many there are, at most; bins of a column.
+    min_weight : float
+        Weight of a leaf at least, in mean weights of a row.
+    rate : float
+        Part of what a tree explains that is taken off the targets.
+    share : float
+        Part of the rows that a tree sees.
+    n_columns : int
+        Columns that a tree sees at most.
+    n_sketches : int
+        Combinations of targets by which a tree splits at most.
+    seed : int
+        Of rows, columns and combinations.
+
+    Returns
+    -------
+    forest : Forest
+
+    References
+    ----------
+    J. H. Friedman, Stochastic gradient boosting, Computational Statistics & Data Analysis 38,
+    2002; L. Iosipoi, A. Vakhrushev, SketchBoost, NeurIPS 2022, for the combinations.
+    """
+    codes, cuts = binned(X, min(n_bins, _MOST_BINS))
+    varying = np.array([j for j, cut in enumerate(cuts) if cut.size], dtype=np.int64)
+    ends = np.zeros((len(cuts), _MOST_BINS))  # all cuts, in one array
+    for j, cut in enumerate(cuts):
+        ends[j, : cut.size] = cut
+    share_of = weights / weights.mean()
+    residuals = targets - np.average(targets, axis=0, weights=weights)
+    least = _LEAST_GAIN * float(share_of @ np.sum(residuals**2, axis=1))
+    generator, n = np.random.default_rng(seed), len(X)
+    trees: list[Forest] = []
+    n_nodes = n_found = 0
+    for _ in range(n_trees):
+        rows = np.flatnonzero(generator.random(n) < share)
+        columns = varying
+        if varying.size > n_columns:
+            columns = np.sort(generator.choice(varying, n_columns, replace=False))
+        sketch = residuals
+        if residuals.shape[1] > n_sketches:
+            sketch = residuals @ generator.standard_normal((residuals.shape[1], n_sketches))
+        bins = max((cuts[j].size + 1 for j in columns), default=1)
+        tree = _grow_one(codes, columns, bins, sketch, share_of, rows, n_leaves, min_weight, least)
+        asked, bin, child = tree
+        is_leaf = asked < 0
+        numbers = np.where(is_leaf, np.cumsum(is_leaf) - 1, child)
+        places = _leaves_of_codes(codes, asked, bin, numbers)
+        counted = np.bincount(places[rows], share_of[rows], minlength=is_leaf.sum())
+        for c in range(residuals.shape[1]):
+            sums = np.bincount(places[rows], share_of[rows] * residuals[rows, c], counted.size)
+            residuals[:, c] -= rate * (sums / (counted + 1.0))[places]
+        cut = np.where(is_leaf, 0.0, ends[asked, bin])
+        shifted = np.where(is_leaf, numbers + n_found, numbers + n_nodes)
+        trees.append(Forest(asked, cut, shifted, np.array([n_nodes])))
+        n_nodes += asked.size
+        n_found += int(is_leaf.sum())
+    return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True)))
+
+
+@njit(cache=True)
+def _histogram(
+    codes: Codes,
+    columns: Integers,
+    residuals: Array,
+    weights: Array,
+    rows: Integers,
+    found: Array,
+) -> None:
+    n_targets = residuals.shape[1]
+    found[:] = 0.0
+    for place in range(columns.size):
+        column, sums = codes[columns[place]], found[place]
+        for r in rows:
+            bin = column[r]
+            for c in range(n_targets):
+                sums[bin, c] += weights[r] * residuals[r, c]
+            sums[bin, n_targets] += weights[r]
+
+
+@njit(cache=True)
+def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]:
+    """Gain of the best split, its column's place and the last bin that goes to the left."""
+    n_columns, n_bins, width = histogram.shape
+    n_targets = width - 1
+    total, left = np.zeros(width), np.zeros(width)
+    for bin in range(n_bins):
+        for c in range(width):
+            total[c] += histogram[0, bin, c]
+    before = 0.0
+    for c in range(n_targets):
+        before += total[c] ** 2
+    before /= total[n_targets] + 1.0
+    best, best_column, best_bin = 0.0, -1, -1
+    for place in range(n_columns):
+        left[:] = 0.0
+        for bin in range(n_bins - 1):
+            for c in range(width):
+                left[c] += histogram[place, bin, c]
+            rest = total[n_targets] - left[n_targets]
+            if rest < least_weight:
+                break
+            if left[n_targets] < least_weight:
+                continue
+            mine = theirs = 0.0
+            for c in range(n_targets):
+                mine += left[c] ** 2
+                theirs += (total[c] - left[c]) ** 2
+            gain = mine / (left[n_targets] + 1.0) + theirs / (rest + 1.0) - before
+            if gain > best:
+                best, best_column, best_bin = gain, place, bin
+    return best, best_column, best_bin
+
+
+@njit(cache=True)
+def _grow_one(
+    codes: Codes,
+    columns: Integers,
+    n_bins: int,
+    residuals: Array,
+    weights: Array,
+    rows: Integers,
+    n_leaves: int,
+    least_weight: float,
+    least_gain: float,
+) -> tuple[Integers, Integers, Integers]:
+    """Columns, bins and left children of the nodes of a tree."""
+    n_nodes = 2 * n_leaves - 1
+    asked = np.full(n_nodes, -1)
+    bins = np.zeros(n_nodes, dtype=np.int64)
+    child = np.zeros(n_nodes, dtype=np.int64)
+    histograms = np.empty((n_leaves, columns.size, n_bins, residuals.shape[1] + 1))
+    node = np.zeros(n_leaves, dtype=np.int64)
+    start = np.zeros(n_leaves, dtype=np.int64)
+    stop = np.zeros(n_leaves, dtype=np.int64)
+    gain = np.zeros(n_leaves)
+    column = np.zeros(n_leaves, dtype=np.int64)
+    bin = np.zeros(n_leaves, dtype=np.int64)
+    rows, right = rows.copy(), np.empty_like(rows)
+    n, made, stop[0] = 1, 1, rows.size
+    if columns.size > 0:
+        _histogram(codes, columns, residuals, weights, rows, histograms[0])
+        gain[0], column[0], bin[0] = _best_split(histograms[0], least_weight)
+    while n < n_leaves:
+        leaf = int(np.argmax(gain[:n]))
+        if gain[leaf] <= least_gain:
+            break
+        values, last = codes[columns[column[leaf]]], bin[leaf]
+        middle, n_right = start[leaf], 0
+        for place in range(start[leaf], stop[leaf]):
+            r = rows[place]
+            if values[r] <= last:
+                rows[middle] = r
+                middle += 1
+            else:
+                right[n_right] = r
+                n_right += 1
+        rows[middle : stop[leaf]] = right[:n_right]
+        asked[node[leaf]], bins[node[leaf]] = columns[column[leaf]], last
+        child[node[leaf]] = made
+        node[leaf], node[n] = made, made + 1
+        made += 2
+        start[n], stop[n], stop[leaf] = middle, stop[leaf], middle
+        # The smaller half is counted, the other is the rest.
+        if middle - start[leaf] < n_right:
+            histograms[n] = histograms[leaf]
+            small, large = leaf, n
+        else:
+            small, large = n, leaf
+        some = rows[start[small] : stop[small]]
+        _histogram(codes, columns, residuals, weights, some, histograms[small])
+        histograms[large] -= histograms[small]
+        for half in (leaf, n):
+            gain[half], column[half], bin[half] = _best_split(histograms[half], least_weight)
+        n += 1
+    return asked[:made], bins[:made], child[:made]
+
+
+@njit(cache=True)
+def _leaves_of_codes(
+    codes: Codes, columns: Integers, bins: Integers, children: Integers
+) -> Integers:
+    """Leaf of each row in one tree."""
+    found = np.empty(codes.shape[1], dtype=np.int64)
+    for r in range(found.size):
+        node = 0
+        while columns[node] >= 0:
+            right = codes[columns[node], r] > bins[node]
+            node = children[node] + (1 if right else 0)
+        found[r] = children[node]
+    return found
+
+
+@njit(cache=True)
+def leaf_numbers(
+    X: NDArray[Any], columns: Integers, cuts: Array, children: Integers, roots: Integers
+) -> NDArray[np.int32]:
+    """Find the leaf of each row in each tree, (n_trees, n_rows), numbered among all leaves.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Rows, C-ordered.
+    columns, cuts, children, roots
+        Of a :class:`Forest`.
+    """
+    n = X.shape[0]
+    found = np.empty((roots.size, n), dtype=np.int32)
+    for tree in range(roots.size):
+        for r in range(n):
+            node = roots[tree]
+            while columns[node] >= 0:
+                right = X[r, columns[node]] > cuts[node]
+                node = children[node] + (1 if right else 0)
+            found[tree, r] = children[node]
+    return found
+
+
+@njit(cache=True)
+def indicator_products(leaves: NDArray[np.int32], weights: Array, sums: Array) -> None:
+    """Add the products of indicators to their lower triangle, (n_leaves, n_leaves).
+
+    Parameters
+    ----------
+    leaves : ndarray of shape (n_trees, n_rows)
+        Those that are 1, in rising order of the trees.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    sums : ndarray of shape (n_leaves, n_leaves)
+        Changed in place.
+    """
+    n_trees, n = leaves.shape
+    for a in range(n_trees):
+        for b in range(a + 1):
+            # One pair of trees at a time: what it adds to stays in the cache.
+            for r in range(n):
+                sums[leaves[a, r], leaves[b, r]] += weights[r]
+
+
+@njit(cache=True)
+def indicator_values(leaves: NDArray[np.int32], coefficients: Array) -> Array:
+    """Add up the coefficients of the leaves of each row, (n_rows, n_outputs)."""
+    n_trees, n = leaves.shape
+    found = np.zeros((n, coefficients.shape[1]))
+    for tree in range(n_trees):
+        for r in range(n):
+            for c in range(coefficients.shape[1]):
+                found[r, c] += coefficients[leaves[tree, r], c]
+    return found
+
+
+@njit(cache=True)
+def equal_leaves(leaves: NDArray[np.int32]) -> Array:
+    """Count the trees in which two rows have the same leaf, (n_rows, n_rows).
+
+    Parameters
+    ----------
+    leaves : ndarray of shape (n_rows, n_trees)
+        Leaf of each row in each tree.
+    """
+    n, n_trees = leaves.shape
+    found = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            count = 0
+            for tree in range(n_trees):
+                count += 1 if leaves[i, tree] == leaves[j, tree] else 0
+            found[i, j] = count
+            found[j, i] = count
+    return found

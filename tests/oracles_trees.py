@@ -1,0 +1,73 @@
+"""Slow, obvious trees: every split of every leaf is tried."""
+
+import numpy as np
+
+
+def best_split(X, residuals, weights, min_weight):
+    """Gain, column and threshold of the best split; None if there is none."""
+
+    def score(some):
+        w = weights[some]
+        return np.sum((w @ residuals[some]) ** 2) / (w.sum() + 1.0)
+
+    every = np.ones(len(X), dtype=bool)
+    best = None
+    for column in range(X.shape[1]):
+        values = np.unique(X[:, column])
+        for threshold in (values[1:] + values[:-1]) / 2.0:
+            left = X[:, column] <= threshold
+            if min(weights[left].sum(), weights[~left].sum()) < min_weight:
+                continue
+            gain = score(left) + score(~left) - score(every)
+            if best is None or gain > best[0]:
+                best = gain, column, threshold
+    return best
+
+
+def leaves_of_tree(X, residuals, weights, n_leaves, min_weight):
+    """Label of the leaf of each row, if the leaf whose best split gains most is split first."""
+    labels = np.zeros(len(X), dtype=int)
+    for new in range(1, n_leaves):
+        splits = {}
+        for leaf in range(new):
+            some = labels == leaf
+            split = best_split(X[some], residuals[some], weights[some], min_weight)
+            if split is not None and split[0] > 1e-9:
+                splits[leaf] = split
+        if not splits:
+            break
+        leaf = max(splits, key=lambda leaf: splits[leaf][0])
+        _, column, threshold = splits[leaf]
+        labels[(labels == leaf) & (X[:, column] > threshold)] = new
+    return labels
+
+
+def boosted_leaves(X, targets, weights, n_trees, n_leaves, min_weight, rate):
+    """Labels of the leaves of each row in each tree, (n_trees, n_rows)."""
+    weights = weights / weights.mean()
+    residuals = targets - np.average(targets, axis=0, weights=weights)
+    found = []
+    for _ in range(n_trees):
+        labels = leaves_of_tree(X, residuals, weights, n_leaves, min_weight)
+        found.append(labels)
+        for leaf in np.unique(labels):
+            some = labels == leaf
+            w = weights[some]
+            residuals[some] -= rate * (w @ residuals[some]) / (w.sum() + 1.0)
+    return np.array(found)
+
+
+def indicators(leaves, size):
+    """Features of rows: 1 / sqrt(n_trees) for each leaf that a row is in, (n_rows, size)."""
+    Z = np.zeros((leaves.shape[1], size))
+    for numbers in leaves:
+        Z[np.arange(len(Z)), numbers] = len(leaves) ** -0.5
+    return Z
+
+
+def ridge_to_the_mean(Z, targets, weights, ridge, constant):
+    """Coefficients of the weighted ridge regression that pulls all values to the mean."""
+    share = (weights / weights.sum())[:, np.newaxis]
+    mean = np.sum(share * targets, axis=0)
+    A = (share * Z).T @ Z + ridge * np.eye(Z.shape[1])
+    return constant * mean + np.linalg.solve(A, (share * Z).T @ (targets - mean))

@@ -1,0 +1,366 @@
+"""Trees and the ridge regression on their leaves: growth, features, fits, judging of few rows."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import oracles_trees as oracles
+from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer._component import from_config, to_config
+from mercer.default import DefaultLearner
+from mercer.expansions import Auto
+from mercer.functions.sum_of_components import component_from_state, component_to_state
+from mercer.maps import Leaves, grow_leaves
+from mercer.numerics.trees import binned, grow
+from mercer.sums import LeafFeatures, Rows, Statistics, TreesPart
+from mercer.sums.leaves import _FOLDS
+from mercer.sums.ridge import RIDGES
+
+
+def steps(n, n_outputs=1, seed=0, noise=0.1, weighted=True):
+    """Targets that jump at thresholds of two of four columns."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, 4, n)])
+    jumps = np.column_stack([X[:, 0] > 0.3, X[:, 3] == 2.0, X[:, 0] > -0.5]).astype(float)
+    Y = jumps @ rng.normal(size=(3, n_outputs)) + noise * rng.normal(size=(n, n_outputs))
+    return Rows(X, Y, rng.uniform(0.5, 2.0, n) if weighted else np.ones(n))
+
+
+def grown(rows, **options):
+    settings = {
+        "n_trees": 6,
+        "n_leaves": 5,
+        "n_bins": 256,
+        "min_weight": 3.0,
+        "rate": 0.3,
+        "share": 1.0,
+        "n_columns": 10,
+        "n_sketches": 10,
+        "seed": 0,
+    }
+    return grow(rows.X, rows.targets, rows.weights, **{**settings, **options})
+
+
+def same_partition(a, b):
+    """Whether two labelings of rows put the same rows together."""
+    pairs = len(np.unique(np.column_stack([a, b]), axis=0))
+    return pairs == len(np.unique(a)) == len(np.unique(b))
+
+
+# -- growth ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_trees_are_those_of_trying_every_split(n_outputs):
+    rows = steps(120, n_outputs)
+    leaves = Leaves(4, *grown(rows)).numbers(rows.X)
+    expected = oracles.boosted_leaves(rows.X, rows.targets, rows.weights, 6, 5, 3.0, 0.3)
+    assert all(same_partition(a, b) for a, b in zip(leaves, expected, strict=True))
+    assert len(np.unique(leaves)) == leaves.max() + 1 == sum(len(np.unique(t)) for t in expected)
+
+
+def test_leaves_weigh_what_they_must():
+    rows = steps(300, noise=2.0)
+    leaves = Leaves(4, *grown(rows, n_leaves=40, min_weight=9.0)).numbers(rows.X)
+    weights = np.bincount(leaves.ravel(), np.tile(rows.weights / rows.weights.mean(), len(leaves)))
+    assert weights.min() >= 9.0 - 1e-9
+    assert len(np.unique(leaves[0])) > 10
+
+
+def test_growth_depends_on_the_seed_alone_and_on_no_scale():
+    rows = steps(400)
+    trees = [grown(rows, share=0.5, seed=seed) for seed in (0, 0, 1)]
+    assert all(np.array_equal(a, b) for a, b in zip(*trees[:2], strict=True))
+    assert not np.array_equal(trees[0].cuts, trees[2].cuts)
+    # Powers of 2, so that nothing is rounded otherwise.
+    other = grown(Rows(4.0 * rows.X, 2.0**20 * rows.targets, 8.0 * rows.weights), share=0.5)
+    assert_array_equal(other.columns, trees[0].columns)
+    assert_array_equal(other.cuts, 4.0 * trees[0].cuts)
+
+
+def test_many_targets_and_columns_are_seen_a_few_at_a_time():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 80))
+    Y = np.column_stack([X[:, j] > 0.0 for j in range(8)]).astype(float)
+    forest = grown(Rows(X, Y, np.ones(600)), n_trees=60, n_columns=40, n_sketches=2)
+    asked = np.bincount(forest.columns[forest.columns >= 0], minlength=80)
+    assert asked[:8].min() > 3 * asked[8:].max()
+    assert set(range(8)) <= set(forest.columns)
+
+
+def test_constant_columns_and_targets_make_single_leaves():
+    rows = steps(60)
+    still = Rows(np.ones((60, 2)), rows.targets, rows.weights)
+    assert_array_equal(grown(still).columns, -1)
+    assert_array_equal(grown(replace(rows, targets=np.ones((60, 1)))).columns, -1)
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=50), st.integers(2, 12))
+def test_bins_are_in_order_and_told_apart_by_their_cuts(values, n_bins):
+    column = np.array(values)
+    codes, (cuts,) = binned(column[:, np.newaxis], n_bins)
+    assert cuts.size < n_bins
+    assert (np.diff(cuts) > 0.0).all()
+    assert_array_equal(codes[0], [np.sum(value > cuts) for value in column])
+    if np.unique(column).size <= n_bins:
+        for a, b in pairwise(np.unique(column)):
+            # Numbers next to each other have nothing in between.
+            assert np.sum((cuts >= a) & (cuts < b)) == 1
+    elif np.unique(column).size > 1:
+        assert cuts.size
+
+
+# -- the map --------------------------------------------------------------------------------------
+
+
+def test_a_row_is_in_the_leaf_that_its_values_lead_to():
+    # x_1 <= 2: leaf 0; else x_0 <= -1: leaf 1, else leaf 2. Then a tree of one leaf.
+    tree = Leaves(
+        2,
+        columns=[1, -1, 0, -1, -1, -1],
+        cuts=[2.0, 0.0, -1.0, 0.0, 0.0, 0.0],
+        children=[1, 0, 3, 1, 2, 3],
+        roots=[0, 5],
+    )
+    X = np.array([[0.0, 2.0], [-1.0, 2.1], [-0.9, 3.0]])
+    assert_array_equal(tree.numbers(X), [[0, 1, 2], [3, 3, 3]])
+    assert_array_equal(tree.numbers(X.astype(np.float32)), [[0, 1, 2], [3, 3, 3]])
+    assert (tree.n_trees, tree.n_outputs) == (2, 4)
+    assert_allclose(tree(X), oracles.indicators(tree.numbers(X), 4))
+    again = from_config(to_config(tree))
+    assert again == tree
+    assert_array_equal(again.numbers(X), tree.numbers(X))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": [2, -1, -1]},  # no such input
+        {"children": [0, 0, 1]},  # a node is its own child
+        {"children": [2, 0, 1]},  # the right child is none
+        {"children": [1, 1, 0]},  # leaves out of order
+        {"cuts": [np.nan, 0.0, 0.0]},
+        {"cuts": [0.0, 0.0]},
+        {"roots": [3]},
+        {"roots": []},
+    ],
+)
+def test_nodes_that_are_no_trees_are_refused(change):
+    nodes = {"columns": [0, -1, -1], "cuts": [0.0, 0, 0], "children": [1, 0, 1], "roots": [0]}
+    Leaves(2, **nodes)
+    with pytest.raises(ValueError, match=r"nodes of trees.*grow_leaves"):
+        Leaves(2, **{**nodes, **change})
+
+
+# -- features and sums ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_sums_of_indicators_are_those_of_the_dense_matrix(n_outputs):
+    rows = steps(90, n_outputs)
+    leaves = Leaves(4, *grown(rows))
+    Z, size = leaves.numbers(rows.X), leaves.n_outputs
+    features, dense = LeafFeatures(Z, size), oracles.indicators(Z, size)
+    sums = [Statistics(size, n_outputs) for _ in range(2)]
+    for one, its in zip(sums, (features, dense.copy()), strict=True):
+        for some in (slice(0, 50), slice(50, 90)):
+            part = LeafFeatures(Z[:, some], size) if its is features else its[some]
+            one.add(part, rows.targets[some], rows.weights[some])
+    for name in ("packed", "products", "feature_sums", "target_sums", "target_squares"):
+        assert_allclose(getattr(sums[0], name), getattr(sums[1], name), atol=1e-12)
+    w = np.random.default_rng(0).normal(size=(size, 2))
+    assert_allclose(features @ w, dense @ w, atol=1e-12)
+    assert_allclose(rows.targets.T @ features, rows.targets.T @ dense, atol=1e-12)
+    assert_allclose(features.kernel(), dense @ dense.T, atol=1e-12)
+
+
+def part_of(rows, **options):
+    return TreesPart(Leaves(rows.X.shape[1], *grown(rows)), rows.targets.shape[1], **options)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_a_solution_is_the_ridge_regression_to_the_mean(offset):
+    rows = steps(260, 2, noise=1.0)
+    rows = replace(rows, targets=rows.targets + offset)
+    part, learned, held = part_of(rows), rows[:200], rows[200:]
+    part.learn(learned[:120])
+    part.learn(learned[120:])
+    values = part.solve(held)
+    Z = oracles.indicators(part.map.numbers(rows.X), part.n_points)
+    constant = part.map.n_trees**-0.5
+    assert_allclose(Z @ np.full(part.n_points, constant), 1.0)
+    errors = []
+    for ridge in RIDGES:
+        w = oracles.ridge_to_the_mean(Z[:200], learned.targets, learned.weights, ridge, constant)
+        errors.append(held.weights @ np.sum((Z[200:] @ w - held.targets) ** 2, axis=1))
+        if ridge == RIDGES[part.ridge]:
+            assert_allclose(values, Z[200:] @ w, atol=1e-7 * (1.0 + 1e-3 * offset))
+    assert errors[part.ridge] <= min(errors[max(part.ridge - 1, 0) : part.ridge + 2])
+    w = oracles.ridge_to_the_mean(Z, rows.targets, rows.weights, RIDGES[part.ridge], constant)
+    assert_allclose(part.evaluate(rows.X), Z @ w, atol=1e-7 * (1.0 + 1e-3 * offset))
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+def test_merged_parts_have_learned_all_rows(forgetting):
+    rows = steps(300)
+    whole = part_of(rows, forgetting=forgetting)
+    earlier, later = whole.emptied(), whole.emptied()
+    whole.learn(rows[:240])
+    earlier.learn(rows[:100])
+    later.learn(rows[100:240])
+    later.merge(earlier)
+    for one in (whole, later):
+        one.solve(rows[240:])
+    assert_allclose(later.evaluate(rows.X), whole.evaluate(rows.X), atol=1e-8)
+    with pytest.raises(ValueError, match="their features differ"):
+        later.merge(TreesPart(grow_leaves(rows.X, rows.targets, rows.weights), 1))
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_a_part_comes_back_from_its_state(sums):
+    rows = steps(300)
+    part = part_of(rows, max_rows=1000, seed=3)
+    part.learn(rows[:200])
+    part.solve(rows[200:250])
+    twin = component_from_state(component_to_state(part, sums=sums), 4, 1)
+    assert_array_equal(twin.evaluate(rows.X), part.evaluate(rows.X))
+    assert (twin.seed, twin.max_rows, twin.ridge) == (3, 1000, part.ridge)
+    if sums:
+        for one in (part, twin):
+            one.learn(rows[250:])
+            one.solve(rows[200:250])
+        assert_array_equal(twin.evaluate(rows.X), part.evaluate(rows.X))
+
+
+def test_rows_beyond_the_most_change_nothing():
+    rows = steps(300)
+    part, other = part_of(rows, max_rows=150), part_of(rows)
+    part.learn(rows[:100])
+    part.learn(rows[100:])
+    other.learn(rows[:100])
+    other.learn(rows[100:150])
+    assert_array_equal(part.statistics.packed, other.statistics.packed)
+
+
+# -- few rows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [1, 7])
+def test_few_rows_are_judged_by_trees_that_have_not_seen_them(block):
+    rows, n_judges = steps(150, 2), 94  # 56 others: whole blocks
+    part = TreesPart.grown(rows, seed=5)
+    values = part.solve_few(rows, n_judges, block)
+    ends = 150 - n_judges + np.linspace(0, n_judges, _FOLDS + 1).astype(int)
+    ends[1:-1] -= ends[1:-1] % block
+    found = []
+    for start, stop in pairwise(ends):
+        others = rows[np.r_[:start, stop:150]]
+        leaves = TreesPart.grown(others, seed=5).map
+        Z = oracles.indicators(leaves.numbers(rows.X), leaves.n_outputs)
+        w = oracles.ridge_to_the_mean(
+            Z[np.r_[:start, stop:150]],
+            others.targets,
+            others.weights,
+            RIDGES[part.ridge],
+            leaves.n_trees**-0.5,
+        )
+        found.append(Z[start:stop] @ w)
+    assert_allclose(values, np.concatenate(found), atol=1e-6)
+    # Trees of all rows, which the fit to them all is of.
+    Z = oracles.indicators(part.map.numbers(rows.X), part.n_points)
+    w = oracles.ridge_to_the_mean(
+        Z, rows.targets, rows.weights, RIDGES[part.ridge], part.map.n_trees**-0.5
+    )
+    assert_allclose(part.evaluate(rows.X), Z @ w, atol=2e-3)
+
+
+def test_fits_by_rows_and_by_sums_agree():
+    rows = steps(130)
+    few = TreesPart.grown(rows)
+    assert few.n_points > 130
+    many = few._on(few.map)
+    many.learn(rows[:100])
+    predicted = many.solve(rows[100:])
+    assert_allclose(few._fit(rows[:100], rows[100:]), predicted, atol=1e-8)
+    assert few.ridge == many.ridge
+    # The mean is that of the rows before those held, or of all.
+    assert_allclose(few.evaluate(rows.X), many.evaluate(rows.X), atol=5e-3)
+
+
+def test_trees_that_are_far_worse_than_others_are_given_up_at_once():
+    rows = steps(200, noise=1.0)
+    rivals = [rows.targets[100:] + 0.01]
+    part = TreesPart.grown(rows)
+    assert part.solve_few(rows, 100, rivals=rivals) is None
+    assert part.solve_few(rows, 100, rivals=[0.0 * rivals[0]]) is not None
+
+
+def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():
+    rows = steps(150)
+    for ridge in (0.0, 1e-3):
+        part = TreesPart.grown(rows)
+        part.fix_ridge(ridge)
+        assert part.solve_few(rows, 75) is not None
+        assert part.ridges[part.ridge] == ridge
+        assert np.isfinite(part.evaluate(rows.X)).all()
+
+
+# -- in the default learner -----------------------------------------------------------------------
+
+
+def jumps(n, seed=0, n_columns=12):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, n_columns))
+    return X, 1.0 * (X[:, 0] > 0.2) + 2.0 * (X[:, 1] > -0.3) * (X[:, 2] > 0.0)
+
+
+@pytest.mark.parametrize("n", [600, 6000])
+def test_targets_that_jump_are_learned_by_trees(n, monkeypatch):
+    (X, y), (test, truth) = jumps(n), jumps(2000, seed=1)
+    scores = []
+    for least in (100, 10**9):
+        settings = DefaultLearner.settings
+        allocation = settings.allocation._replace(least_for_trees=least)
+        with monkeypatch.context() as patch:
+            patch.setattr(DefaultLearner, "settings", settings._replace(allocation=allocation))
+            model = KernelRegressor(random_state=0).fit(X, y)
+        scores.append(1.0 - model.score(test, truth))
+        assert ("trees" in {part.form for part in model.parts_}) == (least == 100)
+    assert scores[0] < 0.7 * scores[1]
+
+
+def test_a_part_of_trees_is_what_it_says():
+    X, y = jumps(600)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    part = next(part for part in model.parts_ if part.form == "trees")
+    values = part.weight * part.kernel(part.map(X), part.dictionary) @ part.coefficients
+    assert_allclose(part.evaluate(X), values, atol=1e-10)
+    assert model.model_order_ == sum(len(part.dictionary) for part in model.parts_)
+
+
+def test_there_are_no_trees_for_images_nor_without_memory():
+    X, y = jumps(600)
+    wide = np.hstack([X, np.zeros((600, 250))])
+    for rows, auto in ((wide, Auto()), (X, Auto(max_memory=2**24))):
+        model = KernelRegressor(expansion=auto, random_state=0).fit(rows, y)
+        assert "trees" not in {part.form for part in model.learner_.function.components}
+
+
+def test_a_file_of_gathered_rows_has_no_sums_and_goes_on_all_the_same(tmp_path):
+    X, y = jumps(5200)
+    labels = (y > 1.0).astype(int)
+    model = KernelClassifier(expansion=Auto(expected_rows=5200), random_state=0)
+    model.partial_fit(X, labels, classes=[0, 1])
+    model.predict(X[:1])
+    model.save(tmp_path / "model")
+    twin = load_model(tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size < 2**22
+    assert_array_equal(twin.decision_function(X), model.decision_function(X))
+    for one in (model, twin):
+        one.partial_fit(X[:600], labels[:600])
+    assert_array_equal(twin.decision_function(X), model.decision_function(X))

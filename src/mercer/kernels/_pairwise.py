@@ -33,6 +33,7 @@ _CLOSE_DISTANCE = {"f": 1e-3, "d": 1e-6}
 _CLOSE_COSINE = {"f": 1e-2, "d": 1e-4}
 _N_ROWS_FOR_CENTRE = 64
 _TILE = 64  # rows of Z that stay in cache while all rows of X pass
+_WIDE_TILE = 512  # distances of a row that stay there while columns pass
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -104,19 +105,32 @@ def _complete_squared_distances(D, x2, z2, X, Z, close, zero):  # type: ignore[n
 def cityblock_distances(X: FloatArray, Z: FloatArray) -> FloatArray:
     """Cityblock distances, sums of absolute differences of rows, (n_rows_X, n_rows_Z)."""
     D = np.empty((len(X), len(Z)), dtype=X.dtype)
-    _cityblock(X, Z, D, X.dtype.type(0))
+    _cityblock(X, np.ascontiguousarray(Z.T), D, X.dtype.type(0))
     return D
 
 
 @_jit
 def _cityblock(X, Z, D, zero):  # type: ignore[no-untyped-def]
-    for start in range(0, len(Z), _TILE):
+    """Distances between the rows of X and the columns of Z."""
+    n_columns = X.shape[1]
+    whole = n_columns - n_columns % 4
+    for start in range(0, D.shape[1], _WIDE_TILE):
+        stop = min(start + _WIDE_TILE, D.shape[1])
         for i in range(len(X)):
-            for j in range(start, min(start + _TILE, len(Z))):
-                s = zero
-                for k in range(X.shape[1]):
-                    s += abs(X[i, k] - Z[j, k])
-                D[i, j] = s
+            # Side by side in the registers are points, not columns, of which there may be few.
+            row = D[i, start:stop]
+            row[:] = zero
+            for k in range(0, whole, 4):
+                x0, x1, x2, x3 = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
+                z0, z1 = Z[k, start:stop], Z[k + 1, start:stop]
+                z2, z3 = Z[k + 2, start:stop], Z[k + 3, start:stop]
+                for j in range(row.size):
+                    first = abs(x0 - z0[j]) + abs(x1 - z1[j])
+                    row[j] += first + (abs(x2 - z2[j]) + abs(x3 - z3[j]))
+            for k in range(whole, n_columns):
+                x, z = X[i, k], Z[k, start:stop]
+                for j in range(row.size):
+                    row[j] += abs(x - z[j])
 
 
 def cauchy_products(X: FloatArray, Z: FloatArray, inverse_scale: float) -> FloatArray:

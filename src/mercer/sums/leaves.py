@@ -169,7 +169,7 @@ class TreesPart(BasisPart):
         for start, stop in pairwise(np.unique(ends)):
             others, held = rows[np.r_[:start, stop:n]], rows[start:stop]
             alike = alike._on(TreesPart.grown(others, self.unit, seed=self.seed).map)
-            values = alike._fit(others, held)
+            values = alike._judge(others, held)
             predictions.append(values)
             if len(predictions) == 1:
                 errors = [squared_error(its[: len(held)], held, self.unit) for its in rivals]
@@ -178,8 +178,9 @@ class TreesPart(BasisPart):
                 # The first fold chooses the ridge for all.
                 self.ridge = alike.ridge
                 alike.fix_ridge(float(self.ridges[self.ridge]))
-        whole = alike._on(self.map)
-        whole._fit(rows[:-1], rows[-1:])
+        whole = self._on(self.map)
+        whole.ridge = self.ridge
+        whole._fit(rows)
         self.coefficients = whole.coefficients
         self.is_exact = True  # rows that come are learned with all others, anew
         return np.concatenate(predictions)
@@ -190,22 +191,39 @@ class TreesPart(BasisPart):
         other.unit, other.ridges, other._first = self.unit, self.ridges, self._first
         return other
 
-    def _fit(self, rows: Rows, held: Rows) -> Array:
-        """Learn rows and then those that were held; return the values there before that."""
-        if len(rows) + len(held) <= self.n_points:
-            together = Rows.joined([rows, held])
-            Z = self.basis.features(together.X)
-            mean = np.average(rows.targets, axis=0, weights=rows.weights)
-            exact = ExactRidge(Z.kernel(), together.targets - mean, together.weights)
+    def _judge(self, rows: Rows, held: Rows) -> Array:
+        """Learn rows, choose the ridge on others and return the values there."""
+        if len(rows) + len(held) > self.n_points:
+            self.learn(rows)
+            self.ridge, found = self._choose(self.basis.features(held.X), held)
+            return np.asarray(found[0])
+        mean, n = _mean(rows), len(held)
+        exact = self._exact(Rows.joined([rows, held]), mean)[0]
 
-            def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
-                values = held.targets - exact.held_out(fit, len(held))
-                return squared_error(values, held, self.unit), (values, fit.coefficients)
+        def judge(fit: ExactFit) -> tuple[float, Array]:
+            values: Array = held.targets - exact.held_out(fit, n)
+            return squared_error(values, held, self.unit), values
 
-            best, found = descend_ridges(exact, judge, self._first, self.ridges)
-            if found is not None:
-                self.ridge = best
-                self.coefficients = self.constant * mean + (found[1].T @ Z).T
-                return found[0]
+        self.ridge, values = descend_ridges(exact, judge, self._first, self.ridges)
+        return np.tile(mean, (n, 1)) if values is None else values
+
+    def _fit(self, rows: Rows) -> None:
+        """Learn rows with the ridge in use."""
+        if len(rows) <= self.n_points:
+            mean = _mean(rows)
+            exact, Z = self._exact(rows, mean)
+            fit = exact.fit(float(self.ridges[self.ridge]))
+            if fit is not None:
+                self.coefficients = self.constant * mean + (fit.coefficients.T @ Z).T
+                return
         self.learn(rows)
-        return self.solve(held)
+        self.coefficients = self._solution(self.statistics, self.ridge)
+
+    def _exact(self, rows: Rows, mean: Array) -> tuple[ExactRidge, LeafFeatures]:
+        """Return the regression by the kernel matrix of rows, which are fewer than the leaves."""
+        Z = self.basis.features(rows.X)
+        return ExactRidge(Z.kernel(), rows.targets - mean, rows.weights), Z
+
+
+def _mean(rows: Rows) -> Array:
+    return np.asarray(np.average(rows.targets, axis=0, weights=rows.weights))

@@ -164,8 +164,8 @@ def notes(records: list[Row]) -> dict[str, str]:
         "suite_sets": (
             "Means over the seeds ± standard errors. Sets that constants were chosen on: "
             f"{chosen}. Errors of the others were seen when it was settled how often metrics "
-            "follow each other, up to how many rows fits are exact, and which parts larger tables "
-            "get. "
+            "follow each other, up to how many rows fits are exact, which parts larger tables get, "
+            "and that there are trees. "
             f"{default_learner.words_on_code(records)}"
         ),
     }

@@ -33,8 +33,8 @@ class Auto(Expansion):
     on the leaves of trees (:class:`mercer.maps.Leaves`), for thresholds. A race
     of pilots decides which families of kernels, how inputs are scaled, projected or weighted, and
     the length scales; parts learn by ridge regression; rows that are predicted before they are
-    learned choose ridges and weights. Scores of classes are f + b f³, with b >= 0 that makes
-    probabilities calibrated. Test data have no part in any of it. Up to 4,500 rows each
+    learned choose ridges and weights. Scores of classes are f + b f³, with the b >= 0 that
+    calibrates probabilities best. Test data have no part in any of it. Up to 4,500 rows each
     part has all of them as its points, and a kernel of another family.
 
     Memory is bounded, however many rows come: 20,000 rows at first, then sums and the rows of cells

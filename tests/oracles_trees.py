@@ -44,7 +44,7 @@ def leaves_of_tree(X, residuals, weights, n_leaves, min_weight):
 
 def boosted_leaves(X, targets, weights, n_trees, n_leaves, min_weight, rate):
     """Labels of the leaves of each row in each tree, (n_trees, n_rows)."""
-    weights = weights / weights.mean()
+    weights = weights * weights.sum() / np.sum(weights**2)
     residuals = targets - np.average(targets, axis=0, weights=weights)
     found = []
     for _ in range(n_trees):

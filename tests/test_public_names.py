@@ -193,7 +193,6 @@ NAMES = {
         "Standardize",
         "ard_metric",
         "full_metric",
-        "grow_leaves",
     ],
     "mercer.metrics": ["auc_standard_error", "concordance", "ndcg"],
     "mercer.model_file": ["load_model", "read_state", "save_model", "storable", "write_state"],

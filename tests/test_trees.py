@@ -15,7 +15,8 @@ from mercer._component import from_config, to_config
 from mercer.default import DefaultLearner
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
-from mercer.maps import Leaves, grow_leaves
+from mercer.maps import Leaves
+from mercer.maps.leaves import grow_leaves
 from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafFeatures, Rows, Statistics, TreesPart
 from mercer.sums.leaves import _FOLDS
@@ -46,6 +47,11 @@ def grown(rows, **options):
     return grow(rows.X, rows.targets, rows.weights, **{**settings, **options})
 
 
+def counting(rows):
+    """Weights whose sum is the number of rows of one weight that would count for as much."""
+    return rows.weights * rows.weights.sum() / np.sum(rows.weights**2)
+
+
 def same_partition(a, b):
     """Whether two labelings of rows put the same rows together."""
     pairs = len(np.unique(np.column_stack([a, b]), axis=0))
@@ -67,7 +73,7 @@ def test_trees_are_those_of_trying_every_split(n_outputs):
 def test_leaves_weigh_what_they_must():
     rows = steps(300, noise=2.0)
     leaves = Leaves(4, *grown(rows, n_leaves=40, min_weight=9.0)).numbers(rows.X)
-    weights = np.bincount(leaves.ravel(), np.tile(rows.weights / rows.weights.mean(), len(leaves)))
+    weights = np.bincount(leaves.ravel(), np.tile(counting(rows), len(leaves)))
     assert weights.min() >= 9.0 - 1e-9
     assert len(np.unique(leaves[0])) > 10
 
@@ -153,7 +159,7 @@ def test_a_row_is_in_the_leaf_that_its_values_lead_to():
 def test_nodes_that_are_no_trees_are_refused(change):
     nodes = {"columns": [0, -1, -1], "cuts": [0.0, 0, 0], "children": [1, 0, 1], "roots": [0]}
     Leaves(2, **nodes)
-    with pytest.raises(ValueError, match=r"nodes of trees.*grow_leaves"):
+    with pytest.raises(ValueError, match=r"nodes of trees.*in their order"):
         Leaves(2, **{**nodes, **change})
 
 
@@ -364,3 +370,40 @@ def test_a_file_of_gathered_rows_has_no_sums_and_goes_on_all_the_same(tmp_path):
     for one in (model, twin):
         one.partial_fit(X[:600], labels[:600])
     assert_array_equal(twin.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("n", [600, 5000])
+def test_trees_grow_on_rows_that_count_as_their_age_says(n, monkeypatch):
+    X, y = jumps(n)
+    seen = []
+
+    def grown(cls, rows, *arguments, **options):
+        seen.append(rows)
+        return original(rows, *arguments, **options)
+
+    original = TreesPart.grown
+    monkeypatch.setattr(TreesPart, "grown", classmethod(grown))
+    model = KernelRegressor(expansion=Auto(forgetting=0.999), random_state=0).partial_fit(X, y)
+    model.predict(X[:1])
+    age = {x.tobytes(): n - 1 - i for i, x in enumerate(X)}
+    for rows in seen:
+        ages = np.array([age[x.tobytes()] for x in rows.X])
+        assert_allclose(rows.weights / rows.weights.max(), 0.999 ** (ages - ages.min()), rtol=1e-9)
+    assert seen
+
+
+def test_rows_that_hardly_count_fill_no_leaves():
+    rows = steps(400, noise=1.0, weighted=False)
+    old = rows.weights * np.where(np.arange(400) < 300, 1e-9, 1.0)
+    leaves = Leaves(4, *grown(replace(rows, weights=old), n_leaves=40, min_weight=9.0))
+    counts = np.bincount(leaves.numbers(rows.X[300:])[0])
+    assert counts.min() >= 9
+    assert counts.size > 4
+
+
+def test_no_trees_are_grown_for_a_constant_target_or_beyond_the_time():
+    X, y = jumps(600)
+    for target, auto in ((np.full(600, 3.0), Auto()), (y, Auto(budget_seconds=2.5))):
+        model = KernelRegressor(expansion=auto, random_state=0).fit(X, target)
+        assert "trees" not in {part.form for part in model.learner_.function.components}
+        assert np.isfinite(model.predict(X)).all()

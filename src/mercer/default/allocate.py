@@ -23,7 +23,7 @@ from mercer.sums import (
     labels_of_codes,
 )
 from mercer.sums.basis import in_single
-from mercer.sums.leaves import MOST_LEAVES
+from mercer.sums.leaves import MOST_GROWN, MOST_LEAVES, N_TREES
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 
@@ -196,15 +196,17 @@ class Allocation:
         resources = self.resources
         part = TreesPart.grown(self.grown, forgetting=resources.forgetting, seed=resources.seed)
         part.max_rows = self.settings.enough * part.n_points
-        return [part]
+        return [part] if part.map.n_outputs > part.map.n_trees else []  # some split the rows
 
     @property
     def _has_trees(self) -> bool:
-        """Whether rows are enough to grow trees, are no images, and memory is enough, too."""
-        settings, grown = self.settings, self.grown
+        """Whether rows are enough to grow trees, and no images; and memory and time are enough."""
+        settings, grown, budget = self.settings, self.grown, self.resources.budget_seconds
         if grown is None or len(grown) < settings.least_for_trees:
             return False
         fits = _TREES_SHARE * self._bytes_of_trees() <= self.resources.max_memory
+        if budget is not None:
+            fits &= _RACE_SECONDS + self._seconds_of_trees() <= budget
         return fits and grown.X.shape[1] <= settings.most_columns
 
     def _bytes_of_trees(self) -> int:
@@ -273,8 +275,9 @@ class Allocation:
         choices.append(choices[-1]._replace(n_partitions=0))
         if self.resources.budget_seconds is None:
             return choices[0]
+        spent = _RACE_SECONDS + (self._seconds_of_trees() if self._has_trees else 0.0)
         for sizes in choices:
-            if _RACE_SECONDS + self.seconds(sizes, n_inputs) <= self.resources.budget_seconds:
+            if spent + self.seconds(sizes, n_inputs) <= self.resources.budget_seconds:
                 break
         return sizes
 
@@ -287,6 +290,16 @@ class Allocation:
         a_row = m * (m + 2 * n_inputs + 100)
         a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
         return in_all + sizes.n_partitions * a_partition
+
+    def _seconds_of_trees(self) -> float:
+        """CPU time to grow trees, learn their leaves and solve for them, as :meth:`seconds`."""
+        n_outputs, n_columns = self.n_outputs, self.rows.X.shape[1]
+        rows = min(self.n_rows, self.settings.enough * MOST_LEAVES)
+        growth = min(rows, MOST_GROWN) * N_TREES * (2 * n_columns + n_outputs)
+        learning = rows * N_TREES * (N_TREES // 2 + n_outputs)
+        # An addition to a sum somewhere in memory takes as long as some twenty in a product.
+        once = (20 * (growth + learning) + 2 * MOST_LEAVES**3) / _RATE
+        return float(once) * (1 if self.n_rows > self.race.most_exact(races=True) else 4)
 
     def n_cells(self) -> int:
         """Cells of a partition of all rows."""

@@ -371,7 +371,7 @@ class DefaultLearner(Learner):
         if expected is not None and expected < len(rows):
             expected = None  # what was said or true of `fit` is not true any longer
         self._race(rows[: self._n_before_judges()], expected)
-        learned = rows[: self._n_before_judges()]
+        learned = rows[: self._n_before_judges()].discounted(self.resources.forgetting)
         self._allocate(self._shuffled(rows), self._shuffled(learned), expected)
         function = self.function
         function.weights, function.is_stale = np.zeros(len(function.components)), True
@@ -504,7 +504,8 @@ class DefaultLearner(Learner):
             self._race(rows[:raced], len(rows))
         if few:
             return self._solve_few(rows.discounted(self.resources.forgetting))
-        self._allocate(self._shuffled(rows), self._shuffled(rows[:n]), len(rows))
+        learned = rows[:n].discounted(self.resources.forgetting)
+        self._allocate(self._shuffled(rows), self._shuffled(learned), len(rows))
         components = self.function.components
         for component in components:
             component.learn(rows[:n])
@@ -566,7 +567,8 @@ class DefaultLearner(Learner):
 
         Newton steps visit rows again: those that ``take`` brings, or all that are kept.
         """
-        if not self.n_rows:
+        done = self.phase is Phase.FINISHED and not self.function.is_stale
+        if not self.n_rows or done or self.is_compact:
             return
         self._solve(now=True)
         if take is None and self.is_decided:

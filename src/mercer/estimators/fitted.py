@@ -195,7 +195,7 @@ class FittedLoss(FittedFunction):
 
         Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
         ``weight * kernel(map(X), dictionary) @ coefficients``
-        (:class:`mercer.parts.FittedPart`). Scores of classes may be f + b f³ instead of f.
+        (:class:`mercer.parts.FittedPart`). Scores of classes are f + b f³ (:attr:`bend_`).
 
         Raises
         ------
@@ -203,6 +203,20 @@ class FittedLoss(FittedFunction):
             If the model has another expansion.
         """
         return [FittedPart.of(weight, part) for weight, part in self._components().used]
+
+    @property
+    def bend_(self) -> float:
+        """The number b >= 0 of a model of the default expansion, whose scores are f + b f³.
+
+        It calibrates probabilities, see :func:`mercer.selection.calibrate`; 0 of regressions and
+        after Newton steps.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().bend
 
     def _components(self) -> SumOfComponents:
         """Return the function if it is a sum of parts, else raise AttributeError."""

@@ -320,13 +320,11 @@ def component_from_state(state: dict[str, Any], n_features: int, n_outputs: int)
 
 
 def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
-    sums = sums and not part.is_exact  # there are none, nor rows kept back
     return {
         "form": part.form,
         "kernel": to_config(part.kernel),
         "points": part.dictionary,
         "precision": part.basis.dtype.name,
-        "is_exact": part.is_exact,
         **_basis_to_state(part, sums),
     }
 
@@ -338,7 +336,9 @@ def _trees_to_state(part: TreesPart, sums: bool) -> dict[str, Any]:
 
 
 def _basis_to_state(part: BasisPart, sums: bool) -> dict[str, Any]:
+    sums = sums and not part.is_exact  # there are none, nor rows kept back
     return {
+        "is_exact": part.is_exact,
         "coefficients": part.coefficients,
         "without_held": part.without_held if sums else None,
         "ridge": part.ridge,
@@ -355,7 +355,6 @@ def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -
     # Files of earlier versions have features of the type of the points, and sums for all.
     dtype = check_choice("precision", state.get("precision", points.dtype.name), _PRECISIONS)
     part = GlobalPart(kernel, points.copy(), n_outputs, dtype=dtype)
-    part.is_exact = bool(state.get("is_exact", False))
     _restore_basis(part, state)
     return part
 
@@ -371,6 +370,7 @@ def _restore_basis(part: BasisPart, state: dict[str, Any]) -> None:
     forgetting, most = state["forgetting"], state["max_rows"]
     part.forgetting = check_real("forgetting", forgetting, low=0.0, open_low=True, high=1.0)
     part.max_rows = None if most is None else check_integer("max_rows", most, low=0)
+    part.is_exact = bool(state.get("is_exact", False))
     shape = part.n_points, part.n_targets
     part.coefficients = _finite("coefficients", state["coefficients"], shape)
     part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)

@@ -6,7 +6,7 @@ given by their numbers, some learned from rows (:class:`Standardize`,
 (:func:`ard_metric`, :func:`full_metric`). :class:`Curves` bend each column by itself, to ranks
 (:class:`NormalScores`) or logarithms (:class:`Logarithms`), :class:`Indicators` split codes
 (:class:`OneHot`), and an affine map may follow (:class:`Chain`). :class:`Leaves` are indicators of
-the leaves of trees that were grown for some targets (:func:`grow_leaves`).
+the leaves of trees.
 ``mercer.kernels.Mapped(kernel, map)`` puts a kernel behind one.
 """
 
@@ -22,7 +22,7 @@ from mercer.maps.affine import (
     full_metric,
 )
 from mercer.maps.curves import Chain, Curves, Indicators, Logarithms, NormalScores, OneHot
-from mercer.maps.leaves import Leaves, grow_leaves
+from mercer.maps.leaves import Leaves
 
 __all__ = [
     "Affine",
@@ -41,5 +41,4 @@ __all__ = [
     "Standardize",
     "ard_metric",
     "full_metric",
-    "grow_leaves",
 ]

@@ -27,7 +27,7 @@ class Leaves(Component):
 
     Their inner product is a kernel, the share of the trees in which two rows have the same leaf: a
     function of it is constant between thresholds and depends on the columns that the trees ask for.
-    :func:`grow_leaves` grows trees for given targets.
+    The default learner grows such trees (`parts_`).
 
     Parameters
     ----------
@@ -97,8 +97,7 @@ class Leaves(Component):
         if not (fits and np.array_equal(children[is_leaf], np.arange(is_leaf.sum()))):
             raise ValueError(
                 "`columns`, `cuts`, `children` and `roots` must be nodes of trees: children behind "
-                "their parents, leaves numbered in their order. Use those of "
-                "`mercer.maps.grow_leaves`."
+                "their parents, leaves numbered in their order."
             )
         self._forest, self._n_leaves = forest, int(is_leaf.sum())
 
@@ -159,13 +158,14 @@ def grow_leaves(
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.maps import grow_leaves
+    >>> from mercer.maps.leaves import grow_leaves
     >>> X = np.arange(100.0)[:, np.newaxis]
     >>> leaves = grow_leaves(X, np.where(X < 50.0, -1.0, 1.0), np.ones(100), n_trees=1, n_leaves=2)
     >>> leaves([[10.0], [90.0]])
     array([[1., 0.],
            [0., 1.]])
     """
+    counting = float(weights.sum() ** 2 / (weights @ weights))
     forest = grow(
         X,
         targets,
@@ -173,7 +173,7 @@ def grow_leaves(
         n_trees=n_trees,
         n_leaves=n_leaves,
         n_bins=_BINS,
-        min_weight=min(_MIN_ROWS, len(X) * _SHARE / _LEAVES_AT_LEAST),
+        min_weight=min(_MIN_ROWS, counting * _SHARE / _LEAVES_AT_LEAST),
         rate=_RATE,
         share=_SHARE,
         n_columns=_COLUMNS,

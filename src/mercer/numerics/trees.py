@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy import sparse
 
 __all__ = [
     "Forest",
@@ -120,7 +121,8 @@ def grow(
     n_trees, n_leaves, n_bins : int
         How many there are, at most; bins of a column.
     min_weight : float
-        Weight of a leaf at least, in mean weights of a row.
+        Weight of a leaf at least, if all weigh as many rows of one weight as would count for as
+        much: (sum w)^2 / sum w^2.
     rate : float
         Part of what a tree explains that is taken off the targets.
     share : float
@@ -146,7 +148,7 @@ def grow(
     ends = np.zeros((len(cuts), _MOST_BINS))  # all cuts, in one array
     for j, cut in enumerate(cuts):
         ends[j, : cut.size] = cut
-    share_of = weights / weights.mean()
+    share_of = weights * (weights.sum() / (weights @ weights))
     residuals = targets - np.average(targets, axis=0, weights=weights)
     least = _LEAST_GAIN * float(share_of @ np.sum(residuals**2, axis=1))
     generator, n = np.random.default_rng(seed), len(X)
@@ -166,10 +168,10 @@ def grow(
         is_leaf = asked < 0
         numbers = np.where(is_leaf, np.cumsum(is_leaf) - 1, child)
         places = _leaves_of_codes(codes, asked, bin, numbers)
-        counted = np.bincount(places[rows], share_of[rows], minlength=is_leaf.sum())
-        for c in range(residuals.shape[1]):
-            sums = np.bincount(places[rows], share_of[rows] * residuals[rows, c], counted.size)
-            residuals[:, c] -= rate * (sums / (counted + 1.0))[places]
+        seen = share_of[rows], places[rows], np.arange(rows.size + 1)
+        members = sparse.csr_array(seen, (rows.size, int(is_leaf.sum()))).T
+        counted = np.asarray(members.sum(axis=1))[:, np.newaxis]
+        residuals -= (rate * (members @ residuals[rows]) / (counted + 1.0))[places]
         cut = np.where(is_leaf, 0.0, ends[asked, bin])
         shifted = np.where(is_leaf, numbers + n_found, numbers + n_nodes)
         trees.append(Forest(asked, cut, shifted, np.array([n_nodes])))

@@ -16,17 +16,18 @@ from mercer.sums.ridge import BasisPart, descend_ridges, squared_error
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import LeafFeatures
 
-__all__ = ["MOST_LEAVES", "LeafBasis", "TreesPart"]
+__all__ = ["MOST_GROWN", "MOST_LEAVES", "N_TREES", "LeafBasis", "TreesPart"]
 
 Array = NDArray[np.float64]
 
 # Number of the ridge to begin with, folds of the judges where trees are grown anew for each, and
 # how many times the error of others may be theirs.
 _FIRST, _FOLDS, _HOPELESS = 4, 3, 2.0
-# Trees, leaves of a tree, and rows on which they are grown.
-_TREES, _LEAVES, _MOST_GROWN = 100, 16, 16_000
+#: Trees of a part, and rows on which they are grown.
+N_TREES, MOST_GROWN = 100, 16_000
+_LEAVES = 16  # of a tree
 #: Leaves of all trees of a part.
-MOST_LEAVES = _TREES * _LEAVES
+MOST_LEAVES = N_TREES * _LEAVES
 
 
 class LeafBasis:
@@ -63,7 +64,7 @@ class LeafBasis:
 class TreesPart(BasisPart):
     r"""Ridge regression on the leaves of boosted trees.
 
-    Trees are grown once, on some first rows (:func:`mercer.maps.grow_leaves`); what a leaf is worth
+    Trees are grown once, on some first rows; what a leaf is worth
     is learned from all rows together with all other leaves. So its function is one of the kernel
     "share of the trees in which two rows have the same leaf".
 
@@ -115,8 +116,8 @@ class TreesPart(BasisPart):
         forgetting, seed
             As of the class.
         """
-        rows = rows[:_MOST_GROWN]
-        sizes = {"n_trees": _TREES, "n_leaves": _LEAVES}
+        rows = rows[:MOST_GROWN]
+        sizes = {"n_trees": N_TREES, "n_leaves": _LEAVES}
         map = grow_leaves(rows.X, rows.targets / unit, rows.weights, seed=seed, **sizes)
         return cls(map, rows.targets.shape[1], forgetting, seed=seed)
 

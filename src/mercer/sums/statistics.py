@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg.lapack import dsfrk, dtfttr, dtrttf, ssfrk
 
 from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
@@ -77,11 +78,11 @@ class LeafFeatures:
 
     def __rmatmul__(self, columns: Array) -> Array:
         """Add up products with columns, (n_columns, n_rows) to (n_columns, size)."""
-        found = np.zeros((len(columns), self.size))
-        for leaves in self.leaves:
-            for sums, column in zip(found, columns, strict=True):
-                sums += np.bincount(leaves, column, self.size)
-        return np.asarray(self.height * found)
+        n_trees, n = self.leaves.shape
+        places = np.arange(0, n_trees * n + 1, n_trees)
+        ones = np.ones(n_trees * n)
+        Z = sparse.csr_array((ones, self.leaves.T.ravel(), places), (n, self.size))
+        return np.asarray(self.height * (Z.T @ columns.T).T)
 
 
 class Statistics:

@@ -140,7 +140,9 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     parts_ : list of mercer.parts.FittedPart
         With the default expansion f is a sum of parts, each with a kernel, a dictionary and
         coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
-        is one part on one dictionary.
+        is one part on one dictionary and ``bend_`` is 0.
+    bend_ : float
+        With the default expansion: the number b >= 0 of the scores f + b f³.
     race_ : list of dict
         With the default expansion: what the race tried, and the errors it saw.
     block_length_ : int

@@ -195,7 +195,7 @@ class FittedLoss(FittedFunction):
 
         Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
         ``weight * kernel(map(X), dictionary) @ coefficients``
-        (:class:`mercer.parts.FittedPart`). Scores of classes are f + b f³ (:attr:`bend_`).
+        (:class:`mercer.parts.FittedPart`). Scores of classes are f + b f³ with b = ``bend_``.
 
         Raises
         ------

@@ -149,7 +149,8 @@ def grow(
     for j, cut in enumerate(cuts):
         ends[j, : cut.size] = cut
     share_of = weights * (weights.sum() / (weights @ weights))
-    residuals = targets - np.average(targets, axis=0, weights=weights)
+    residuals = np.ascontiguousarray(targets - np.average(targets, axis=0, weights=weights))
+    min_weight = float(min_weight)  # of one type, so that it is compiled once
     least = _LEAST_GAIN * float(share_of @ np.sum(residuals**2, axis=1))
     generator, n = np.random.default_rng(seed), len(X)
     trees: list[Forest] = []
@@ -163,8 +164,10 @@ def grow(
         if residuals.shape[1] > n_sketches:
             sketch = residuals @ generator.standard_normal((residuals.shape[1], n_sketches))
         bins = max((cuts[j].size + 1 for j in columns), default=1)
-        tree = _grow_one(codes, columns, bins, sketch, share_of, rows, n_leaves, min_weight, least)
-        asked, bin, child = tree
+        tree = _grow_one(
+            codes, columns, bins, sketch, share_of, rows.copy(), n_leaves, min_weight, least
+        )
+        asked, bin, child = (numbers[: tree[3]] for numbers in tree[:3])
         is_leaf = asked < 0
         numbers = np.where(is_leaf, np.cumsum(is_leaf) - 1, child)
         places = _leaves_of_codes(codes, asked, bin, numbers)
@@ -190,9 +193,11 @@ def _histogram(
     found: Array,
 ) -> None:
     n_targets = residuals.shape[1]
-    found[:] = 0.0
     for place in range(columns.size):
         column, sums = codes[columns[place]], found[place]
+        for bin in range(sums.shape[0]):
+            for c in range(n_targets + 1):
+                sums[bin, c] = 0.0
         for r in rows:
             bin = column[r]
             for c in range(n_targets):
@@ -205,7 +210,7 @@ def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]
     """Gain of the best split, its column's place and the last bin that goes to the left."""
     n_columns, n_bins, width = histogram.shape
     n_targets = width - 1
-    total, left = np.zeros(width), np.zeros(width)
+    total, left = np.zeros(width), np.empty(width)
     for bin in range(n_bins):
         for c in range(width):
             total[c] += histogram[0, bin, c]
@@ -215,7 +220,8 @@ def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]
     before /= total[n_targets] + 1.0
     best, best_column, best_bin = 0.0, -1, -1
     for place in range(n_columns):
-        left[:] = 0.0
+        for c in range(width):
+            left[c] = 0.0
         for bin in range(n_bins - 1):
             for c in range(width):
                 left[c] += histogram[place, bin, c]
@@ -245,26 +251,34 @@ def _grow_one(
     n_leaves: int,
     least_weight: float,
     least_gain: float,
-) -> tuple[Integers, Integers, Integers]:
-    """Columns, bins and left children of the nodes of a tree."""
+) -> tuple[Integers, Integers, Integers, int]:
+    """Columns, bins and left children of the nodes of a tree, and how many these are.
+
+    ``rows`` are put in another order.
+    """
     n_nodes = 2 * n_leaves - 1
-    asked = np.full(n_nodes, -1)
+    asked = np.empty(n_nodes, dtype=np.int64)
+    for place in range(n_nodes):
+        asked[place] = -1
     bins = np.zeros(n_nodes, dtype=np.int64)
     child = np.zeros(n_nodes, dtype=np.int64)
     histograms = np.empty((n_leaves, columns.size, n_bins, residuals.shape[1] + 1))
+    counted = np.empty((columns.size, n_bins, residuals.shape[1] + 1))
     node = np.zeros(n_leaves, dtype=np.int64)
     start = np.zeros(n_leaves, dtype=np.int64)
     stop = np.zeros(n_leaves, dtype=np.int64)
     gain = np.zeros(n_leaves)
     column = np.zeros(n_leaves, dtype=np.int64)
     bin = np.zeros(n_leaves, dtype=np.int64)
-    rows, right = rows.copy(), np.empty_like(rows)
+    right = np.empty_like(rows)
     n, made, stop[0] = 1, 1, rows.size
     if columns.size > 0:
         _histogram(codes, columns, residuals, weights, rows, histograms[0])
         gain[0], column[0], bin[0] = _best_split(histograms[0], least_weight)
     while n < n_leaves:
-        leaf = int(np.argmax(gain[:n]))
+        leaf = 0
+        for other_leaf in range(1, n):
+            leaf = other_leaf if gain[other_leaf] > gain[leaf] else leaf
         if gain[leaf] <= least_gain:
             break
         values, last = codes[columns[column[leaf]]], bin[leaf]
@@ -277,25 +291,28 @@ def _grow_one(
             else:
                 right[n_right] = r
                 n_right += 1
-        rows[middle : stop[leaf]] = right[:n_right]
+        for place in range(n_right):
+            rows[middle + place] = right[place]
         asked[node[leaf]], bins[node[leaf]] = columns[column[leaf]], last
         child[node[leaf]] = made
         node[leaf], node[n] = made, made + 1
         made += 2
         start[n], stop[n], stop[leaf] = middle, stop[leaf], middle
         # The smaller half is counted, the other is the rest.
-        if middle - start[leaf] < n_right:
-            histograms[n] = histograms[leaf]
-            small, large = leaf, n
-        else:
-            small, large = n, leaf
+        small = leaf if middle - start[leaf] < n_right else n
         some = rows[start[small] : stop[small]]
-        _histogram(codes, columns, residuals, weights, some, histograms[small])
-        histograms[large] -= histograms[small]
-        for half in (leaf, n):
-            gain[half], column[half], bin[half] = _best_split(histograms[half], least_weight)
+        mine, whole = histograms[n], histograms[leaf]
+        _histogram(codes, columns, residuals, weights, some, counted)
+        for place in range(columns.size):
+            for b in range(n_bins):
+                for c in range(counted.shape[2]):
+                    one, other = counted[place, b, c], whole[place, b, c] - counted[place, b, c]
+                    mine[place, b, c] = one if small == n else other
+                    whole[place, b, c] = other if small == n else one
+        gain[leaf], column[leaf], bin[leaf] = _best_split(whole, least_weight)
+        gain[n], column[n], bin[n] = _best_split(mine, least_weight)
         n += 1
-    return asked[:made], bins[:made], child[:made]
+    return asked, bins, child, made
 
 
 @njit(cache=True)

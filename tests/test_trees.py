@@ -16,7 +16,6 @@ from mercer.default import DefaultLearner
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.maps import Leaves
-from mercer.maps.leaves import grow_leaves
 from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafFeatures, Rows, Statistics, TreesPart
 from mercer.sums.leaves import _FOLDS
@@ -224,7 +223,7 @@ def test_merged_parts_have_learned_all_rows(forgetting):
         one.solve(rows[240:])
     assert_allclose(later.evaluate(rows.X), whole.evaluate(rows.X), atol=1e-8)
     with pytest.raises(ValueError, match="their features differ"):
-        later.merge(TreesPart(grow_leaves(rows.X, rows.targets, rows.weights), 1))
+        later.merge(TreesPart.grown(rows))
 
 
 @pytest.mark.parametrize("sums", [False, True])

@@ -115,8 +115,7 @@ class Leaves(Component):
 
     def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
         """Numbers of the leaves of rows, shape (n_trees, n_rows)."""
-        rows = check_rows(X, self.n_inputs)
-        found: NDArray[np.int32] = leaf_numbers(np.ascontiguousarray(rows), *self._forest)
+        found: NDArray[np.int32] = leaf_numbers(check_rows(X, self.n_inputs), *self._forest)
         return found
 
     def __call__(self, X: ArrayLike) -> Array:
@@ -132,8 +131,8 @@ def grow_leaves(
     targets: Array,
     weights: Array,
     *,
-    n_trees: int = 100,
-    n_leaves: int = 16,
+    n_trees: int,
+    n_leaves: int,
     seed: int = 0,
 ) -> Leaves:
     """Leaves of boosted regression trees: each tree is grown on what those before it leave.
@@ -146,7 +145,7 @@ def grow_leaves(
         Numbers in units in which they count alike, or class codes.
     weights : ndarray of shape (n_rows,)
         Weights of the rows, above 0.
-    n_trees, n_leaves : int, default=100 and 16
+    n_trees, n_leaves : int
         How many trees, and leaves of a tree at most.
     seed : int, default=0
         Of the halves of the rows that each tree sees.

@@ -1,6 +1,7 @@
 """Quantiles, medians and counts, untuned, on the inputs as they are: the default and its peers.
 
-The sets of ``default_learner.py`` before any scaling, three splits. Losses are divided by the mean
+The sets of ``default_learner.py`` before any scaling, and the regressions of ``suite.py``, three
+splits. Losses are divided by the mean
 absolute deviation of the test targets from their median, so that twice the pinball loss at level
 one half is the share of it that is left; cover is the part of the test targets between the first
 and the last decile, which should be .8. Counts: a Poisson variable whose rate is a known function
@@ -10,6 +11,7 @@ of five columns in units from 1 to 100, and its deviance less that of the true r
 from __future__ import annotations
 
 import _common
+import _default_sets
 import numpy as np
 from lightgbm import LGBMRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -24,6 +26,8 @@ LEVELS = (0.1, 0.5, 0.9)
 SETS = {"california_housing": "median_house_value", "protein_casp": "rmsd"}
 SIZES = (1000, 0)
 SEEDS = (0, 1, 2)
+# Of the suite.
+BESIDE = ("mercer", "LightGBM", "LightGBM 300")
 
 
 class OneByOne:
@@ -122,6 +126,39 @@ def quantile_rows():
     return rows
 
 
+def suite_rows():
+    """Quantiles of the regressions of the suite, as mean pinball losses in units of mercer's."""
+    rows = []
+    for name in _default_sets.SUITE:
+        if not _default_sets.source_of(name).regression:
+            continue
+        row = {"data": name, "rows": 0}
+        for method in BESIDE:
+            runs = []
+            for seed in SEEDS:
+                split = _default_sets.load(name, seed, directory=_default_sets.data_directory())
+                given = split.X, split.X_test, split.y, split.y_test
+                runs.append(of_quantiles(QUANTILES[method], given))
+            values = np.mean(runs, axis=0)
+            row["rows"] = len(split.y)
+            row[method] = float(values[:3].mean())
+            row |= {f"{method}: cover": float(values[3]), f"{method}: CPU s": float(values[4])}
+        rows.append(row)
+        print(row, flush=True)
+    return [*rows, means_of(rows)]
+
+
+def means_of(rows):
+    """Geometric mean of the losses in units of mercer's, and means of the rest."""
+    found = {"data": "geometric mean / mercer's; means", "rows": ""}
+    for method in BESIDE:
+        ratios = [row[method] / row["mercer"] for row in rows]
+        found[method] = float(np.exp(np.mean(np.log(ratios))))
+        for name in (f"{method}: cover", f"{method}: CPU s"):
+            found[name] = float(np.mean([row[name] for row in rows]))
+    return found
+
+
 def count_rows():
     rows = []
     for rate in (1.0, 10.0, 200.0):
@@ -140,6 +177,7 @@ def main():
         for make in models.values():
             make().fit(small, target)
     _common.publish("losses", quantile_rows())
+    _common.publish("quantiles_suite", suite_rows())
     _common.publish("counts", count_rows())
 
 

@@ -46,6 +46,7 @@ ORIGINS = {
     "default_learner_small": "default_learner",
     "default_learner_all": "default_learner",
     "counts": "losses",
+    "quantiles_suite": "losses",
 }
 TITLES = {
     "suite": "Many tables, untuned",
@@ -72,6 +73,7 @@ TITLES = {
     "random_features": "Cost of random features",
     "random_feature_errors": "Error of random features",
     "losses": "Quantiles, untuned",
+    "quantiles_suite": "Quantiles of the suite, untuned",
     "counts": "Counts, untuned",
     "risks": "Risks, untuned, one pass",
     "pairs": "Pairs: cost of a row",

@@ -13,7 +13,6 @@ import numpy as np
 
 from mercer import KernelRegressor
 from mercer.display import LossDistributionDisplay, row_losses, tail_of
-from mercer.kernels import Gaussian
 
 # %%
 # Demand over a day, with rare peaks in its second half.
@@ -38,7 +37,7 @@ x_test, y_test = rows(10_000, 1)
 LEVEL = 0.9
 models = {}
 for name, risk in (("mean loss", None), (f"CVaR of level {LEVEL}", f"cvar:{LEVEL}")):
-    model = KernelRegressor(risk=risk, kernel=Gaussian(3.0), expansion="komp", random_state=0)
+    model = KernelRegressor(risk=risk, random_state=0)
     models[name] = model.fit(x, y)
     losses = row_losses(model, x_test, y_test)
     tail = tail_of(losses, LEVEL)

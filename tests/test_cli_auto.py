@@ -101,7 +101,6 @@ def test_a_kernel_that_is_given_does_not_race(mercer, tmp_path):
         ("--passes 3", "`--passes` is of learning by steps, and must be 1"),
         ("--regularization 0.1", "`--regularization` is of learning by steps"),
         ("--max-memory 1G --step-size 2", "step_size=2.0"),
-        ("--max-memory 1G --risk cvar", "a classification and risk=CVaR()"),
         ("--max-memory 1G --task rank", "`--expansion auto`, with its options, learns by sums"),
     ],
 )

@@ -13,6 +13,7 @@ from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.data import TablePreprocessor
 from mercer.display import tail_of
 from mercer.estimators import TableModel
+from mercer.expansions import KOMP
 from mercer.inspection import describe_risk, history_in_units, loss_units
 from mercer.losses import RegressionLoss
 from mercer.risks import CVaR, Entropic, Semivariance, UpperSemideviation
@@ -29,12 +30,12 @@ def table(n, seed, *, labels=("no", "yes")):
 pytestmark = pytest.mark.usefixtures("quick_race")
 
 MODELS = {
-    "cvar": "--target y --exclude kind --risk cvar:0.8",
+    "cvar": "--target y --exclude kind --expansion komp --risk cvar:0.8",
     "semideviation": "--target y --exclude kind --risk semideviation",
     "absolute": "--target y --exclude kind --risk cvar --loss absolute_error",
     "robust": "--target y --exclude kind --loss huber",
     "mean": "--target y --exclude kind",
-    "classes": "--target kind --exclude y --risk semideviation:0.5",
+    "classes": "--target kind --exclude y --expansion komp --risk semideviation:0.5",
 }
 
 
@@ -90,7 +91,7 @@ def test_fit_says_what_is_minimised(files, mercer, tmp_path):
 def test_a_run_with_a_risk_goes_on_from_its_checkpoint(files, mercer, tmp_path, monkeypatch):
     from mercer.training import FileTraining
 
-    options = {"risk": CVaR(0.8)}
+    options = {"risk": CVaR(0.8), "expansion": KOMP()}
     training = FileTraining(
         files / "train.parquet", "y", exclude=["kind"], options=options, n_passes=3
     ).start()

@@ -36,9 +36,8 @@ LOSSES = [
 @pytest.fixture
 def careful_race(monkeypatch):
     """A race that finds what is good to some hundredths."""
-    race = RaceSettings(small=400)
-    monkeypatch.setattr(DefaultLearner, "settings", Settings(race=race))
-    monkeypatch.setattr(DictionaryFunction, "settings", race)
+    monkeypatch.setattr(DefaultLearner, "settings", Settings())
+    monkeypatch.setattr(DictionaryFunction, "settings", RaceSettings(small=400))
 
 
 def curve(n, seed=0):
@@ -242,7 +241,7 @@ def test_a_kernel_and_a_ridge_that_are_given_are_used():
     X, y, _ = friedman(200)
     model = KernelRegressor("huber", kernel=Gaussian(0.7), regularization=1e-2).fit(X, y)
     assert model.kernel_ == Gaussian(0.7)
-    assert model.learner_._engine.ridge == pytest.approx(1e-2)
+    assert model.learner_.function.ridge == pytest.approx(1e-2)
     with pytest.raises(AttributeError, match="no race"):
         _ = model.race_
     free = KernelRegressor("huber", kernel=Gaussian(0.7)).fit(X, y)

@@ -42,7 +42,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def fitted(rows):
-    return KernelRegressor(risk="cvar:0.8", n_passes=2, random_state=0).fit(*rows)
+    return KernelRegressor(risk="cvar:0.8", n_passes=2, random_state=0, expansion="komp").fit(*rows)
 
 
 # -- the worst losses ---------------------------------------------------------------------------

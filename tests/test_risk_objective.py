@@ -254,7 +254,7 @@ def test_rows_without_weight_change_nothing():
     objective = Compositional(Squared(), UpperSemideviation())
     batch = batch_of(np.ones((3, 1)), np.zeros(3))
     assert not objective.slopes(np.zeros((3, 1)), batch)[0].any()
-    model = KernelRegressor(risk="semideviation", kernel=Gaussian(0.2))
+    model = KernelRegressor(risk="semideviation", kernel=Gaussian(0.2), expansion="komp")
     X, y = wave(64)
     model.partial_fit(X, y)
     before = model.predict(X), model.learner_.objective.state()
@@ -366,7 +366,7 @@ def test_a_clip_below_the_tolerance_is_refused():
 
 def test_clamped_rows_are_reported():
     X, y = wave(1000)
-    model = KernelRegressor(risk=Variance(1.0), kernel=Gaussian(0.1)).fit(X, y)
+    model = KernelRegressor(risk=Variance(1.0), kernel=Gaussian(0.1), expansion="komp").fit(X, y)
     clamped = model.history_.monitors["clamped_fraction"]
     assert clamped.shape == model.history_.loss.shape
     assert 0.0 < clamped.mean() < 1.0
@@ -416,14 +416,18 @@ def test_all_trackers_reach_the_same_minimum(rule, pairs, expansion):
 def test_classifiers_take_risks_of_every_loss(loss, risk):
     X, y = wave(900, outliers=0.0)
     labels = np.digitize(y, [0.0, 2.0])
-    model = KernelClassifier(loss, risk=risk, random_state=0, kernel=Gaussian(0.1), n_passes=3)
+    model = KernelClassifier(
+        loss, risk=risk, random_state=0, kernel=Gaussian(0.1), n_passes=3, expansion="komp"
+    )
     model.fit(X, labels)
     assert model.score(X, labels) > 0.8
 
 
 def test_cvar_controls_the_tail_and_reports_its_quantile():
     X, y = wave(2000)
-    model = KernelRegressor(risk=CVaR(0.9), random_state=0, kernel=Gaussian(0.1), n_passes=5)
+    model = KernelRegressor(
+        risk=CVaR(0.9), random_state=0, kernel=Gaussian(0.1), n_passes=5, expansion="komp"
+    )
     losses = (model.fit(X, y).predict(X) - y) ** 2 / 2
     few_points = Auto(max_memory=2**20)
     plain = KernelRegressor(random_state=0, kernel=Gaussian(0.1), expansion=few_points)
@@ -438,7 +442,9 @@ def test_predictions_follow_the_unit_of_the_target():
     X, y = wave(300)
     for risk in RISKS.values():
         one, ten = (
-            KernelRegressor(risk=risk, random_state=0, kernel=Gaussian(0.1)).fit(X, scale * y)
+            KernelRegressor(risk=risk, random_state=0, kernel=Gaussian(0.1), expansion="komp").fit(
+                X, scale * y
+            )
             for scale in (1.0, 10.0)
         )
         np.testing.assert_allclose(ten.predict(X), 10 * one.predict(X), rtol=1e-6, atol=1e-6)
@@ -622,7 +628,10 @@ def test_rows_without_weight_may_hold_anything(risk, call):
     X, y = wave(1500, outliers=0.0)
     weights = np.where(np.random.default_rng(1).uniform(size=1500) < 0.8, 1.0, 0.0)
     weights[:40] = 0.0  # a whole first batch, too
-    models = [KernelRegressor(risk=risk, kernel=Gaussian(0.1), random_state=0) for _ in range(2)]
+    models = [
+        KernelRegressor(risk=risk, kernel=Gaussian(0.1), random_state=0, expansion="komp")
+        for _ in range(2)
+    ]
     for model, masked in zip(models, (y, 1e3), strict=True):
         getattr(model, call)(X, np.where(weights == 0.0, masked, y), sample_weight=weights)
     clean, spoilt = (np.mean((m.predict(X) - y) ** 2) for m in models)
@@ -671,7 +680,9 @@ def test_losses_may_all_become_zero(risk, expansion):
 def test_an_outlier_in_the_first_row_is_forgotten(risk):
     X, y = wave(500, outliers=0.0)
     y[0] += 10.0
-    model = KernelRegressor(risk=risk, kernel=Gaussian(0.1), batch_size=1, average=None)
+    model = KernelRegressor(
+        risk=risk, kernel=Gaussian(0.1), batch_size=1, average=None, expansion="komp"
+    )
     for row, target in zip(X, y, strict=True):
         model.partial_fit(row[np.newaxis], [target])
     truth = 2 * X[:, 0] + 3 * np.sin(6 * X[:, 0])
@@ -683,7 +694,7 @@ def test_the_value_at_risk_is_steady():
     found = []
     for seed in range(4):
         model = KernelRegressor(
-            risk="cvar:0.9", kernel=Gaussian(0.1), random_state=seed, n_passes=3
+            risk="cvar:0.9", kernel=Gaussian(0.1), random_state=seed, n_passes=3, expansion="komp"
         )
         found.append(model.fit(X, y).value_at_risk_)
     assert np.ptp(found) < 0.1 * np.mean(found)
@@ -728,4 +739,4 @@ class Wrong(Risk):
 def test_wrong_shapes_of_a_risk_of_ones_own_are_named(how, match):
     X, y = wave(32)
     with pytest.raises(ValueError, match=match):
-        KernelRegressor(risk=Wrong(how)).fit(X, y)
+        KernelRegressor(risk=Wrong(how), expansion="komp").fit(X, y)

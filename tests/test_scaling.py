@@ -117,7 +117,7 @@ def test_a_column_that_says_nothing_counts_little(rng):
 def test_classifiers_scale_inputs(n_classes):
     labels = np.digitize(SIGNAL, np.quantile(SIGNAL, [0.33, 0.66]))
     labels = labels if n_classes == 3 else labels > 0
-    for parameters in ({"expansion": "komp"}, {"risk": "cvar:0.5"}):
+    for parameters in ({"expansion": "komp"}, {"expansion": "komp", "risk": "cvar:0.5"}):
         model = KernelClassifier(random_state=0, **parameters).fit(X, labels)
         assert model.score(X, labels) > 0.85
         assert isinstance(model.kernel_, Mapped)

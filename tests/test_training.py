@@ -567,10 +567,6 @@ UNFIT = {
     "a second pass would count every row twice": {"n_passes": 2},
     "`regularization` is of learning by steps": {"options": {"regularization": 1e-3}},
     "`batch_size` is of learning by steps": {"options": {"batch_size": 16}},
-    "got a regression and risk='cvar'": {
-        "task": "regression",
-        "options": {"expansion": Auto(), "risk": "cvar"},
-    },
     "got novelty detection": {"task": "novelty", "options": {"expansion": Auto()}},
     "step_size=0.5": {
         "options": {"expansion": Auto(), "step_size": 0.5},

@@ -30,7 +30,7 @@ from mercer.losses import (
 )
 from mercer.maps import FixedMap
 from mercer.selection import Candidate
-from mercer.sums import TreesPart
+from mercer.sums import Correction, TreesPart
 
 __all__ = [
     "LossUnits",
@@ -159,6 +159,7 @@ def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, 
         "precision": str(function.dtype),
         "model_order": function.size,
         "bend_of_scores": function.bend or None,
+        "correction": _correction_words(function.correction),
         "can_go_on_learning": not learner.is_compact,
         "to_go_on": _TO_GO_ON if learner.is_compact else None,
         "bytes_of_sums": 0 if learner.is_compact else learner.sum_bytes,
@@ -168,6 +169,17 @@ def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, 
         "parts": parts_table(estimator),
         "race": race_table(estimator) or None,
     }
+
+
+def _correction_words(correction: Correction | None) -> str | None:
+    """Say what the loss adds to the parts."""
+    if correction is None:
+        return None
+    n = len(correction.coefficients)
+    if not n:
+        return "a line in the sum of the parts"
+    of = "it" if correction.features.kernel is None else "it and the inputs"
+    return f"to the sum of the parts, a function of {of} on {n} points"
 
 
 def _blocks(function: Any) -> str | None:

@@ -13,11 +13,12 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, AllocationSettings, Resources
 from mercer.default.newton import refine
+from mercer.default.targets import LearnedTargets
 from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
 from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
 from mercer.learning.learner import Array, Passes, StepSize, Take, one_at_a_time
-from mercer.losses import Loss, Squared
-from mercer.objectives import Objective, Pointwise
+from mercer.losses import Loss
+from mercer.objectives import Objective
 from mercer.selection import (
     FEWEST_ROWS,
     RaceSettings,
@@ -44,6 +45,8 @@ from mercer.sums import (
 
 __all__ = ["DefaultLearner", "Phase", "Settings"]
 
+# More rows judge where they also tell what takes the mean to the minimum of a loss.
+_CORRECTING: Any = {"fewest_judges": 2000, "held_share": 0.25}
 # Numbers in files, beside those of the function.
 _COUNTS = ("n_rows", "solved_at", "raced_at")
 
@@ -117,6 +120,11 @@ class DefaultLearner(Learner):
     weights of the components. A solution depends on the rows up to then, not on when there was one
     before.
 
+    Components learn numbers by least squares, or codes of classes. Where a regression has another
+    loss, the sum finds the conditional mean g (of logarithms, for counts), and what takes g to the
+    minimum of the loss (:class:`mercer.sums.Correction`) is learned on the rows that chose the
+    weights, anew with each solution.
+
     See :class:`mercer.learning.Learner` for the parameters. Steps and their ``regularization`` play
     no role: the ridge is chosen, or that of the function.
 
@@ -127,10 +135,11 @@ class DefaultLearner(Learner):
     n_rows, solved_at, raced_at : int
         Rows taken in, whether in sums or kept, and how many they were at the last solution and the
         last race.
-    unit : ndarray of shape (n_outputs,)
-        Unit of each target in which errors are compared.
+    targets : LearnedTargets
+        What components learn of the targets.
     held_loss : float
-        Mean loss of the rows kept back, before they were learned, at the last solution.
+        Mean loss, or risk of it, of the rows kept back, before they were learned, at the last
+        solution.
     revisits : bool
         Whether rows can be visited again once all have come.
     is_compact : bool
@@ -139,7 +148,8 @@ class DefaultLearner(Learner):
     Raises
     ------
     ValueError
-        If the objective is not the mean of a loss.
+        If the objective is not the mean of a loss or a risk of it, or scores of the loss are in
+        other units than targets.
     """
 
     function: SumOfComponents
@@ -154,22 +164,13 @@ class DefaultLearner(Learner):
         batch_size: int,
         automatic: AutomaticStep,
     ) -> None:
-        if not isinstance(objective, Pointwise):
-            raise ValueError(
-                f"expansion={function.expansion!r} learns the mean of a loss by sums over rows, "
-                f"got the objective {type(objective).__name__}. Use expansion='dictionary', "
-                "'komp' or 'random_features'."
-            )
-        loss = objective.loss
-        if loss.task == "regression" and not isinstance(loss, Squared):
-            raise ValueError(
-                f"expansion={function.expansion!r} solves least squares, got loss={loss!r}. Use "
-                "loss='squared', or expansion='dictionary' or 'komp' for other losses."
-            )
+        targets = LearnedTargets(objective, function.n_outputs)
         super().__init__(objective, function, step_size, regularization, batch_size, automatic)
         self.phase = self._resumes = Phase.GATHERING
         self.n_rows = self.solved_at = self.raced_at = 0
-        self.unit = np.ones(function.n_outputs)
+        self.targets = targets
+        if targets.corrects:
+            self.settings = self.settings._replace(**_CORRECTING)
         self.held_loss = np.nan
         self.revisits = self.is_compact = False
         # Whether the length of blocks is settled; else races find it out.
@@ -177,13 +178,12 @@ class DefaultLearner(Learner):
         self._knows_block = not isinstance(length, str)
         if not isinstance(length, str):
             function.block = int(length)
-        self._kept = [Rows.none(function.n_features, function.n_outputs, function.dtype)]
+        self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
 
     @property
     def loss(self) -> Loss:
-        """What the weights minimise."""
-        assert isinstance(self.objective, Pointwise)
-        return self.objective.loss
+        """What is minimised, or a risk of it."""
+        return self.targets.loss
 
     @property
     def resources(self) -> Resources:
@@ -338,7 +338,8 @@ class DefaultLearner(Learner):
         shuffles them.
         """
         if not self._knows_block:
-            self.function.block = block_length(rows, self.resources.seed)
+            learnable = RowsByNumber(len(rows), lambda numbers: self.targets(rows[numbers]))
+            self.function.block = block_length(learnable, self.resources.seed)
 
     def _settle_block(self, X: Any, targets: Array, weights: Array) -> None:
         """Find out how many rows are to be held out together, from all rows in their own order."""
@@ -371,6 +372,7 @@ class DefaultLearner(Learner):
         if expected is not None and expected < len(rows):
             expected = None  # what was said or true of `fit` is not true any longer
         self._race(rows[: self._n_before_judges()], expected)
+        rows = self.targets(rows)
         learned = rows[: self._n_before_judges()].discounted(self.resources.forgetting)
         self._allocate(self._shuffled(rows), self._shuffled(learned), expected)
         function = self.function
@@ -380,31 +382,21 @@ class DefaultLearner(Learner):
 
     def _race(self, rows: Rows, expected: int | None) -> None:
         function, settings = self.function, self.settings
-        self._measure(rows)
+        self.targets.measure(self._shuffled(rows))
         self._find_block(rows)
         if function.races:
             budget = self.resources.budget_seconds
             few = budget is not None and budget < settings.haste
-            raced = self._shuffled(rows)[: settings.hasty_rows if few else None]
+            raced = self._shuffled(self.targets(rows))
+            raced = raced[: settings.hasty_rows if few else None]
             function.race_result = race(
-                self._in_units(raced),
+                self.targets.in_units(raced),
                 expected,
                 self.resources.seed,
                 block=function.block,
                 settings=settings.race,
             )
         self.raced_at = len(rows)
-
-    def _measure(self, rows: Rows) -> None:
-        """Set the unit of each target, so that none counts for more than another."""
-        n_outputs = self.function.n_outputs
-        self.unit = np.ones(n_outputs)
-        if self.loss.task == "regression" and n_outputs > 1:
-            deviations = rows.targets.std(axis=0)
-            self.unit = np.where(deviations > 0.0, deviations, 1.0)
-
-    def _in_units(self, rows: Rows) -> Rows:
-        return rows.map_targets(np.diag(1.0 / self.unit), np.zeros(self.function.n_outputs))
 
     def _allocate(self, rows: Rows, learned: Rows, expected: int | None) -> None:
         """Lay out components that have learned nothing, from rows in random order.
@@ -418,7 +410,7 @@ class DefaultLearner(Learner):
             expected,
             self.resources,
             classes=classes,
-            grown=self._in_units(learned),
+            grown=self.targets.in_units(learned),
             race=self.settings.race,
             settings=self.settings.allocation,
         )
@@ -432,7 +424,7 @@ class DefaultLearner(Learner):
 
     def _prepare_components(self) -> None:
         for component in self.function.components:
-            component.unit = self.unit
+            component.unit = self.targets.unit
 
     # -- solving --------------------------------------------------------------------------------
 
@@ -454,7 +446,15 @@ class DefaultLearner(Learner):
                 n = self.n_rows - before
                 if n == 0:
                     return  # the same rows, with other outputs
-                self.note(Record(n, n * self.held_loss, 0.0))  # there are no steps
+                self.note(Record(n, n * self.held_loss, 0.0, self._monitors()))
+
+    def _monitors(self) -> tuple[float, ...]:
+        """Numbers of a risk, in the order of its objective's ``monitors``."""
+        correction = self.function.correction
+        if self.targets.risk is None or correction is None:
+            return ()
+        # There are no steps of which any could be clipped.
+        return 0.0, correction.clamped, *correction.inner.tolist(), *correction.scalars.tolist()
 
     def _solve_if_due(self, *, now: bool) -> bool:
         """Solve if enough rows came since the last time; return whether that was so.
@@ -471,19 +471,26 @@ class DefaultLearner(Learner):
         if self.is_decided:
             self._add_to_sums()
             held = self.waiting
-            predictions = [component.solve(held) for component in function.components]
+            learnable = self.targets(held)
+            predictions = [component.solve(learnable) for component in function.components]
             held = held.discounted(self.resources.forgetting)
         else:
             held, predictions = self._solve_gathered(now=now)
-        unit = self.unit
+        unit, by = self.targets.unit, self.targets.stacked_by
         scaled = [values / unit for values in predictions]
-        function.weights = stack(scaled, held.targets / unit, held.weights, self.loss)
+        targets = self.targets(held).targets
+        function.weights = stack(scaled, targets / unit, held.weights, by)
         values = np.tensordot(function.weights, np.stack(predictions), 1)
-        if function.races and self.loss.task == "classification":
+        if self.targets.corrects:
+            kernel = function.kernel_of_inputs
+            function.correction = self.targets.correction(held, values, kernel)
+            self.held_loss = function.correction.error
+        elif function.races and self.loss.task == "classification":
             factor, function.bend = calibrate(values, held.targets, held.weights, self.loss)
             function.weights = factor * function.weights
             values = function.bent(factor * values)
-        self.held_loss = mean_loss(self.loss, values, held)
+        if not self.targets.corrects:
+            self.held_loss = mean_loss(self.loss, values, held)
         self.solved_at, function.is_stale = self.n_rows, False
         return True
 
@@ -504,18 +511,20 @@ class DefaultLearner(Learner):
             self._race(rows[:raced], len(rows))
         if few:
             return self._solve_few(rows.discounted(self.resources.forgetting))
+        judges, rows = rows[n:], self.targets(rows)
         learned = rows[:n].discounted(self.resources.forgetting)
         self._allocate(self._shuffled(rows), self._shuffled(learned), len(rows))
         components = self.function.components
         for component in components:
             component.learn(rows[:n])
         predictions = [component.solve(rows[n:]) for component in components]
-        return rows[n:].discounted(self.resources.forgetting), predictions
+        return judges.discounted(self.resources.forgetting), predictions
 
     def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
         """Fit to all rows, which the fits to all others judge: half of them, and at least some."""
         settings, block = self.settings, min(self.function.block, max(1, len(rows) // 5))
-        rows = self._shuffled(rows)
+        given = self._shuffled(rows)
+        rows = self.targets(given)
         self._allocate(rows, rows, len(rows))
         n = min(len(rows), max(settings.fewest_judges, len(rows) // 2))
         n += (len(rows) - n) % block  # whole blocks
@@ -536,14 +545,16 @@ class DefaultLearner(Learner):
                 components.append(part)
                 predictions.append(values)
         self.function.components = components
-        return rows[len(rows) - n :], predictions
+        return given[len(rows) - n :], predictions
 
     def _add_to_sums(self) -> None:
         rows = self.waiting
         n = len(rows) - self._n_held()
         if n > 0:
+            self.targets.follow(rows)
+            learnable = self.targets(rows[:n])
             for component in self.function.components:
-                component.learn(rows[:n])
+                component.learn(learnable)
             self._kept = [rows[n:].own()]
 
     def _n_before_judges(self) -> int:
@@ -585,7 +596,7 @@ class DefaultLearner(Learner):
         function, loss = self.function, self.loss
         if self.n_rows <= self._few or self.resources.forgetting < 1.0:
             return
-        if loss.task == "regression" or loss.curvature is None:
+        if loss.task == "regression" or loss.curvature is None or self.targets.corrects:
             return
         if any(part.form == "cells" for _, part in function.used):
             return
@@ -609,8 +620,8 @@ class DefaultLearner(Learner):
         self._refuse_if_compact()
         self._kept = [rows.map_targets(codes, offset) for rows in self._kept]
         self.function.map_outputs(codes, offset)
-        self.unit = np.ones(self.function.n_outputs)
         self._replace_objective(new.objective)
+        self.targets = LearnedTargets(self.objective, self.function.n_outputs)
 
     # -- state ----------------------------------------------------------------------------------
 
@@ -634,11 +645,10 @@ class DefaultLearner(Learner):
             "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
         }
         return {
+            **state,
             "numbers": {**numbers, **state["numbers"]},
-            "arrays": {**state["arrays"], "unit": self.unit.copy()},
+            "arrays": {**state["arrays"], **self.targets.to_state()},
             "rows": self.waiting.to_state() if sums else None,
-            "contest": state["contest"],
-            "parts": state["parts"],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -646,7 +656,7 @@ class DefaultLearner(Learner):
         self._restore_with_function(state)
         function, state = self.function, state["function"]
         rows = state["rows"]
-        if rows is not None and not function.components:
+        if rows is not None and not function.components and self.targets.are_codes:
             function.n_outputs = int(rows["targets"].shape[1])
         # Files of earlier versions held out row by row.
         numbers = {"knows_block": True, **state["numbers"]}
@@ -658,11 +668,10 @@ class DefaultLearner(Learner):
         self._knows_block = bool(numbers["knows_block"])
         held_loss = numbers["held_loss"]
         self.held_loss = np.nan if held_loss is None else float(held_loss)
-        self.unit = np.array(state["arrays"]["unit"], dtype=np.float64)
-        if self.unit.shape != (function.n_outputs,) or not (self.unit > 0.0).all():
-            raise ValueError("the units of the targets do not fit them")
+        self.targets = LearnedTargets(self.objective, function.n_outputs)
+        self.targets.restore(state["arrays"], function.n_features)
         self._prepare_components()
-        self._kept = [Rows.none(function.n_features, function.n_outputs, function.dtype)]
+        self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
         if rows is not None:
-            self._kept = [rows_from_state(rows, function.n_features, function.n_outputs)]
+            self._kept = [rows_from_state(rows, function.n_features, self.targets.n_targets)]
             function.dtype = self._kept[0].X.dtype

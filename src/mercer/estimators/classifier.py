@@ -90,8 +90,9 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With a ``risk`` or a ``step_size`` of your own it is ``KOMP(max_size=1000)``, which learns
-        by steps.
+        Under a ``risk`` these find scores, and what takes them to its minimum is learned on rows
+        held out. With a ``step_size``, or a risk with a ``clip`` or another ``tracker``, it
+        is ``KOMP(max_size=1000)``, which learns by steps.
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and
@@ -143,6 +144,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         is one part on one dictionary and ``bend_`` is 0.
     bend_ : float
         With the default expansion: the number b >= 0 of the scores f + b f³.
+    correction_ : mercer.sums.Correction or None
+        With the default expansion and a risk: what is added to the scores of the parts.
     race_ : list of dict
         With the default expansion: what the race tried, and the errors it saw.
     block_length_ : int

@@ -20,6 +20,7 @@ from mercer.losses import Loss
 from mercer.maps import Affine
 from mercer.objectives import Compositional
 from mercer.risks import Risk
+from mercer.sums import Correction
 
 __all__ = ["FittedFunction", "FittedLoss"]
 
@@ -195,7 +196,9 @@ class FittedLoss(FittedFunction):
 
         Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
         ``weight * kernel(map(X), dictionary) @ coefficients``
-        (:class:`mercer.parts.FittedPart`). Scores of classes are f + b f³ with b = ``bend_``.
+        (:class:`mercer.parts.FittedPart`). Scores of classes are f + b f³ with b = ``bend_``; of
+        other losses of numbers than the squared one, and under a risk, they are what
+        ``correction_`` makes of f.
 
         Raises
         ------
@@ -217,6 +220,20 @@ class FittedLoss(FittedFunction):
             If the model has another expansion.
         """
         return self._components().bend
+
+    @property
+    def correction_(self) -> Correction | None:
+        """What a model of the default expansion adds to its parts, whose sum is the mean.
+
+        ``correction_(X, f)`` takes values f of the parts at rows X to scores that minimise a loss
+        of numbers other than the squared one, or a risk; None where there is nothing to add.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().correction
 
     def _components(self) -> SumOfComponents:
         """Return the function if it is a sum of parts, else raise AttributeError."""
@@ -241,10 +258,14 @@ class FittedLoss(FittedFunction):
             If the risk has none.
         """
         learner = self._fitted()
-        learner.current_function()  # with the rows in it that wait for a step
+        function = learner.current_function()  # with the rows in it that wait for a step
         objective = learner.objective
-        if isinstance(objective, Compositional) and objective.scalars is not None:
-            named = dict(zip(objective.risk.scalar_names, objective.scalars, strict=True))
+        if isinstance(objective, Compositional):
+            scalars = objective.scalars
+            if isinstance(function, SumOfComponents) and function.correction is not None:
+                scalars = function.correction.scalars
+            names = objective.risk.scalar_names
+            named = {} if scalars is None else dict(zip(names, scalars, strict=True))
             if "value_at_risk" in named:
                 return float(named["value_at_risk"])
         raise AttributeError(

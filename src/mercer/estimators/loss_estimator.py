@@ -10,10 +10,15 @@ from mercer.estimators.fitting import Callback, Given, KernelEstimator
 from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion
-from mercer.losses import Squared, as_loss
-from mercer.risks import as_risk
+from mercer.learning.regression_targets import begins_with_regression
+from mercer.losses import as_loss
+from mercer.objectives import Pointwise
+from mercer.risks import Tracker, as_risk
 
 __all__ = ["LossEstimator"]
+
+# Trackers that a risk has if nothing is said of the steps that they follow.
+_UNTRACKED = (None, Tracker())
 
 
 class LossEstimator(FittedLoss, KernelEstimator):
@@ -94,9 +99,12 @@ class LossEstimator(FittedLoss, KernelEstimator):
 
     def _automatic_expansion(self) -> Expansion:
         """See :class:`KernelEstimator`."""
-        if self.risk is not None or not self._chooses("step_size"):
+        risk = as_risk(self.risk)
+        tracks = risk is not None and (risk.clip is not None or risk.tracking not in _UNTRACKED)
+        if tracks or not self._chooses("step_size"):
             return automatic_expansion()
-        adds_up = self._task == "classification" or isinstance(
-            as_loss(self.loss, self._task), Squared
-        )
+        adds_up = True
+        if self._task == "regression":
+            loss = as_loss(self.loss, self._task)
+            adds_up = begins_with_regression(Pointwise(loss), loss.n_scores(1))
         return automatic_expansion("sums" if adds_up else "newton", self._chosen_ridge())

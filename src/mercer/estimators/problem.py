@@ -127,9 +127,9 @@ def automatic_expansion(way: str = "steps", ridge: float | None = None) -> Expan
     Parameters
     ----------
     way : {"sums", "newton", "steps"}, default="steps"
-        How the objective can be learned: by sums over rows alone, as classes and squared errors
-        can; by Newton steps on sums, as other losses; by gradient steps, as risks and objectives
-        of their own, and wherever a step size is given.
+        How the objective can be learned: by sums over rows, as means and risks of losses whose
+        scores are in units of the targets, or of classes, can; by Newton steps on sums, as other
+        losses; by gradient steps, as objectives of their own, and wherever a step size is given.
     ridge : float or None, default=None
         Ridge of learning by sums; None for one that is chosen on rows held out.
 

@@ -65,9 +65,11 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With another loss than ``"squared"`` it is a :class:`~mercer.expansions.Dictionary`, for
-        which the race finds the kernel; with a ``risk`` or a ``step_size`` of your own it is
-        ``KOMP(max_size=1000)``, which learns by steps.
+        With another loss than ``"squared"``, or under a ``risk``, these find the mean, and what
+        takes it to the minimum is learned on rows held out. With a ``step_size``, or a risk with a
+        ``clip`` or another ``tracker``, it is ``KOMP(max_size=1000)``, which learns by steps;
+        with a loss whose scores are in other units than targets, but for counts, a
+        :class:`~mercer.expansions.Dictionary`, for which the race finds the kernel.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size
@@ -82,7 +84,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         ``"auto"`` then refuses other values.
     n_passes : int, default=1
         Passes of ``fit`` over the data, at least, for learning by steps. ``"auto"`` refuses more
-        than one where it learns by sums, and needs one where other losses are solved for.
+        than one where it learns by sums.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     average : {"suffix", "polyak", None}, default="suffix"
@@ -112,7 +114,10 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
     parts_ : list of mercer.parts.FittedPart
         With the default expansion f is a sum of parts, each with a kernel, a dictionary and
         coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
-        is one part on one dictionary.
+        is one part on one dictionary, and coefficients with the squared loss only.
+    correction_ : mercer.sums.Correction or None
+        With the default expansion and another loss than the squared one, or a risk: what is added
+        to the parts, whose sum is the mean.
     race_ : list of dict
         With the default expansion: what the race tried, and the errors it saw.
     block_length_ : int

@@ -34,7 +34,11 @@ class Auto(Expansion):
     of pilots decides which families of kernels, how inputs are scaled, projected or weighted, and
     the length scales; parts learn by ridge regression; rows that are predicted before they are
     learned choose ridges and weights. Scores of classes are f + b f³, with the b >= 0 that
-    calibrates probabilities best. Test data have no part in any of it. Up to 4,500 rows each
+    calibrates probabilities best. Of other losses of numbers than the squared one (quantiles,
+    Huber, counts, ...), and under a risk, the sum is the mean, or scores without the risk, and what
+    takes it to the minimum is learned on the rows that chose the weights: a function of the inputs
+    and of the mean (:class:`mercer.sums.Correction`). Test data have no part in any of it. Up to
+    4,500 rows each
     part has all of them as its points, and a kernel of another family.
 
     Memory is bounded, however many rows come: 20,000 rows at first, then sums and the rows of cells

@@ -23,6 +23,7 @@ from mercer.sums import (
     BasisPart,
     Cell,
     CellsPart,
+    Correction,
     GlobalPart,
     LocalFunction,
     Rows,
@@ -32,12 +33,15 @@ from mercer.sums import (
     rows_at_once,
 )
 from mercer.sums.cells import CELL_RIDGES
+from mercer.sums.correction import Features
 from mercer.sums.ridge import RIDGES
 
 __all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]
 
 _PRECISIONS = ("float32", "float64")
 _NUMBERS = ("block", "is_stale", "races", "ridge")
+_CORRECTION = ("centre", "scale", "ends", "line", "coefficients")
+_OF_RISKS = ("inner", "scalars")
 _NODES = ("columns", "cuts", "children", "roots")
 
 Array = NDArray[np.float64]
@@ -45,7 +49,7 @@ Component = GlobalPart | CellsPart | TreesPart
 
 
 class SumOfComponents:
-    r"""The function :math:`f = \sum_p v_p f_p`, or f + b f³; 0 while there is no component.
+    r"""The function :math:`f = \sum_p v_p f_p`, or what a loss makes of it; 0 without a component.
 
     Parameters
     ----------
@@ -67,6 +71,8 @@ class SumOfComponents:
     bend : float
         The number b, at least 0: scores of classes are the steeper, the surer they are, see
         :func:`mercer.selection.calibrate`.
+    correction : Correction or None
+        What takes f to the minimum of a loss of numbers that is not the squared one, or of a risk.
     races : bool
         Whether a race on the first rows chooses the kernels.
     race_result : RaceResult or None
@@ -93,6 +99,7 @@ class SumOfComponents:
         self.components: list[Component] = []
         self.weights = np.zeros(0)
         self.bend = 0.0
+        self.correction: Correction | None = None
         self.races = True
         self.race_result: RaceResult | None = None
         self.block = 1
@@ -101,17 +108,18 @@ class SumOfComponents:
 
     def evaluate(self, X: Any) -> Array:
         """Values at rows, dense or CSR, shape (n, n_outputs)."""
-        values = np.zeros((X.shape[0], self.n_outputs))
         if not isinstance(X, np.ndarray):
+            values = np.zeros((X.shape[0], self.n_outputs))
             chunk = rows_at_once(X.shape[1])
             for start in range(0, len(values), chunk):
                 some = slice(start, start + chunk)
                 values[some] = self.evaluate(X[some].toarray())
             return values
-        for weight, component in zip(self.weights, self.components, strict=True):
-            if weight > 0.0:
-                values += weight * component.evaluate(X)
-        return self.bent(values)
+        n_values = self.n_outputs if self.correction is None else self.correction.n_values
+        values = np.zeros((X.shape[0], n_values))
+        for weight, component in self.used:
+            values += weight * component.evaluate(X)
+        return self.bent(values) if self.correction is None else self.correction(X, values)
 
     def bent(self, values: Array) -> Array:
         """Values of the function, from those of the weighted sum of the components."""
@@ -127,6 +135,13 @@ class SumOfComponents:
     def size(self) -> int:
         """Points of all components that count."""
         return sum(component.n_points for _, component in self.used)
+
+    @property
+    def kernel_of_inputs(self) -> Kernel | None:
+        """Kernel of the component on one dictionary that counts most; None without any."""
+        pairs = zip(self.weights, self.components, strict=True)
+        found = [(weight, part.kernel) for weight, part in pairs if isinstance(part, GlobalPart)]
+        return max(found, key=lambda pair: pair[0])[1] if found else None
 
     @property
     def kernel(self) -> Kernel:
@@ -150,6 +165,11 @@ class SumOfComponents:
             raise AttributeError(
                 "The scores of this model are f + b f³ of a kernel expansion f, so that they are "
                 "calibrated, and have no coefficients: those of f are in `parts_`."
+            )
+        if self.correction is not None:
+            raise AttributeError(
+                "This model is a kernel expansion found by least squares and what its loss adds to "
+                "it, and has no coefficients: those of the first are in `parts_`."
             )
         return weight * component.coefficients
 
@@ -182,7 +202,10 @@ class SumOfComponents:
         for component in self.components:
             component.map_targets(codes, offset)
         self.n_outputs = codes.shape[1]
-        self.is_stale = True
+        self.correction, self.is_stale = None, True
+
+    def keep_previous(self) -> None:
+        """Do nothing: there are no steps that a risk could track."""
 
     # -- state ----------------------------------------------------------------------------------
 
@@ -193,7 +216,9 @@ class SumOfComponents:
         if self.bend:
             numbers["bend"] = self.bend
         states = [component_to_state(component, sums=sums) for component in self.components]
+        corrected = self.correction
         return {
+            **({} if corrected is None else {"correction": correction_to_state(corrected)}),
             "numbers": numbers,
             "arrays": {"v": self.weights.copy()},
             "contest": None if result is None else result.to_state(),
@@ -211,11 +236,17 @@ class SumOfComponents:
         # Files of earlier versions held out row by row; scores that are not bent say nothing of it.
         numbers = {"bend": 0.0, "block": 1, **state["numbers"]}
         states = state["parts"]
-        n = len(states)
-        if n:
-            self.n_outputs = int(states["0"]["coefficients"].shape[1])
+        n, corrected = len(states), state.get("correction")
+        n_values = int(states["0"]["coefficients"].shape[1]) if n else self.n_outputs
+        self.correction = None
+        if corrected is None:
+            self.n_outputs = n_values
+        else:
+            self.n_outputs = int(corrected["line"].shape[1])
+            shape = self.n_features, n_values, self.n_outputs
+            self.correction = correction_from_state(corrected, *shape)
         components = [
-            component_from_state(states[str(i)], self.n_features, self.n_outputs) for i in range(n)
+            component_from_state(states[str(i)], self.n_features, n_values) for i in range(n)
         ]
         weights = state["arrays"]["v"]
         fits = weights.shape in {(n,), (0,)} and weights.dtype == np.float64
@@ -526,6 +557,47 @@ def _restore_sums(cells: list[Cell], state: dict[str, Any], n_inputs: int, n_out
             at[name] += math.prod(shape)
             mine[name] = piece.reshape(shape) if shape else piece[0].item()
         cell.statistics.restore(mine)
+
+
+def correction_to_state(correction: Correction) -> dict[str, Any]:
+    """Everything that a correction is."""
+    features = correction.features
+    arrays = {name: getattr(correction, name).copy() for name in (*_CORRECTION, *_OF_RISKS)}
+    return {
+        **arrays,
+        "kernel": None if features.kernel is None else to_config(features.kernel),
+        "length": features.length,
+        "clamped": correction.clamped,
+        "points": features.points,
+        "values": features.values,
+    }
+
+
+def correction_from_state(
+    state: dict[str, Any], n_features: int, n_values: int, n_outputs: int
+) -> Correction:
+    """Inverse of :func:`correction_to_state`.
+
+    Raises
+    ------
+    ValueError
+        If the pieces do not fit together.
+    """
+    n = len(state["points"])
+    features = Features(
+        None if state["kernel"] is None else _kernel(state["kernel"]),
+        check_real("length", state["length"], low=0.0, open_low=True),
+        _finite("points", state["points"], (n, n_features)),
+        _finite("values", state["values"], (n, n_values)),
+    )
+    of_values = (n_values,), (n_values,), (2, n_values)
+    shapes = (*of_values, (1 + n_values, n_outputs), (n, n_outputs))
+    pairs = zip(_CORRECTION, shapes, strict=True)
+    arrays = [_finite(name, state[name], shape) for name, shape in pairs]
+    arrays += [_finite(name, state[name], (state[name].size,)) for name in _OF_RISKS]
+    clamped = check_real("clamped", state["clamped"], low=0.0, high=1.0)
+    centre, scale, ends, line, coefficients, inner, scalars = arrays
+    return Correction(features, centre, scale, ends, line, coefficients, inner, scalars, clamped)
 
 
 def rows_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Rows:

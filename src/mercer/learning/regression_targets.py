@@ -16,6 +16,7 @@ __all__ = [
     "begins_with_regression",
     "is_quadratic",
     "newton_curvature",
+    "outlying_from",
     "race_rows",
     "regression_scale",
     "regression_targets",
@@ -204,6 +205,11 @@ def winsorised(values: Array, weights: Array, beyond: float = _OUTLYING) -> Arra
     middle = weighted_medians(values, weights)
     distances = np.abs(values - middle)
     usual = weighted_medians(distances, weights)
-    reach = np.where(usual > 0.0, _OUTLYING * usual, np.inf)
+    reach = outlying_from(usual)
     near = np.clip(values, middle - reach, middle + reach)
     return np.where(distances > beyond * usual, near, values)
+
+
+def outlying_from(usual: Array) -> Array:
+    """Distances from which values are outlying, of the median ones; infinite where these are 0."""
+    return np.where(usual > 0.0, _OUTLYING * usual, np.inf)

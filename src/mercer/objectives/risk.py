@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
 from mercer.objectives.objective import Array, Batch, Objective, Pointwise
-from mercer.risks import Outer, Risk
+from mercer.risks import Risk
+from mercer.risks.rows import check_outer, check_shape
 
 __all__ = ["Compositional", "make_objective"]
 
@@ -258,14 +259,14 @@ class Compositional(Objective):
         risk, weights, n = self.risk, batch.weights, batch.weights.size
         unit = float(_mean(np.abs(losses), weights)) or 1.0
         h = risk.inner(batch.targets, values, losses, slopes)
-        _check_shape(risk, "Inner.value", h.value, (n, risk.n_inner))
-        _check_shape(risk, "Inner.derivative", h.derivative, (n, risk.n_inner, values.shape[1]))
+        check_shape(risk, "Inner.value", h.value, (n, risk.n_inner))
+        check_shape(risk, "Inner.derivative", h.derivative, (n, risk.n_inner, values.shape[1]))
         inner = _mean(h.value, weights)
         scalars = risk.start(losses[weights > 0.0])
-        _check_shape(risk, "start(losses)", scalars, (risk.n_scalars,))
+        check_shape(risk, "start(losses)", scalars, (risk.n_scalars,))
         own = unit if risk.units == "running" else float(risk.units)
         outer = risk.outer(losses, inner, scalars, own)
-        _check_outer(risk, outer, n)
+        check_outer(risk, outer, n)
         factors = self._factors(outer.by_loss[:, np.newaxis] * slopes)
         effect = _mean(factors * outer.by_inner, weights)
         return _Scalars(0, inner, effect, scalars, scalars, 0, unit, float(weights.mean()))
@@ -349,25 +350,6 @@ def make_objective(loss: Loss, risk: Risk | None) -> Objective:
     'Pointwise'
     """
     return Pointwise(loss) if risk is None else Compositional(loss, risk)
-
-
-def _check_outer(risk: Risk, outer: Outer, n: int) -> None:
-    if not isinstance(outer, Outer):
-        raise ValueError(
-            f"{type(risk).__name__}.outer must return an Outer(value, by_loss, by_inner, "
-            f"by_scalars, clamped), got {type(outer).__name__}."
-        )
-    shapes = (n,), (n,), (n, risk.n_inner), (n, risk.n_scalars), (n,)
-    for name, array, shape in zip(Outer._fields, outer, shapes, strict=True):
-        _check_shape(risk, f"Outer.{name}", array, shape)
-
-
-def _check_shape(risk: Risk, name: str, array: Any, shape: tuple[int, ...]) -> None:
-    if np.shape(array) != shape:
-        raise ValueError(
-            f"{name} of {type(risk).__name__} must have shape {shape}, got {np.shape(array)}: "
-            f"rows first, then n_inner = {risk.n_inner} or n_scalars = {risk.n_scalars}."
-        )
 
 
 def _mean(values: Array, weights: Array) -> Array:

@@ -6,7 +6,9 @@ from mercer.selection.held_out import (
     block_length,
     block_order,
     calibrate,
+    left_out_by_pilot,
     mean_loss,
+    pilot_kernel,
     stack,
 )
 from mercer.selection.race import (
@@ -31,7 +33,9 @@ __all__ = [
     "block_order",
     "calibrate",
     "global_kernel",
+    "left_out_by_pilot",
     "mean_loss",
+    "pilot_kernel",
     "race",
     "race_point",
     "stack",

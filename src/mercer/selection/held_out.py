@@ -9,17 +9,27 @@ by such errors is too local; so blocks of rows are held out together where that 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
 
-from mercer.kernels import Bias, Gaussian, Mapped
+from mercer.kernels import Bias, Gaussian, Kernel, Mapped
 from mercer.losses import Loss, Squared, loss_and_slopes
 from mercer.maps import Standardize
 from mercer.sums import GlobalPart, RevisitableRows, Rows, targets_of_codes
 
-__all__ = ["FEWEST_ROWS", "block_length", "block_order", "calibrate", "mean_loss", "stack"]
+__all__ = [
+    "FEWEST_ROWS",
+    "block_length",
+    "block_order",
+    "calibrate",
+    "left_out_by_pilot",
+    "mean_loss",
+    "pilot_kernel",
+    "stack",
+]
 
 Array = NDArray[np.float64]
 
@@ -127,14 +137,45 @@ def _is_sorted(targets: NDArray[np.float64]) -> bool:
     return bool((within < (1.0 - _SORTED) * whole).any())
 
 
+def left_out_by_pilot(
+    rows: Rows, block: int = 1, some: NDArray[np.int64] | slice = slice(None)
+) -> Array:
+    """Predict each row, (n, n_outputs), by a small kernel machine on all others.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    block : int, default=1
+        Rows that are left out together.
+    some : ndarray of int, default=all
+        Numbers of the rows whose first ones are points.
+    """
+    drawn = rows.X[some]
+    points = drawn[:_POINTS].astype(np.float64)
+    kernel = pilot_kernel(rows.X, drawn[:1000])
+    return GlobalPart(kernel, points, rows.targets.shape[1]).solve_without(rows, block)
+
+
+def pilot_kernel(X: Any, drawn: Any = None) -> Kernel:
+    """Kernel of a pilot: short enough to follow neighbours.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        Rows, whose columns it standardises.
+    drawn : ndarray, default=None
+        Rows that tell the length scale; None for the first ones.
+    """
+    map = Standardize().fit(X)
+    some = X[:1000] if drawn is None else drawn
+    length = Gaussian("median").resolve(np.asarray(map(some))).length_scale
+    return Mapped(Gaussian(_LENGTH * float(length)) + Bias(_OFFSET), map)
+
+
 def _errors(rows: Rows, some: NDArray[np.int64], block: int) -> NDArray[np.float64]:
     """Squared error of each row when its block was left out, with a pilot on some of the rows."""
-    map = Standardize().fit(rows.X)
-    length = Gaussian("median").resolve(np.asarray(map(rows.X[some[:1000]]))).length_scale
-    kernel = Mapped(Gaussian(_LENGTH * float(length)) + Bias(_OFFSET), map)
-    points = rows.X[some[:_POINTS]].astype(np.float64)
-    pilot = GlobalPart(kernel, points, rows.targets.shape[1])
-    left_out = pilot.solve_without(rows, block) - rows.targets
+    left_out = left_out_by_pilot(rows, block, some) - rows.targets
     return np.asarray(np.sum(left_out**2, axis=1))
 
 

@@ -11,6 +11,7 @@ from mercer.sums.basis import (
     distinct_rows,
 )
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
+from mercer.sums.correction import Correction
 from mercer.sums.exact import ExactFit, ExactRidge
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.leaves import LeafBasis, TreesPart
@@ -41,6 +42,7 @@ __all__ = [
     "BasisPart",
     "Cell",
     "CellsPart",
+    "Correction",
     "ExactFit",
     "ExactRidge",
     "FeatureTable",

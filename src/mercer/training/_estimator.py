@@ -84,7 +84,8 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
     """Refuse what does not go together with parts that learn by sums."""
     if isinstance(estimator.expansion, Auto):
         by_itself = estimator.__class__(**estimator.get_params(deep=False))
-        by_itself.set_params(expansion="auto")
+        without = {"risk": None} if "risk" in by_itself.get_params(deep=False) else {}
+        by_itself.set_params(expansion="auto", **without)
         if not isinstance(chosen_expansion(by_itself), Auto):
             given: list[str | Setting] = [words]
             for name in ("loss", "risk", "step_size"):
@@ -95,8 +96,8 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
                     Setting(
                         "expansion", estimator.expansion, f"`expansion={estimator.expansion!r}`"
                     ),
-                    " learns by sums over rows, which gives the mean of a loss, of classes or "
-                    "squared, without steps; got ",
+                    " learns by sums over rows, which gives the mean of a loss whose scores are "
+                    "in units of the targets, or a risk of it, without steps; got ",
                     *given,
                     ".",
                 ),

@@ -3,8 +3,8 @@ Prediction intervals: several quantiles at once
 ===============================================
 
 Where the noise depends on the inputs, one number for the error misleads. Learning quantiles gives a
-band that is as wide as the data are, wherever they are. One dictionary serves all levels; the marks
-on the axis are its points.
+band that is as wide as the data are, wherever they are: the mean, and for each level what is to be
+added to it.
 """
 
 import matplotlib.pyplot as plt

@@ -72,6 +72,16 @@ def draw():
         arrow(axis, (end + 0.04, y), (end + 0.5, middle + 0.35 * (1 if y > middle else -1)))
     text = "a weighted\nsum of parts\n\n$f = \\sum_p v_p f_p$"
     box(axis, end + 0.5, middle, 2.0, 2.2, text, "model", size=9)
+    axis.text(
+        end + 1.5,
+        middle - 1.25,
+        "the same rows add\nclasses: $f + b f^3$\nother losses, risks:\n$f + h(x, f)$",
+        ha="center",
+        va="top",
+        color=INK,
+        fontsize=7.5,
+        linespacing=1.4,
+    )
     return figure
 
 

@@ -155,7 +155,7 @@ class FitOptions:
     on the first rows chooses how inputs are scaled or weighted, length scales and forms, and
     `mercer inspect` shows what it tried. With another loss than squared for quantities, or
     with --risk, that finds the mean, and a correction on rows held out the rest; with --step-size,
-    --tolerance or --max-size it is KOMP, which learns by steps.
+    --tolerance or --max-size, it is KOMP, which learns by steps.
 
     Tasks: classification and regression of a target; novelty, which needs none and finds rows
     unlike the others; gp, Gaussian-process regression, whose predictions come with their errors,

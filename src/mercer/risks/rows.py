@@ -82,7 +82,7 @@ def risk_of_rows(
     ...     UpperSemideviation(1.0), ones, ones, losses, ones, np.full(2, 0.5), np.empty(0), 1.0
     ... )
     >>> round(found.value, 2)
-    2.71
+    2.5
     """
     if risk is None:
         none = np.empty(0)

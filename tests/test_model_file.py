@@ -66,8 +66,7 @@ def assert_identical(a, b):
     assert type(a) is type(b)
     assert np.array_equal(a.dictionary_, b.dictionary_)
     assert a.dictionary_.dtype == b.dictionary_.dtype
-    for coefficients in map(coefficients_of, (a, b)):
-        assert np.array_equal(coefficients, coefficients_of(a))
+    assert np.array_equal(coefficients_of(a), coefficients_of(b))
     assert np.array_equal(a.predict(X), b.predict(X))
     assert a.n_samples_seen_ == b.n_samples_seen_
     for name in ("n_samples", "loss", "model_order", "compression_error", "step_size"):

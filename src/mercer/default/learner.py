@@ -471,25 +471,25 @@ class DefaultLearner(Learner):
         if self.is_decided:
             self._add_to_sums()
             held = self.waiting
-            learnable = self.targets(held)
-            predictions = [component.solve(learnable) for component in function.components]
+            learned = self.targets(held)
+            predictions = [component.solve(learned) for component in function.components]
             held = held.discounted(self.resources.forgetting)
         else:
             held, predictions = self._solve_gathered(now=now)
+            learned = self.targets(held)
         unit, by = self.targets.unit, self.targets.stacked_by
         scaled = [values / unit for values in predictions]
-        targets = self.targets(held).targets
-        function.weights = stack(scaled, targets / unit, held.weights, by)
+        function.weights = stack(scaled, learned.targets / unit, held.weights, by)
         values = np.tensordot(function.weights, np.stack(predictions), 1)
         if self.targets.corrects:
             kernel = function.kernel_of_inputs
-            function.correction = self.targets.correction(held, values, kernel)
+            function.correction = self.targets.correction(held, learned.targets, values, kernel)
             self.held_loss = function.correction.error
-        elif function.races and self.loss.task == "classification":
-            factor, function.bend = calibrate(values, held.targets, held.weights, self.loss)
-            function.weights = factor * function.weights
-            values = function.bent(factor * values)
-        if not self.targets.corrects:
+        else:
+            if function.races and self.targets.are_codes:
+                factor, function.bend = calibrate(values, held.targets, held.weights, self.loss)
+                function.weights = factor * function.weights
+                values = function.bent(factor * values)
             self.held_loss = mean_loss(self.loss, values, held)
         self.solved_at, function.is_stale = self.n_rows, False
         return True

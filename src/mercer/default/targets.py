@@ -142,19 +142,22 @@ class LearnedTargets:
         """Rows whose learned targets are in their units."""
         return rows.map_targets(np.diag(1.0 / self.unit), np.zeros(self.n_targets))
 
-    def correction(self, held: Rows, values: Array, kernel: Kernel | None) -> Correction:
+    def correction(
+        self, held: Rows, targets: Array, values: Array, kernel: Kernel | None
+    ) -> Correction:
         """Take what components say of rows, which they have not learned, to the least loss.
 
         Parameters
         ----------
         held : Rows
             The rows.
+        targets : ndarray of shape (n, n_targets)
+            What components learn of them.
         values : ndarray of shape (n, n_targets)
             What components say.
         kernel : Kernel or None
             Of the inputs.
         """
-        targets = self(held).targets
         missed = [
             usual_size(residuals[:, np.newaxis], held.weights) or _ROUNDING * (size or 1.0)
             for residuals, size in zip(

@@ -174,13 +174,13 @@ class Correction:
         choices = [Features(None, _ALONE, points, at)]
         if kernel is not None and len(places):
             choices.append(Features(kernel, _TOGETHER, points, at))
-        raced = []
+        raced, lowest = [], _lowest(u.shape[1], scale, n_scores)
         for features in choices:
             white = _whitening(features(points, at)) if len(places) else np.zeros((0, 0))
             curve = features(rows.X, u) @ white if len(places) else np.empty((n, 0))
             Z = np.column_stack([np.ones(n), u, curve])
-            problem = Z, _lowest(u.shape[1], scale, start.shape[1]), rows, start, loss
-            fits = [_Descent(*problem, risk, *each) for each in _groups(rows, start, unit, risk)]
+            problem = Z, lowest, rows, start, loss, risk
+            fits = [_Descent(*problem, *each) for each in _groups(rows, start, unit, risk)]
             judged = [fit.best_ridge() for fit in fits]
             error = sum(error / fit.worth for fit, (error, _) in zip(fits, judged, strict=True))
             raced.append((error, features, white, list(zip(fits, judged, strict=True))))

@@ -67,7 +67,7 @@ _CITYBLOCK = _Metric(cityblock_distances, cityblock_distances, lambda d: 2 * d /
 
 
 def _length_of_rows(kernel: _Stationary, rows: FloatArray) -> float:
-    distances = kernel._metric.distances(rows, rows)[np.triu_indices(len(rows), k=1)]
+    distances = kernel._metric.distances(rows, rows)  # each stands there twice: the same median
     distances = distances[distances > 0]
     median = np.median(distances) if distances.size else kernel._metric.expected(rows.shape[1])
     return _OF_MEDIAN[str(kernel.length_scale)] * float(median)

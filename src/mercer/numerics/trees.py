@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy import sparse
 
 __all__ = [
     "Forest",
@@ -171,10 +170,7 @@ def grow(
         is_leaf = asked < 0
         numbers = np.where(is_leaf, np.cumsum(is_leaf) - 1, child)
         places = _leaves_of_codes(codes, asked, bin, numbers)
-        seen = share_of[rows], places[rows], np.arange(rows.size + 1)
-        members = sparse.csr_array(seen, (rows.size, int(is_leaf.sum()))).T
-        counted = np.asarray(members.sum(axis=1))[:, np.newaxis]
-        residuals -= (rate * (members @ residuals[rows]) / (counted + 1.0))[places]
+        _take_off(residuals, places, rows, share_of, int(is_leaf.sum()), rate)
         cut = np.where(is_leaf, 0.0, ends[asked, bin])
         shifted = np.where(is_leaf, numbers + n_found, numbers + n_nodes)
         trees.append(Forest(asked, cut, shifted, np.array([n_nodes])))
@@ -313,6 +309,25 @@ def _grow_one(
         gain[n], column[n], bin[n] = _best_split(mine, least_weight)
         n += 1
     return asked, bins, child, made
+
+
+@njit(cache=True)
+def _take_off(
+    residuals: Array, places: Integers, rows: Integers, weights: Array, n_leaves: int, rate: float
+) -> None:
+    """Take a part of the mean of each leaf, which some rows tell, off the residuals of all."""
+    n_targets = residuals.shape[1]
+    sums, counted = np.zeros((n_leaves, n_targets)), np.ones(n_leaves)
+    for r in rows:
+        counted[places[r]] += weights[r]
+        for c in range(n_targets):
+            sums[places[r], c] += weights[r] * residuals[r, c]
+    for leaf in range(n_leaves):
+        for c in range(n_targets):
+            sums[leaf, c] *= rate / counted[leaf]
+    for r in range(places.size):
+        for c in range(n_targets):
+            residuals[r, c] -= sums[places[r], c]
 
 
 @njit(cache=True)

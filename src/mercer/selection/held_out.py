@@ -41,6 +41,7 @@ FEWEST_ROWS = 200
 _STRETCHES, _BLOCKS = 20, 2
 # The pilot: points, and its length in median distances, short enough to follow neighbours.
 _POINTS, _LENGTH, _OFFSET = 250, 0.5, 0.1
+_TELLING_LENGTH = 300  # rows
 # Errors of blocks are larger than those of as many rows drawn at random by so many standard
 # errors, and by such a factor.
 _SURE, _GROWTH = 3.0, 1.25
@@ -48,7 +49,7 @@ _SURE, _GROWTH = 3.0, 1.25
 _SORTED = 0.7
 _ROUNDING = 1e-14
 # Stacking: weights below this share of all make a component not worth its time.
-_DUST = 0.01
+_DUST = 0.05
 # Rows' worth of equal weights that add up to 1, for numbers and for classes: a handful of rows
 # would make them grow at will.
 _PRIOR, _CLASS_PRIOR = 1.0, 0.1
@@ -153,7 +154,7 @@ def left_out_by_pilot(
     """
     drawn = rows.X[some]
     points = drawn[:_POINTS].astype(np.float64)
-    kernel = pilot_kernel(rows.X, drawn[:1000])
+    kernel = pilot_kernel(rows.X, drawn)
     return GlobalPart(kernel, points, rows.targets.shape[1]).solve_without(rows, block)
 
 
@@ -165,10 +166,10 @@ def pilot_kernel(X: Any, drawn: Any = None) -> Kernel:
     X : ndarray of shape (n, n_features)
         Rows, whose columns it standardises.
     drawn : ndarray, default=None
-        Rows that tell the length scale; None for the first ones.
+        Rows whose first ones tell the length scale; None for those.
     """
     map = Standardize().fit(X)
-    some = X[:1000] if drawn is None else drawn
+    some = (X if drawn is None else drawn)[:_TELLING_LENGTH]
     length = Gaussian("median").resolve(np.asarray(map(some))).length_scale
     return Mapped(Gaussian(_LENGTH * float(length)) + Bias(_OFFSET), map)
 
@@ -225,11 +226,7 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
             # Not more than all: few rows would be exaggerated.
             heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
             v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
-        found = _without_dust(v)
-        if ((found == 0.0) & (v > 0.0)).any():  # the others take over what they had
-            used = np.flatnonzero(found)
-            found[used] = stack([predictions[part] for part in used], codes, weights, loss)
-        return found
+        return _without_dust(v, predictions, codes, weights, loss)
     targets = targets_of_codes(loss, codes)
     parts = np.stack(predictions)
 
@@ -241,7 +238,8 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
         return total, slope + 2.0 * prior * distance
 
     found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 50.0)] * n_parts)
-    return _without_dust(np.asarray(found.x, dtype=np.float64))
+    v = np.asarray(found.x, dtype=np.float64)
+    return _without_dust(v, predictions, codes, weights, loss)
 
 
 def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[float, float]:
@@ -288,11 +286,19 @@ def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[
     return float(factor), float(bend / (factor**3 * size**2))
 
 
-def _without_dust(v: Array) -> Array:
-    """Weights with those that change nothing set to 0; equal ones if all are 0."""
+def _without_dust(
+    v: Array, predictions: list[Array], codes: Array, weights: Array, loss: Loss
+) -> Array:
+    """Weights without the least ones, which the others take over; equal ones if all are 0."""
     if not v.any():
         return np.full(v.size, 1.0 / v.size)
-    return np.asarray(np.where(v < _DUST * v.sum(), 0.0, v), dtype=np.float64)
+    least = int(np.argmin(np.where(v > 0.0, v, np.inf)))
+    if v[least] >= _DUST * v.sum():
+        return v
+    used = np.setdiff1d(np.flatnonzero(v), least)
+    found = np.zeros(v.size)
+    found[used] = stack([predictions[part] for part in used], codes, weights, loss)
+    return found
 
 
 def mean_loss(loss: Loss, values: Array, rows: Rows) -> float:

@@ -128,16 +128,6 @@ def test_the_last_rows_choose_the_ridge():
     assert_allclose(own, min(errors), rtol=1e-9)
 
 
-def test_a_ridge_that_is_known_is_not_chosen_again():
-    rows = made_rows(80, 1)
-    part = GlobalPart(KERNEL, rows.X, 1)
-    part.ridge = 2
-    found = part.solve_exactly(rows, 30, chooses=False)
-    exact = ExactRidge(KERNEL(rows.X), rows.targets, rows.weights)
-    assert part.ridge == 2
-    assert_allclose(rows.targets[-30:] - found, exact.left_out(exact.fit(RIDGES[2]), 30), atol=1e-9)
-
-
 def test_predictions_do_not_depend_on_the_rows_beside_them():
     # A linear kernel has coefficients of residuals over the ridge, which cancel each other.
     rng = np.random.default_rng(0)

@@ -59,7 +59,7 @@ def draw():
             [split + 0.04, split + 0.35, split + 0.35], [middle, middle, y], color=LINE, lw=1.3
         )
         arrow(axis, (split + 0.35, y), (start, y))
-    axis.text(start, high + 0.85, "up to 4,500 rows", color=INK, fontsize=10, weight="bold")
+    axis.text(start, high + 0.85, "up to 2,000 rows", color=INK, fontsize=10, weight="bold")
     end = boxes(axis, start, high, [FEW], "sums")
     axis.text(start, low + 0.85, "more rows", color=INK, fontsize=10, weight="bold")
     last = boxes(axis, start, low, MANY, "sums")

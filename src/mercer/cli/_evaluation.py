@@ -687,7 +687,7 @@ def progress_error(model: TableModel) -> ProgressError | None:
     if isinstance(estimator.learner_, DefaultLearner):
         loss, rows = float(history.loss[-1]), "rows kept back"
         how = (
-            "of rows that the fit which predicted them did not have (the last ones; up to 4,500 "
+            "of rows that the fit which predicted them did not have (the last ones; up to 2,000 "
             "rows half of them, each in turn), but by which the weights of the parts were chosen"
         )
     else:

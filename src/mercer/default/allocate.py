@@ -164,7 +164,7 @@ class Allocation:
             Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
         """
         settings = self.settings
-        if self.n_rows <= min(self.race.most_exact(races=True), self._most_points()):
+        if self.n_rows <= min(self.race.small, self._most_points()):
             return [
                 *(self._of_finalist(result, one) for one in result.finalists),
                 *self._trees(),
@@ -241,7 +241,7 @@ class Allocation:
         rows, resources, settings = self.rows, self.resources, self.settings
         n, n_outputs = self.n_rows, self.n_outputs
         map, inner = kernel.unwrapped() if isinstance(kernel, Mapped) else (None, kernel)
-        few = self.race.most_exact(races=False)
+        few = self.race.small
         if isinstance(inner, Partitioned) and (map is None or isinstance(map, Affine)) and n > few:
             memory = resources.max_memory // inner.n_cells
             in_cell = min(self.race.cell_size, most_points(memory, n_outputs))
@@ -299,7 +299,7 @@ class Allocation:
         learning = rows * N_TREES * (N_TREES // 2 + n_outputs)
         # An addition to a sum somewhere in memory takes as long as some twenty in a product.
         once = (20 * (growth + learning) + 2 * MOST_LEAVES**3) / _RATE
-        return float(once) * (1 if self.n_rows > self.race.most_exact(races=True) else 4)
+        return float(once) * (1 if self.n_rows > self.race.small else 4)
 
     def n_cells(self) -> int:
         """Cells of a partition of all rows."""

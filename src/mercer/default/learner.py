@@ -214,7 +214,7 @@ class DefaultLearner(Learner):
     @property
     def _few(self) -> int:
         """Rows up to which fits are to all of them, which judge each other."""
-        return self.settings.race.most_exact(races=self.function.races)
+        return self.settings.race.small
 
     # -- rows -----------------------------------------------------------------------------------
 
@@ -536,9 +536,8 @@ class DefaultLearner(Learner):
                 values = part.solve_few(rows, n, block, predictions)
             else:
                 assert isinstance(part, GlobalPart)
-                chooses = len(rows) <= settings.race.few_to_choose
                 if part.n_points == len(rows):
-                    values = part.solve_exactly(rows, n, block, chooses=chooses)
+                    values = part.solve_exactly(rows, n, block)
                 else:
                     values = part.solve_without(rows, block)[len(rows) - n :]
             if values is not None:

@@ -38,7 +38,7 @@ class Auto(Expansion):
     Huber, counts, ...), and under a risk, the sum is the mean, or scores without the risk, and what
     takes it to the minimum is learned on the rows that chose the weights: a function of the inputs
     and of the mean (:class:`mercer.sums.Correction`). Test data have no part in any of it. Up to
-    4,500 rows each part has all of them as its points, and a kernel of another family.
+    2,000 rows each part has all of them as its points, and a kernel of another family.
 
     Memory is bounded, however many rows come: 20,000 rows at first, then sums and the rows of cells
     (``max_memory``; where it ends, sums take the place of these rows), and the last 5,000 to 13,000

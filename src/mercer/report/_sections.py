@@ -38,7 +38,7 @@ _TEXT = (
     "Pilots, small fits to the first rows, decided how inputs are scaled, projected or weighted, "
     "which length scales suit, and whether the space is cut into cells: by squared errors on rows "
     "that they were not fitted to. Lengths are in units of the mapped inputs. Parts are weighted "
-    "by how they predict rows that they were not fitted to. Up to 4,500 rows, the best of up to "
+    "by how they predict rows that they were not fitted to. Up to 2,000 rows, the best of up to "
     "three families of kernels are then fitted to all of them, with each row as a point; of more "
     "rows those of a cell are its points, and dictionaries of some of them go beside."
 )

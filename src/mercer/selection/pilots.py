@@ -134,7 +134,7 @@ class Pilots:
     def _best_length(
         self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
     ) -> Pilot:
-        """Best length scale behind a map, and for each the best ridge, from those of another."""
+        """Best length scale behind a map, and its ridge, from those of another."""
         fitted, judged = self._images(map)
         resolved: Any = family.make("median")
         if isinstance(resolved, DistanceKernel):
@@ -144,9 +144,11 @@ class Pilots:
             unit = 1.0
         own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
         targets = self._fitted.targets - self._mean
-        state = {"ridge": _FIRST_RIDGE if like is None else like.ridge}
+        # Another length is worth other ridges only if it is better with the one in use.
+        ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
 
         def attempt(number: int) -> tuple[float, Pilot]:
+            nonlocal ridge, limit
             length = family.lengths[number] * unit
             kernel = family.make(length)
             exact = ExactRidge(own(kernel) + self._bias, targets, self._fitted.weights)
@@ -160,13 +162,14 @@ class Pilots:
                 found = values, fit.coefficients / fit.unit
                 return squared_error(values, self._judges), found
 
-            state["ridge"], best = descend_ridges(exact, judge, state["ridge"], RIDGES)
+            ridge, best = descend_ridges(exact, judge, ridge, RIDGES, limit=limit)
             assert best is not None  # the largest ridge is enough for any kernel matrix
             values, coefficients = best
             error, deviation = error_of(values, self._judges)
             what = "global", family.name, name, map.n_outputs
             self.table.append(table_entry(*what, length, error, deviation))
-            found = number, length, state["ridge"], error, deviation, coefficients
+            limit = min(limit, error)
+            found = number, length, ridge, error, deviation, coefficients
             return error, Pilot(family, name, "", map, *found)
 
         first = family.first_length if like is None else like.number

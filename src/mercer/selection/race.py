@@ -41,11 +41,8 @@ class RaceSettings(NamedTuple):
 
     Attributes
     ----------
-    small : int, default=4500
+    small : int, default=2000
         Rows up to which a model is an exact fit of all rows, and there are no cells.
-    few_to_choose : int, default=2000
-        Rows up to which a ridge is chosen by fits to all of them: of more, up to ``small``, it is
-        that of the pilot, and a kernel that is given has fewer points.
     pilot_rows : int, default=1000
         Rows of a pilot, at most: half of these are fitted, or all of them by the finalists of
         twice as many rows, and up to 2.5 times as many judge.
@@ -72,8 +69,7 @@ class RaceSettings(NamedTuple):
         cells; and how many components there are.
     """
 
-    small: int = 4500
-    few_to_choose: int = 2000
+    small: int = 2000
     pilot_rows: int = 1000
     fewest_for_metrics: int = 20
     families: tuple[str, ...] = tuple(FAMILIES)
@@ -90,10 +86,6 @@ class RaceSettings(NamedTuple):
     asked_cells: int = 10
     wide: int = 64
     n_components: int = 40
-
-    def most_exact(self, *, races: bool) -> int:
-        """Rows up to which all are points, in a race of kernels or where one is given."""
-        return self.small if races else min(self.few_to_choose, self.small)
 
 
 #: What the estimators use.

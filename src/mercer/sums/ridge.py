@@ -618,9 +618,7 @@ class GlobalPart(BasisPart):
         """Points, shape (n_points, n_features)."""
         return self.basis.points
 
-    def solve_exactly(
-        self, rows: Rows, n_judges: int, block: int = 1, *, chooses: bool = True
-    ) -> Array:
+    def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
         """Fit to the rows whose inputs are the dictionary, and leave out the last ones in turn.
 
         Where rounding makes the kernel matrix indefinite, whatever the ridge, the fit is that of
@@ -635,9 +633,6 @@ class GlobalPart(BasisPart):
             How many of the last rows choose the ridge.
         block : int, default=1
             Rows that are left out together, the first of them at a multiple of it.
-        chooses : bool, default=True
-            Whether to choose the ridge; else it is the one in use, or the next that is enough for
-            the matrix to be positive definite.
 
         Returns
         -------
@@ -654,7 +649,7 @@ class GlobalPart(BasisPart):
                 error = squared_error(predictions, judges, self.unit)
                 return error, (predictions, fit.coefficients)
 
-            return descend_ridges(exact, judge, first, self.ridges, steps=chooses)
+            return descend_ridges(exact, judge, first, self.ridges)
 
         self.ridge, found = descent(min(self.ridge, self.ridges.size - 1))
         if self.basis.dtype == np.float32 and (found is None or self._is_rough(found[1], rows)):
@@ -745,7 +740,9 @@ def _first_of(n_points: int) -> int:
     return _FIRST if n_points <= _MANY else _FIRST + 2
 
 
-def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> tuple[int, _T]:
+def descend(
+    attempt: Callable[[int], tuple[float, _T]], start: int, n: int, *, limit: float = np.inf
+) -> tuple[int, _T]:
     """Go downhill among 0, ..., n - 1, each of which is tried once at most.
 
     Parameters
@@ -756,6 +753,8 @@ def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> t
         Where to begin; this one is tried also if there is nothing to choose.
     n : int
         How many there are.
+    limit : float, default=infinity
+        No other number is tried if the error at the start is not below this.
 
     Returns
     -------
@@ -770,7 +769,7 @@ def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> t
     (1, 'b')
     """
     best, (lowest, found) = start, attempt(start)
-    for step in (1, -1):
+    for step in (1, -1) if lowest < limit else ():
         while 0 <= best + step < n:
             error, other = attempt(best + step)
             if not error < lowest:
@@ -782,7 +781,7 @@ def descend(attempt: Callable[[int], tuple[float, _T]], start: int, n: int) -> t
 
 
 def descend_able(
-    attempt: Callable[[int], tuple[float, _T | None]], start: int, n: int, *, steps: bool = True
+    attempt: Callable[[int], tuple[float, _T | None]], start: int, n: int, *, limit: float = np.inf
 ) -> tuple[int, _T | None]:
     """Go downhill as :func:`descend`, from the last number up to a start that finds anything.
 
@@ -790,10 +789,8 @@ def descend_able(
     ----------
     attempt : callable
         Number to its error and whatever comes with it; infinity and None if there is nothing.
-    start, n : int
+    start, n, limit
         As of :func:`descend`.
-    steps : bool, default=True
-        Whether to go on from there.
 
     Returns
     -------
@@ -806,7 +803,7 @@ def descend_able(
     (1, 'b')
     """
     for first in range(start, -1, -1):
-        best, found = descend(attempt, first, n) if steps else (first, attempt(first)[1])
+        best, found = descend(attempt, first, n, limit=limit)
         if found is not None:
             break
     return best, found
@@ -818,7 +815,7 @@ def descend_ridges(
     start: int,
     ridges: Array,
     *,
-    steps: bool = True,
+    limit: float = np.inf,
 ) -> tuple[int, _T | None]:
     """Go downhill among ridges, from a stronger one where the first is too weak for the precision.
 
@@ -832,8 +829,8 @@ def descend_ridges(
         Number of the ridge to begin with.
     ridges : ndarray of shape (n_ridges,)
         From the strongest to the weakest.
-    steps : bool, default=True
-        Whether to go on from the first that is enough.
+    limit : float, default=infinity
+        Error that the first that is enough must be below if others are to be tried.
 
     Returns
     -------
@@ -845,7 +842,7 @@ def descend_ridges(
         fit = exact.fit(float(ridges[number]))
         return (np.inf, None) if fit is None else judge(fit)
 
-    return descend_able(attempt, start, ridges.size, steps=steps)
+    return descend_able(attempt, start, ridges.size, limit=limit)
 
 
 def general_ridge(statistics: Statistics, penalty: Array, ridges: Array) -> float:

@@ -186,6 +186,9 @@ class _Xrfm:
         found = np.asarray(self._model.predict(self._rows(X))).reshape(len(X), -1)[:, 0]
         return found if self.regression else self.classes_[found.astype(int)]
 
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self._model.predict_proba(self._rows(X)))
+
 
 def _standardised(make: Callable[[bool, np.ndarray, int], Any]) -> Any:
     return lambda regression, X, seed: make_pipeline(StandardScaler(), make(regression, X, seed))

@@ -161,6 +161,12 @@ def test_going_downhill_tries_each_number_once_and_finds_the_bottom(start, lowes
     assert tried[0] == start
     assert len(tried) == len(set(tried)) <= abs(start - lowest) + 3
 
+    # Nothing else is tried where the start is not good enough.
+    tried.clear()
+    expected = lowest if abs(start - lowest) < 2 else start
+    assert descend(attempt, start, 6, limit=2) == (expected, str(expected))
+    assert expected != start or len(tried) == 1 or start == lowest
+
 
 def test_what_rounding_asked_for_once_is_not_asked_for_ever(monkeypatch):
     starts, raised = [], []

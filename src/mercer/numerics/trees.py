@@ -170,12 +170,13 @@ def grow(
         is_leaf = asked < 0
         numbers = np.where(is_leaf, np.cumsum(is_leaf) - 1, child)
         places = _leaves_of_codes(codes, asked, bin, numbers)
-        _take_off(residuals, places, rows, share_of, int(is_leaf.sum()), rate)
+        n_mine = int(is_leaf.sum())
+        _take_off(residuals, places, rows, share_of, n_mine, rate)
         cut = np.where(is_leaf, 0.0, ends[asked, bin])
         shifted = np.where(is_leaf, numbers + n_found, numbers + n_nodes)
         trees.append(Forest(asked, cut, shifted, np.array([n_nodes])))
         n_nodes += asked.size
-        n_found += int(is_leaf.sum())
+        n_found += n_mine
     return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True)))
 
 

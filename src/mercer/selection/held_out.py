@@ -188,7 +188,8 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
     plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with the number of
     rows n (as many as count, if their weights differ), without which the first rows would be
     believed too much. The noise s² is the least mean squared error of a part; of fewer than 100
-    rows, which do not tell it, and of classes, it is the mean square of the codes.
+    rows, which do not tell it, and of classes, it is the mean square of the codes. While the least
+    weight is below a twentieth of all, its part is left out and the others are weighted anew.
 
     Parameters
     ----------

@@ -79,16 +79,15 @@ def names_of(results: Results) -> list[str]:
 
 
 def method_rows(results: Results) -> list[Row]:
-    """A row for each method: its ranks, and its errors in those of mercer."""
+    """A row for each method: its rank, if it was run on all sets, and its errors in mercer's."""
     names = names_of(results)
     run = [m for m in METHODS if any(math.isfinite(results.ratio(n, m)) for n in names)]
-    shared = [n for n in names if all(math.isfinite(results.ratio(n, m)) for m in run)]
-    errors = np.array([[results.ratio(n, m) for m in run] for n in shared]).reshape(
-        len(shared), len(run)
-    )
-    ranks = rankdata(errors, axis=1)
+    whole = [m for m in run if all(math.isfinite(results.ratio(n, m)) for n in names)]
+    errors = [[results.ratio(n, m) for m in whole] for n in names]
+    # Nothing was run at all where there are no names.
+    ranks = dict(zip(whole, np.mean(rankdata(errors, axis=1), axis=0), strict=True)) if run else {}
     rows = []
-    for place, m in enumerate(run):
+    for m in run:
         mine = [n for n in names if math.isfinite(results.ratio(n, m))]
         losses = [
             [results.summary(n, each, 0, "log_loss").mean for each in (m, JUDGED)] for n in mine
@@ -98,9 +97,7 @@ def method_rows(results: Results) -> list[Row]:
             {
                 "method": METHODS[m].title,
                 "sets": len(mine),
-                f"mean rank on {len(shared)}": float(np.mean(ranks[:, place]))
-                if shared
-                else math.nan,
+                f"mean rank on {len(names)}": float(ranks[m]) if m in ranks else "-",
                 "error / mercer's": geometric_mean([results.ratio(n, m) for n in mine]),
                 "better than mercer": sum(results.ratio(n, m) < 1.0 for n in mine),
                 "worse": sum(results.ratio(n, m) > 1.0 for n in mine),
@@ -154,12 +151,14 @@ def notes(records: list[Row]) -> dict[str, str]:
     runs = {m: sum(r["method"] == m and "version" in r for r in records) for m in METHODS}
     fewer = [f"{METHODS[m].title} {n}" for m, n in runs.items() if 0 < n < runs[JUDGED]]
     seeds = f"of {runs[JUDGED]} runs there are fewer of: {', '.join(fewer)}; " if fewer else ""
+    ended = [f"{METHODS[r['method']].title} on {r['set']}" for r in records if "version" not in r]
+    none = f"stopped or failed: {', '.join(ended)}; " if ended else ""
     return {
         "suite": (
-            "Errors are means over the seeds that a method and mercer both have; ranks are on the "
-            "sets that all methods have; means of errors and times over sets are geometric. Errors "
-            f"of classifications count half a test row at least; {seeds}settings are the "
-            f"libraries' own but for: {settings}. {versions}."
+            "Errors are means over the seeds that a method and mercer both have; ranks are of the "
+            "methods that were run on all sets; means of errors and times over sets are "
+            f"geometric. Errors of classifications count half a test row at least; "
+            f"{seeds}{none}settings are the libraries' own but for: {settings}. {versions}."
         ),
         "suite_sets": (
             "Means over the seeds ± standard errors. Sets that constants were chosen on: "

@@ -233,25 +233,27 @@ class _Descent:
         self.lowest = np.full((Z.shape[1], start.shape[1]), -np.inf)
         self.lowest[:n_line] = lowest[:, scores] / unit
         jumps = loss.curvature is None and loss.lipschitz is not None
-        self.moves = [place * _WIDTH * unit for place in _PLACES] if jumps else [0.0]
-        losses, slopes = self._losses(slice(None), start)
+        moves = [place * _WIDTH * unit for place in _PLACES] if jumps else [0.0]
+        self.moves = np.reshape(moves, (-1, 1, 1))
+        losses, slopes = self._losses(rows, start)
         steep = float(np.average(np.abs(slopes).mean(axis=1), weights=rows.weights))
         self.worth = max(unit * (steep or 1.0), _TINY)
         self.size = float(np.average(np.abs(losses), weights=rows.weights)) or 1.0
         if risk is not None and risk.units != "running":
             self.size = float(risk.units)
 
-    def _losses(self, some: Any, values: Array) -> tuple[Array, Array]:
+    def _losses(self, rows: Rows, values: Array) -> tuple[Array, Array]:
         """Smoothed losses of some rows, and their slopes."""
-        targets = self.rows.targets[some]
-        found = [loss_and_slopes(self.loss, values + move, targets) for move in self.moves]
-        losses, slopes = (np.mean(each, axis=0) for each in zip(*found, strict=True))
-        return losses, slopes
+        n_moves = len(self.moves)
+        moved = (values + self.moves).reshape(-1, values.shape[1])
+        targets = np.tile(rows.targets, (n_moves, 1))
+        losses, slopes = loss_and_slopes(self.loss, moved, targets)
+        shape = n_moves, *values.shape
+        return losses.reshape(shape[:2]).mean(axis=0), slopes.reshape(shape).mean(axis=0)
 
-    def risk_at(self, some: Any, values: Array, scalars: Array | None = None) -> RiskOfRows:
+    def risk_at(self, rows: Rows, values: Array, scalars: Array | None = None) -> RiskOfRows:
         """Risk of some rows, with the scalars that it begins with unless they are given."""
-        losses, slopes = self._losses(some, values)
-        rows = self.rows[some]
+        losses, slopes = self._losses(rows, values)
         if scalars is None:
             scalars = _first_scalars(self.risk, losses)
         share = rows.weights / rows.weights.sum()
@@ -271,7 +273,8 @@ class _Descent:
             error = 0.0
             for number, (learned, judged) in enumerate((halves, halves[::-1])):
                 w = solutions[number] = self.solve(float(ridge), learned, solutions[number])[0]
-                error += self.risk_at(judged, self.start[judged] + self.Z[judged] @ w).value / 2.0
+                values = self.start[judged] + self.Z[judged] @ w
+                error += self.risk_at(self.rows[judged], values).value / 2.0
             if error < least:
                 best, least = float(ridge), error
             elif error > least + _WORSE * self.worth:
@@ -280,25 +283,25 @@ class _Descent:
 
     def found(self, w: Array, scalars: Array) -> RiskOfRows:
         """Risk at a solution."""
-        return self.risk_at(slice(None), self.start + self.Z @ w, scalars)
+        return self.risk_at(self.rows, self.start + self.Z @ w, scalars)
 
     def solve(
         self, ridge: float, some: Any = slice(None), first: Array | None = None
     ) -> tuple[Array, Array]:
         """Coefficients at the minimum on some rows, (n_features, n_scores), and the scalars."""
-        Z, start = self.Z[some], self.start[some]
+        Z, start, rows = self.Z[some], self.start[some], self.rows[some]
         # Scores of classes that a line divides have no minimum: the line has a ridge of one row.
         of_line = 1.0 / len(Z) if self.loss.task == "classification" else 0.0
         pull = np.where(self.is_curve, ridge, of_line)
         shape = Z.shape[1], start.shape[1]
-        scalars = _first_scalars(self.risk, self._losses(some, start)[0])
+        scalars = _first_scalars(self.risk, self._losses(rows, start)[0])
         sizes = np.maximum(np.abs(scalars), self.size)
         n_scalars = scalars.size
 
         def value(flat: Array) -> tuple[float, Array]:
             w = flat[n_scalars:].reshape(shape)
             values = start + self.unit * (Z @ w)
-            found = self.risk_at(some, values, sizes * flat[:n_scalars])
+            found = self.risk_at(rows, values, sizes * flat[:n_scalars])
             total = found.value / self.worth + 0.5 * float(np.sum(pull * w * w))
             gradient = Z.T @ found.slopes * (self.unit / self.worth) + pull * w
             return total, np.append(sizes * found.by_scalars / self.worth, gradient)

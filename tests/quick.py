@@ -1,4 +1,4 @@
-"""Settings with races on few rows and points, for tests of other things."""
+"""Settings with races on few rows, points and trees, for tests of other things."""
 
 from mercer.default import Settings
 from mercer.default.allocate import AllocationSettings
@@ -15,12 +15,13 @@ QUICK = Settings(
         kept_rows=128,
         cells_rows=600,
         asked_cells=3,
-    )
+    ),
+    allocation=AllocationSettings(n_trees=10),
 )
 
 #: Besides, models of few points.
 FEW_POINTS = QUICK._replace(
-    allocation=AllocationSettings(rows_per_point=20, least_points=200, beside_cells=200)
+    allocation=QUICK.allocation._replace(rows_per_point=20, least_points=200, beside_cells=200)
 )
 
 #: Of the map that kernel="auto" chooses where learning is by steps: quick enough for all tests but

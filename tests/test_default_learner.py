@@ -46,7 +46,7 @@ SMALL = Settings(
         first_multiple=0,
         hopeless=np.inf,  # cells take part in any case
     ),
-    allocation=AllocationSettings(n_points=60, beside_cells=60),
+    allocation=AllocationSettings(n_points=60, beside_cells=60, n_trees=10),
 )
 
 

@@ -23,7 +23,7 @@ from mercer.sums import (
     labels_of_codes,
 )
 from mercer.sums.basis import in_single
-from mercer.sums.leaves import MOST_GROWN, MOST_LEAVES, N_TREES
+from mercer.sums.leaves import MOST_GROWN, N_LEAVES
 
 __all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
 
@@ -71,8 +71,8 @@ class AllocationSettings(NamedTuple):
         and before Newton steps on the loss, which mend what sums of fewer rows lose.
     near_boundary : float, default=5/8
         Share of a large dictionary near the boundary of classes, where steps on the loss follow.
-    least_for_trees, most_columns : int, default=100 and 256
-        Rows from which on, and columns up to which, trees are grown.
+    n_trees, least_for_trees, most_columns : int, default=100, 100 and 256
+        Trees that are grown, from how many rows on, and of up to how many columns.
     most_families : int, default=2
         Families of kernels that get cells.
     most_cells, most_sums : int, default=4096 and 1024
@@ -90,6 +90,7 @@ class AllocationSettings(NamedTuple):
     enough: int = 20
     enough_for_steps: int = 6
     near_boundary: float = 5 / 8
+    n_trees: int = 100
     least_for_trees: int = 100
     most_columns: int = 256
     most_families: int = 2
@@ -193,8 +194,8 @@ class Allocation:
         """Trees, if rows are worth any."""
         if self.grown is None or not self._has_trees:
             return []
-        resources = self.resources
-        part = TreesPart.grown(self.grown, forgetting=resources.forgetting, seed=resources.seed)
+        sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
+        part = TreesPart.grown(self.grown, forgetting=self.resources.forgetting, **sizes)
         part.max_rows = self.settings.enough * part.n_points
         return [part] if part.map.n_outputs > part.map.n_trees else []  # some split the rows
 
@@ -210,7 +211,7 @@ class Allocation:
         return fits and grown.X.shape[1] <= settings.most_columns
 
     def _bytes_of_trees(self) -> int:
-        return sum_bytes(MOST_LEAVES, self.n_outputs)
+        return sum_bytes(self.settings.n_trees * N_LEAVES, self.n_outputs)
 
     def _cell_sizes(self, n_inputs: int, memory: int) -> CellSizes:
         """Sizes of the cells of a partition, for which there is so much memory.
@@ -294,11 +295,13 @@ class Allocation:
     def _seconds_of_trees(self) -> float:
         """CPU time to grow trees, learn their leaves and solve for them, as :meth:`seconds`."""
         n_outputs, n_columns = self.n_outputs, self.rows.X.shape[1]
-        rows = min(self.n_rows, self.settings.enough * MOST_LEAVES)
-        growth = min(rows, MOST_GROWN) * N_TREES * (2 * n_columns + n_outputs)
-        learning = rows * N_TREES * (N_TREES // 2 + n_outputs)
+        n_trees = self.settings.n_trees
+        n_leaves = n_trees * N_LEAVES
+        rows = min(self.n_rows, self.settings.enough * n_leaves)
+        growth = min(rows, MOST_GROWN) * n_trees * (2 * n_columns + n_outputs)
+        learning = rows * n_trees * (n_trees // 2 + n_outputs)
         # An addition to a sum somewhere in memory takes as long as some twenty in a product.
-        once = (20 * (growth + learning) + 2 * MOST_LEAVES**3) / _RATE
+        once = (20 * (growth + learning) + 2 * n_leaves**3) / _RATE
         return float(once) * (1 if self.n_rows > self.race.small else 4)
 
     def n_cells(self) -> int:

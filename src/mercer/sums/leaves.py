@@ -16,18 +16,15 @@ from mercer.sums.ridge import BasisPart, descend_ridges, squared_error
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import LeafFeatures
 
-__all__ = ["MOST_GROWN", "MOST_LEAVES", "N_TREES", "LeafBasis", "TreesPart"]
+__all__ = ["MOST_GROWN", "N_LEAVES", "LeafBasis", "TreesPart"]
 
 Array = NDArray[np.float64]
 
 # Number of the ridge to begin with, folds of the judges where trees are grown anew for each, and
 # how many times the error of others may be theirs.
 _FIRST, _FOLDS, _HOPELESS = 4, 3, 2.0
-#: Trees of a part, and rows on which they are grown.
-N_TREES, MOST_GROWN = 100, 16_000
-_LEAVES = 16  # of a tree
-#: Leaves of all trees of a part.
-MOST_LEAVES = N_TREES * _LEAVES
+#: Leaves of a tree, and rows on which trees are grown.
+N_LEAVES, MOST_GROWN = 16, 16_000
 
 
 class LeafBasis:
@@ -102,6 +99,7 @@ class TreesPart(BasisPart):
         rows: Rows,
         unit: Array | float = 1.0,
         *,
+        n_trees: int = 100,
         forgetting: float = 1.0,
         seed: int = 0,
     ) -> TreesPart:
@@ -113,11 +111,13 @@ class TreesPart(BasisPart):
             In random order.
         unit : ndarray of shape (n_outputs,) or float, default=1.0
             Unit of each target, in which they count alike.
+        n_trees : int, default=100
+            How many trees of 16 leaves at most.
         forgetting, seed
             As of the class.
         """
         rows = rows[:MOST_GROWN]
-        sizes = {"n_trees": N_TREES, "n_leaves": _LEAVES}
+        sizes = {"n_trees": n_trees, "n_leaves": N_LEAVES}
         map = grow_leaves(rows.X, rows.targets / unit, rows.weights, seed=seed, **sizes)
         return cls(map, rows.targets.shape[1], forgetting, seed=seed)
 
@@ -169,7 +169,8 @@ class TreesPart(BasisPart):
         ends[1:-1] -= ends[1:-1] % block
         for start, stop in pairwise(np.unique(ends)):
             others, held = rows[np.r_[:start, stop:n]], rows[start:stop]
-            alike = alike._on(TreesPart.grown(others, self.unit, seed=self.seed).map)
+            other = TreesPart.grown(others, self.unit, n_trees=self.map.n_trees, seed=self.seed)
+            alike = alike._on(other.map)
             values = alike._judge(others, held)
             predictions.append(values)
             if len(predictions) == 1:

@@ -12,13 +12,13 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from mercer._component import Component
 from mercer._validation import choice, integer, or_auto, parameters
 from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.kernels import Kernel
+from mercer.numerics.lapack import solve_triangle
 from mercer.sums import (
     CENTERS,
     KernelBasis,
@@ -420,15 +420,11 @@ class InducingFeatures:
 
     def whiten(self, values: Any) -> Array:
         """Weights in z of the functions with given values at the points: L⁻¹ values."""
-        whitened: Array = solve_triangular(self._lower, values, lower=True, check_finite=False)
-        return whitened
+        return solve_triangle(self._lower, values)
 
     def coefficients(self, weights: Array) -> Array:
         """Coefficients of the kernel functions at the points for weights in z: L'⁻¹ weights."""
-        solved: Array = solve_triangular(
-            self._lower, weights, lower=True, trans="T", check_finite=False
-        )
-        return solved
+        return solve_triangle(self._lower, weights, transposed=True)
 
 
 @dataclass

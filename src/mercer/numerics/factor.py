@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lu_factor, lu_solve
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from mercer.exceptions import ConditioningWarning
+from mercer.numerics.lapack import cholesky, solve, solve_triangle
 
 __all__ = [
     "LEAST_JITTER",
@@ -53,8 +53,8 @@ def _first_factor(
         Whether there are zeros above the diagonal; else there is anything.
     """
     for jitter in jitters:
-        lower, failed = dpotrf(matrix(jitter), lower=1, clean=int(clean), overwrite_a=1)
-        if not failed:
+        lower = matrix(jitter)
+        if cholesky(lower, clean=clean):
             return lower, jitter
     return None
 
@@ -79,13 +79,11 @@ class RidgeFactor:
 
     def solve(self, right: Array) -> Array:
         """Solution for right-hand sides of shape (n_features, n_columns)."""
-        solution: Array = dpotrs(self.lower, right, lower=1)[0]
-        return solution
+        return solve(self.lower, right)
 
-    def whiten(self, columns: Array) -> Array:
-        """L⁻¹ times columns, (n_features, n_columns): their squares add up to leverages."""
-        solution: Array = dtrtrs(self.lower, columns, lower=1)[0]
-        return solution
+    def whiten(self, columns: Array, *, transposed: bool = False) -> Array:
+        """L⁻¹ (or L'⁻¹) times columns, (n_features, n_columns): squares add up to leverages."""
+        return solve_triangle(self.lower, columns, transposed=transposed)
 
 
 def factor_ridge(
@@ -243,8 +241,7 @@ def solve_ridge(covariance: Array, ridge: float, right: Array) -> Array:
     found = _first_factor(matrix, ridges())
     if found is None:
         return np.full_like(right, np.nan)
-    solution: Array = dpotrs(found[0], right, lower=1)[0]
-    return solution
+    return solve(found[0], right)
 
 
 def solve_square(matrix: Array, right: Array, size: float) -> Array:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+
+from mercer.numerics.lapack import cholesky, invert, solve
 
 __all__ = ["ExactFit", "ExactRidge", "scaled_product"]
 
@@ -73,10 +74,6 @@ class ExactRidge:
         self._matrix = K
         self._unit = float(np.abs(targets).max(initial=0.0)) or 1.0
         self._right = (self._root * (targets / self._unit)).astype(K.dtype)
-        single = K.dtype == np.float32
-        self._factor = lapack.spotrf if single else lapack.dpotrf
-        self._solve = lapack.spotrs if single else lapack.dpotrs
-        self._invert = lapack.strtri if single else lapack.dtrtri
 
     def fit(self, ridge: float) -> ExactFit | None:
         """Solve for one ridge; None if the matrix is not positive definite in this precision."""
@@ -84,11 +81,10 @@ class ExactRidge:
         # Symmetric, so that the transpose only says that it is in Fortran order.
         whole = np.array(self._matrix.T, order="F")
         whole.ravel("K")[:: n + 1] += ridge * n
-        lower, failed = self._factor(whole, lower=1, clean=0, overwrite_a=1)
-        if failed:
+        if not cholesky(whole):
             return None
-        scaled: Floats = self._solve(lower, self._right, lower=1)[0]
-        return ExactFit(lower, scaled, self._unit * (self._root * scaled), self._unit)
+        scaled = solve(whole, self._right)
+        return ExactFit(whole, scaled, self._unit * (self._root * scaled), self._unit)
 
     def left_out(self, fit: ExactFit, n: int, block: int = 1) -> Array:
         """Residuals of the last rows, each (or each block) predicted by the fit to all others.
@@ -107,8 +103,8 @@ class ExactRidge:
         residuals : ndarray of shape (n, n_outputs)
         """
         start = len(fit.lower) - n
-        corner = np.asfortranarray(fit.lower[start:, start:])
-        inverse = self._invert(corner, lower=1, overwrite_c=1)[0]
+        inverse = np.array(fit.lower[start:, start:], order="F")
+        invert(inverse)
         scaled = fit.scaled[start:].astype(np.float64)
         root = self._root[start:]
         if block == 1:

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtrs
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis
@@ -168,10 +167,9 @@ class NewtonSteps:
             norm = float(np.linalg.norm(u))
             if not norm > 0.0:
                 break
-            v = dtrtrs(factor.lower, u / norm, lower=1, trans=1)[0]
+            v = factor.whiten(u / norm, transposed=True)
             moved = Z.T @ (scaled * (Z @ v.astype(Z.dtype))).astype(Z.dtype)
-            moved = moved.astype(np.float64)
-            u = dtrtrs(factor.lower, moved, lower=1)[0]
+            u = factor.whiten(moved.astype(np.float64))
             top = float(np.linalg.norm(u))
         return top
 

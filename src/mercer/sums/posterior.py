@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from mercer.numerics.factor import factor_noise
+from mercer.numerics.lapack import solve_triangle
 from mercer.sums.statistics import Statistics
 
 __all__ = ["WeightPosterior", "weight_posterior"]
@@ -53,18 +53,16 @@ class WeightPosterior:
 
     def draw(self, normals: Array) -> Array:
         """Weights minus their mean, from independent standard normals of the same shape."""
-        solved = solve_triangular(self.factor, normals, lower=True, trans="T", check_finite=False)
-        return np.asarray(math.sqrt(self.noise) * solved)
+        return math.sqrt(self.noise) * solve_triangle(self.factor, normals, transposed=True)
 
     def effective_dimension(self) -> float:
         """Trace of A (A + noise I)⁻¹ with A = Z'WZ: how many features the data determine."""
         M = self.factor.shape[0]
-        inverse = solve_triangular(self.factor, np.eye(M), lower=True, check_finite=False)
+        inverse = solve_triangle(self.factor, np.eye(M))
         return float(M - self.noise * np.sum(inverse**2))
 
     def _whitened(self, Z: Array) -> Array:
-        solved: Array = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
-        return solved
+        return solve_triangle(self.factor, Z.T)
 
 
 def weight_posterior(
@@ -94,8 +92,8 @@ def weight_posterior(
     """
     products, squares = statistics.centred(mean, scale)
     factor, noise = factor_noise(lambda: statistics.gram, noise, statistics.n_rows)
-    half = solve_triangular(factor, products, lower=True, check_finite=False)
-    weights = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
+    half = solve_triangle(factor, products)
+    weights = solve_triangle(factor, half, transposed=True)
     # Of ZZ' + noise I in n dimensions, by what is known in M dimensions.
     n, M = statistics.n_rows, factor.shape[0]
     log_det = 2.0 * float(np.log(np.diag(factor)).sum()) + (n - M) * math.log(noise)

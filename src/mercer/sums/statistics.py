@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg.lapack import dsfrk, dtfttr, dtrttf, ssfrk
 
 from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
+from mercer.numerics.lapack import add_products, pack, unpack
 from mercer.numerics.trees import equal_leaves, indicator_products, indicator_values
 
 __all__ = ["LeafFeatures", "Statistics", "check_alike", "target_scale"]
@@ -153,12 +153,11 @@ class Statistics:
     @property
     def gram(self) -> Array:
         """Z'WZ, (n_features, n_features), lower triangle, in Fortran order; made anew."""
-        matrix: Array = dtfttr(self.n_features, self.packed, uplo="L")[0]
-        return matrix
+        return unpack(self.packed, self.n_features)
 
     @gram.setter
     def gram(self, matrix: Array) -> None:
-        self.packed = dtrttf(matrix, uplo="L")[0]
+        self.packed = pack(matrix)
 
     def moments(self) -> Array:
         """Z'WZ per unit of weight, as :attr:`gram`."""
@@ -188,7 +187,7 @@ class Statistics:
         root = np.sqrt(weights)
         Y = (targets - self.origin) * root[:, np.newaxis]
         if isinstance(Z, LeafFeatures):
-            self.packed += dtrttf(Z.gram(weights), uplo="L")[0]
+            self.packed += pack(Z.gram(weights))
             sums = (root * np.column_stack([Y, root]).T) @ Z
             self.products += sums[:-1].T
             self.feature_sums += sums[-1]
@@ -205,13 +204,13 @@ class Statistics:
         if (root != 1.0).any():
             Z *= root[:, np.newaxis].astype(Z.dtype)
         # Only a triangle: half the work of Z.T @ Z.
-        n, M = Z.shape
         if Z.dtype == np.float32:
-            none = np.zeros(self.packed.size, dtype=np.float32)
-            self.packed += ssfrk(M, n, 1.0, Z.T, 0.0, none, uplo="L", overwrite_c=1)
-            self.jitter = _single_jitter(M)
+            products = np.empty(self.packed.size, dtype=np.float32)
+            add_products(Z, products, keep=False)
+            self.packed += products
+            self.jitter = _single_jitter(Z.shape[1])
         else:
-            self.packed = dsfrk(M, n, 1.0, Z.T, 1.0, self.packed, uplo="L", overwrite_c=1)
+            add_products(Z, self.packed)
         self.products += Z.T @ Y.astype(Z.dtype)
         self.feature_sums += Z.T @ root.astype(Z.dtype)
 

@@ -1,0 +1,149 @@
+"""Routines of LAPACK by their addresses: the bits of SciPy's wrappers, without the lock."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy.linalg import lapack as wrappers
+
+from mercer.numerics import lapack
+
+PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+SIZES = pytest.mark.parametrize("n", [1, 2, 7, 60, 301])
+
+
+def rows_of(n, dtype):
+    return np.random.default_rng(n).normal(size=(2 * n, n)).astype(dtype)
+
+
+def gram_of(n, dtype):
+    Z = rows_of(n, dtype)
+    return np.asfortranarray(Z.T @ Z)
+
+
+def wrapper(name, dtype):
+    return getattr(wrappers, ("s" if dtype == np.float32 else "d") + name)
+
+
+@PRECISIONS
+@SIZES
+@pytest.mark.parametrize("clean", [True, False])
+def test_factors_are_those_of_scipy(n, dtype, clean):
+    matrix = gram_of(n, dtype)
+    expected, failed = wrapper("potrf", dtype)(matrix, lower=1, clean=int(clean))
+    assert failed == 0
+    assert lapack.cholesky(matrix, clean=clean)
+    assert_array_equal(matrix, expected)
+    assert clean == (not np.triu(matrix, 1).any()) or n == 1
+
+
+@PRECISIONS
+def test_what_is_not_positive_definite_has_no_factor(dtype):
+    assert not lapack.cholesky(np.asfortranarray([[1.0, 2.0], [2.0, 1.0]], dtype))
+
+
+@PRECISIONS
+@SIZES
+def test_solutions_are_those_of_scipy(n, dtype):
+    lower = gram_of(n, dtype)
+    lapack.cholesky(lower)
+    right = rows_of(n, dtype).T[:, :3]
+    for each in (right, right[:, 0], right[:, :1], np.asfortranarray(right)):
+        before = each.copy()
+        assert_array_equal(lapack.solve(lower, each), wrapper("potrs", dtype)(lower, each, 1)[0])
+        for transposed in (False, True):
+            expected = wrapper("trtrs", dtype)(lower, each, lower=1, trans=int(transposed))[0]
+            found = lapack.solve_triangle(lower, each, transposed=transposed)
+            assert found.dtype == dtype
+            assert_array_equal(found, expected)
+        assert_array_equal(each, before)
+
+
+@PRECISIONS
+@SIZES
+def test_inverses_of_triangles_are_those_of_scipy(n, dtype):
+    lower = gram_of(n, dtype)
+    lapack.cholesky(lower)
+    expected = wrapper("trtri", dtype)(lower, lower=1)[0]
+    lapack.invert(lower)
+    assert_array_equal(lower, expected)
+
+
+@PRECISIONS
+@SIZES
+def test_packed_matrices_are_those_of_scipy(n, dtype):
+    Z, matrix = rows_of(n, dtype), gram_of(n, dtype)
+    packed = lapack.pack(matrix)
+    assert_array_equal(packed, wrapper("trttf", dtype)(matrix, uplo="L")[0])
+    assert_array_equal(packed, lapack.pack(np.ascontiguousarray(matrix)))
+    assert_array_equal(lapack.unpack(packed, n), np.tril(matrix))
+    sums = wrapper("sfrk", dtype)
+    expected = sums(n, 2 * n, 1.0, Z.T, 1.0, packed, uplo="L")
+    afresh = sums(n, 2 * n, 1.0, Z.T, 0.0, np.zeros_like(packed), uplo="L")
+    lapack.add_products(Z, packed)
+    assert_array_equal(packed, expected)
+    packed[:] = np.nan
+    lapack.add_products(Z, packed, keep=False)
+    assert_array_equal(packed, afresh)
+
+
+def test_matrices_without_rows_or_columns_are_nothing_to_do():
+    empty = np.empty((0, 0), order="F")
+    assert lapack.cholesky(empty)
+    assert lapack.solve(empty, np.empty((0, 2))).shape == (0, 2)
+    assert lapack.solve_triangle(np.eye(3, order="F"), np.empty((3, 0))).shape == (3, 0)
+    assert lapack.unpack(lapack.pack(empty), 0).shape == (0, 0)
+    packed = np.array([1.0, 2.0, 3.0])
+    lapack.add_products(np.empty((0, 2)), packed)
+    assert_array_equal(packed, [1.0, 2.0, 3.0])
+
+
+def test_matrices_that_lie_otherwise_in_memory_are_read_right_and_not_written_to():
+    matrix = gram_of(6, np.float64)
+    lapack.cholesky(matrix, clean=True)
+    right = rows_of(6, np.float64)[:6]
+    aside = np.zeros((12, 12))
+    aside[::2, ::2] = matrix
+    assert_array_equal(lapack.solve(aside[::2, ::2], right), lapack.solve(matrix, right))
+    twice = lapack.solve_triangle(aside[::2, ::2], right), lapack.solve_triangle(matrix, right)
+    assert_array_equal(*twice)
+    packed = lapack.pack(matrix)
+    assert_array_equal(lapack.unpack(np.repeat(packed, 2)[::2], 6), matrix)
+    again = packed.copy()
+    lapack.add_products(right, packed)
+    lapack.add_products(np.asfortranarray(right), again)
+    assert_array_equal(packed, again)
+    fixed = matrix.copy(order="F")
+    fixed.flags.writeable = False
+    for wrong in (aside[::2, ::2], fixed):
+        for change in (lapack.cholesky, lapack.invert):
+            with pytest.raises(ValueError, match="in place"):
+                change(wrong)
+    with pytest.raises(ValueError, match="in place"):
+        lapack.add_products(right, np.repeat(packed, 2)[::2])
+
+
+def test_other_precisions_are_refused():
+    with pytest.raises(TypeError, match="float16"):
+        lapack.pack(np.eye(2, dtype=np.float16))
+
+
+def test_other_threads_go_on():
+    matrix = gram_of(1500, np.float64)
+    span = []
+
+    def factor():
+        span.append(time.perf_counter())
+        lapack.cholesky(matrix)
+        span.append(time.perf_counter())
+
+    thread = threading.Thread(target=factor)
+    thread.start()
+    moments = []
+    while thread.is_alive():
+        moments.append(time.perf_counter())
+    thread.join()
+    # With the interpreter's lock held there would be none.
+    assert sum(span[0] < moment < span[1] for moment in moments) > 100

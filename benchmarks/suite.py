@@ -1,7 +1,7 @@
 """mercer's default on many tables beside what users would take instead, nothing tuned.
 
 The tables of `suite/` in the data folder, columns as they come (nominal ones in integer codes), and
-the sets of the tables below; three seeds, one thread, each run in a process of its own after a
+sets of the tables below; up to three seeds, one thread, each run in a process of its own after a
 warm-up fit. A fifth of the rows, drawn by the seed, is for testing, but where a split is given.
 """
 

@@ -205,7 +205,7 @@ def test_counts_of_any_size_are_learned_by_default(unit):
         model = KernelRegressor("poisson", random_state=0).fit(X, counts)
         found.append(np.corrcoef(np.log(model.predict(X)), logarithms)[0, 1])
     # Of the logarithm: counts of about one say little of a rate, some draws less than others.
-    assert np.mean(found) > (0.6 if unit < 1.0 else 0.99)
+    assert np.mean(found) > (0.7 if unit < 1.0 else 0.99)
 
 
 @pytest.mark.parametrize("loss", ["absolute_error", "huber", Quantile([0.2, 0.8])], ids=str)

@@ -39,7 +39,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def _first_factor(
-    matrix: Callable[[float], Array], jitters: Iterable[float], *, clean: bool = False
+    matrix: Callable[[float], Array], jitters: Iterable[float]
 ) -> tuple[Array, float] | None:
     """Lower Cholesky factor of the first positive definite matrix, and its jitter.
 
@@ -49,12 +49,10 @@ def _first_factor(
         Jitter to a matrix in Fortran order, which is overwritten; its lower triangle is read.
     jitters : iterable of float
         From the smallest on.
-    clean : bool, default=False
-        Whether there are zeros above the diagonal; else there is anything.
     """
     for jitter in jitters:
         lower = matrix(jitter)
-        if cholesky(lower, clean=clean):
+        if cholesky(lower):
             return lower, jitter
     return None
 
@@ -144,7 +142,8 @@ def factor_noise(gram: Callable[[], Array], noise: float, n_rows: int) -> tuple[
     Parameters
     ----------
     gram : callable
-        Makes Z'WZ, (n_features, n_features), anew: in Fortran order, its lower triangle.
+        Makes Z'WZ, (n_features, n_features), anew: in Fortran order, its lower triangle, with what
+        is to be above that of the factor: zeros.
     noise : float
         Variance of the noise.
     n_rows : int
@@ -169,7 +168,7 @@ def factor_noise(gram: Callable[[], Array], noise: float, n_rows: int) -> tuple[
         least = rounding()
         yield from (least * 10.0**attempt for attempt in range(_ATTEMPTS))
 
-    found = _first_factor(matrix, jitters(), clean=True)
+    found = _first_factor(matrix, jitters())
     if found is None:
         raise ValueError(
             f"The sums over {n_rows} rows are no Gram matrix even with jitter: the features have "

@@ -69,15 +69,13 @@ def _own(right: Floats, dtype: np.dtype[Any]) -> tuple[Floats, int]:
     return solution, 1 if solution.ndim == 1 else solution.shape[1]
 
 
-def cholesky(matrix: Floats, *, clean: bool = False) -> bool:
-    """Replace a matrix by its lower Cholesky factor, in place.
+def cholesky(matrix: Floats) -> bool:
+    """Replace a matrix by its lower Cholesky factor, in place; what is above it stays as it is.
 
     Parameters
     ----------
     matrix : ndarray of shape (n, n)
         In Fortran order; its lower triangle is read.
-    clean : bool, default=False
-        Whether zeros are written above the diagonal, where there is anything else.
 
     Returns
     -------
@@ -86,8 +84,6 @@ def cholesky(matrix: Floats, *, clean: bool = False) -> bool:
     """
     n, failed = len(_checked(matrix)), ctypes.c_int()
     _call("potrf", matrix.dtype, _LOWER, n, matrix, max(n, 1), failed)
-    if clean:
-        matrix[np.triu_indices(n, 1)] = 0.0
     return failed.value == 0
 
 

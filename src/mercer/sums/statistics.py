@@ -152,7 +152,7 @@ class Statistics:
 
     @property
     def gram(self) -> Array:
-        """Z'WZ, (n_features, n_features), lower triangle, in Fortran order; made anew."""
+        """Z'WZ, (n_features, n_features), lower triangle with zeros above, Fortran order; anew."""
         return unpack(self.packed, self.n_features)
 
     @gram.setter

@@ -253,11 +253,12 @@ FOR_EXTENDING = {
 SIGNATURES = """
 mercer.estimators.DensityRatio(*, kernel='gaussian', expansion='auto', step_size='auto',
     regularization=0.01, batch_size=32, n_passes=1, shuffle=True, average='suffix',
-    validation_fraction=0.1, random_state=None, verbose=0)
+    validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
 mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None)
 mercer.estimators.DensityRatio.partial_fit(self, X_p, X_q)
 mercer.estimators.GaussianProcessRegressor(kernel='gaussian', *, noise=0.1, n_features=2048,
-    method='features', design='auto', normalize_y=False, batch_size=1024, random_state=None)
+    method='features', design='auto', normalize_y=False, batch_size=1024, n_jobs=None,
+    random_state=None)
 mercer.estimators.GaussianProcessRegressor.fit(self, X, y, sample_weight=None)
 mercer.estimators.GaussianProcessRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.GaussianProcessRegressor.predict(self, X, return_std=False, return_cov=False, *,
@@ -265,7 +266,7 @@ mercer.estimators.GaussianProcessRegressor.predict(self, X, return_std=False, re
 mercer.estimators.GaussianProcessRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.KernelClassifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    class_weight=None, average='suffix', random_state=None, verbose=0)
+    class_weight=None, average='suffix', n_jobs=None, random_state=None, verbose=0)
 mercer.estimators.KernelClassifier.fit(self, X, y, sample_weight=None, callback=None)
 mercer.estimators.KernelClassifier.partial_fit(self, X, y, classes=None, sample_weight=None)
 mercer.estimators.KernelClassifier.learn_one(self, x, y, sample_weight=1.0)
@@ -273,7 +274,7 @@ mercer.estimators.KernelClassifier.predict(self, X)
 mercer.estimators.KernelClassifier.score(self, X, y, sample_weight=None)
 mercer.estimators.KernelRanker(loss='logistic', *, pair_kernel='difference', pair_label='sign',
     buffer='auto', normalize='auto', kernel='gaussian', expansion='auto', step_size='auto',
-    regularization=0.0, batch_size='auto', n_passes=1, shuffle=True, average=None,
+    regularization=0.0, batch_size='auto', n_passes=1, shuffle=True, average=None, n_jobs=None,
     random_state=None, verbose=0)
 mercer.estimators.KernelRanker.fit(self, X, y, sample_weight=None, callback=None, *, group=None)
 mercer.estimators.KernelRanker.partial_fit(self, X, y, classes=None, sample_weight=None, *,
@@ -283,15 +284,15 @@ mercer.estimators.KernelRanker.predict(self, X)
 mercer.estimators.KernelRanker.score(self, X, y, sample_weight=None, *, group=None)
 mercer.estimators.KernelRegressor(loss='squared', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    average='suffix', random_state=None, verbose=0)
+    average='suffix', n_jobs=None, random_state=None, verbose=0)
 mercer.estimators.KernelRegressor.fit(self, X, y, sample_weight=None, callback=None)
 mercer.estimators.KernelRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.KernelRegressor.learn_one(self, x, y, sample_weight=1.0)
 mercer.estimators.KernelRegressor.predict(self, X)
 mercer.estimators.KernelRegressor.score(self, X, y, sample_weight=None)
-mercer.estimators.NoveltyDetector(nu=0.1, *, kernel='gaussian', expansion='auto',
-    step_size='auto', batch_size=32, n_passes=1, shuffle=True, average='suffix',
-    random_state=None, verbose=0)
+mercer.estimators.NoveltyDetector(nu=0.1, *, kernel='gaussian', expansion='auto', step_size='auto',
+    batch_size=32, n_passes=1, shuffle=True, average='suffix', n_jobs=None, random_state=None,
+    verbose=0)
 mercer.estimators.NoveltyDetector.fit(self, X, y=None, sample_weight=None, callback=None)
 mercer.estimators.NoveltyDetector.partial_fit(self, X, y=None, sample_weight=None)
 mercer.estimators.NoveltyDetector.learn_one(self, x, sample_weight=1.0)
@@ -303,7 +304,7 @@ mercer.estimators.TableModel.predict(self, table, *, extra='error')
 mercer.estimators.TwoSampleTest(statistic, p_value, null_statistics)
 mercer.estimators.ValueFunction(discount, method='td', *, kernel='gaussian', expansion='auto',
     step_size='auto', auxiliary_step='auto', regularization=1e-06, batch_size=32, n_passes='auto',
-    shuffle=True, average='suffix', random_state=None, verbose=0)
+    shuffle=True, average='suffix', n_jobs=None, random_state=None, verbose=0)
 mercer.estimators.ValueFunction.fit(self, states, rewards, next_states, terminals=None,
     sample_weight=None, *, second=None, callback=None)
 mercer.estimators.ValueFunction.partial_fit(self, states, rewards, next_states, terminals=None,
@@ -415,9 +416,9 @@ mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, 
     random_state=None, dtype='float64')
 mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
-mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None,
-    options=None, n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536,
-    warmup_rows=50000, categories=128)
+mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
+    n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
+    categories=128, n_jobs=None)
 """
 
 

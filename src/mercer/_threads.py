@@ -1,4 +1,4 @@
-"""Threads: one for BLAS while mercer computes, and a few of mercer's own over tiles of rows.
+"""Threads: one for BLAS while mercer computes, and as many of mercer's own as there are jobs.
 
 BLAS threads spin while they wait, and with more of them than free cores they cost up to 60 times
 the CPU time. So BLAS gets one, and large independent pieces of work are spread over own threads.
@@ -7,21 +7,35 @@ the CPU time. So BLAS gets one, and large independent pieces of work are spread 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
 from functools import cache
-from itertools import pairwise
+from itertools import count, pairwise
 from multiprocessing import current_process
+from numbers import Integral
 from threading import Lock, get_ident
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["n_workers", "one_blas_thread", "spread"]
+from mercer.exceptions import ParameterError
+
+__all__ = ["ahead", "check_jobs", "in_order", "jobs", "n_workers", "one_blas_thread", "spread"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _MOST_WORKERS = 16
+# Seconds after which a thread lets others into the interpreter.
+_TURN = 5e-4
 # Pieces below which a second thread is not worth waking.
 _FEW = 2
+
+#: Threads for independent pieces of work in this context; None where nobody has said.
+_JOBS: ContextVar[int | None] = ContextVar("mercer_jobs", default=None)
 
 
 @cache
@@ -76,8 +90,37 @@ def one_blas_thread() -> _OneBlasThread:
     return _CONTEXT
 
 
+class _QuickTurns:
+    """Context in which threads that want the interpreter get it soon; may be nested, and shared.
+
+    Pieces of a millisecond in compiled functions have some Python between them, for which a thread
+    waits up to 5 ms by default if another one is in Python code.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before, _TURN))
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._before)
+
+
+_QUICK_TURNS = _QuickTurns()
+
+
 def n_workers() -> int:
-    """Return the number of threads that mercer uses.
+    """Return the number of threads that :func:`spread` uses where no ``n_jobs`` says it.
 
     The cores that this process may run on, 16 at most, and no more than the environment variable
     ``OMP_NUM_THREADS`` says, by which joblib divides the cores among its workers. One in a worker
@@ -96,17 +139,79 @@ def n_workers() -> int:
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
-@cache
-def _pool(process: int, size: int) -> ThreadPoolExecutor:
-    # A forked process has none of its parent's threads, so each process has a pool of its own.
-    return ThreadPoolExecutor(size, thread_name_prefix="mercer")
+def check_jobs(n_jobs: Any) -> None:
+    """Refuse what is no number of jobs.
+
+    Raises
+    ------
+    mercer.exceptions.ParameterError
+        For 0 and for what is no integer.
+    """
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ParameterError(
+            f"`n_jobs` must be a number of threads, -1 for all cores (-2 for all but one, ...), or "
+            f"None for 1 unless a joblib.parallel_config says otherwise, got {n_jobs!r}.",
+            parameter="n_jobs",
+            value=n_jobs,
+        )
+
+
+@contextmanager
+def jobs(n_jobs: int | None) -> Iterator[None]:
+    """Context in which :func:`in_order` has so many threads, and BLAS one in each.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As of scikit-learn: None for 1, unless a ``joblib.parallel_config`` or an outer context says
+        otherwise; -1 for all cores, -2 for all but one, and so on.
+
+    Raises
+    ------
+    mercer.exceptions.ParameterError
+        For 0 and for what is no integer.
+    """
+    from joblib import effective_n_jobs  # it takes a while to import
+
+    check_jobs(n_jobs)
+    n = effective_n_jobs(n_jobs)
+    token = _JOBS.set(_JOBS.get() if n_jobs is None and n == 1 else n)
+    try:
+        with one_blas_thread(), _QUICK_TURNS if (_JOBS.get() or 1) > 1 else nullcontext():
+            yield
+    finally:
+        _JOBS.reset(token)
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Return ``[work(item) for item in items]``, computed on the threads of :func:`jobs`.
+
+    Pieces depend on nothing but their items, so the results do not depend on the number of
+    threads. Pieces may have pieces themselves: threads that are free help the one that has them,
+    which never waits for pieces that nobody has begun, so that threads cannot wait for each other.
+
+    Parameters
+    ----------
+    work : callable
+        Does a piece; what it changes must belong to the piece.
+    items : iterable
+        One for each piece, the longest ones best first.
+
+    Raises
+    ------
+    BaseException
+        That of the first piece, in their order, that failed.
+    """
+    return _on_threads(work, list(items), _JOBS.get() or 1)
 
 
 def spread(work: Callable[[int, int], None], n_pieces: int) -> None:
     """Do pieces ``first`` to ``last - 1`` by ``work(first, last)``, on several threads if many.
 
-    What a piece writes must not depend on the others: then the result does not depend on the
-    number of threads. BLAS should be bounded by :func:`one_blas_thread`.
+    They are many threads where no ``n_jobs`` says how many (:func:`n_workers`). What a piece writes
+    must not depend on the others: then the result does not depend on the number of threads. BLAS
+    should be bounded by :func:`one_blas_thread`.
 
     Parameters
     ----------
@@ -117,17 +222,71 @@ def spread(work: Callable[[int, int], None], n_pieces: int) -> None:
     """
     threads = n_pieces // _FEW
     if threads > 1:
-        threads = min(n_workers(), threads)
+        threads = min(_JOBS.get() or n_workers(), threads)
     if threads <= 1:
         work(0, n_pieces)
         return
     bounds = [n_pieces * i // threads for i in range(threads + 1)]
-    pool = _pool(os.getpid(), threads)
-    futures = [pool.submit(work, a, b) for a, b in pairwise(bounds[1:])]
-    try:
-        work(bounds[0], bounds[1])
-    finally:
-        errors = [future.exception() for future in futures]
-    for error in errors:
-        if error is not None:
-            raise error
+    _on_threads(lambda ends: work(*ends), list(pairwise(bounds)), threads)
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield items, the next of which another thread makes meanwhile if there are several jobs.
+
+    Parameters
+    ----------
+    items : iterator
+        Must not depend on what becomes of the items that it gave.
+
+    Examples
+    --------
+    >>> with jobs(2):
+    ...     list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    if (_JOBS.get() or 1) == 1:
+        yield from items
+        return
+    none: Any = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="mercer-ahead") as reader:
+        following = reader.submit(next, items, none)
+        while (item := following.result()) is not none:
+            following = reader.submit(next, items, none)
+            yield item
+
+
+@cache
+def _pool(process: int, size: int) -> ThreadPoolExecutor:
+    # A forked process has none of its parent's threads, so each process has a pool of its own.
+    return ThreadPoolExecutor(size, thread_name_prefix="mercer")
+
+
+def _on_threads(
+    work: Callable[[Item], Result], pieces: Sequence[Item], n_threads: int
+) -> list[Result]:
+    """Do pieces on so many threads, the caller's among them; see :func:`in_order`."""
+    n_helpers = min(n_threads, len(pieces)) - 1
+    if n_helpers <= 0:
+        return [work(piece) for piece in pieces]
+    results: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+    numbers = count()
+
+    def some() -> None:
+        # All pieces before one that fails have begun, and are ended.
+        while not errors and (number := next(numbers)) < len(pieces):
+            try:
+                results[number] = work(pieces[number])
+            except BaseException as error:  # it is raised once all threads have ended
+                errors[number] = error
+
+    pool = _pool(os.getpid(), n_threads - 1)
+    # Each has a copy of what the caller has set for its context, such as errors of NumPy.
+    helpers = [pool.submit(copy_context().run, some) for _ in range(n_helpers)]
+    some()
+    for helper in helpers:
+        if not helper.cancel():
+            helper.result()
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(pieces))]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from mercer import __version__
+from mercer._threads import jobs
 from mercer.cli._messages import guarded
 from mercer.cli._options import (
     DemoOptions,
@@ -83,7 +84,9 @@ def _add(name: str, command: Command) -> None:
     """Let typer read the options off the fields of the record, and run the module with them."""
 
     def call(**values: Any) -> None:
-        import_module(command.module).run(command.options(**values))
+        options, module = command.options(**values), import_module(command.module)
+        with jobs(values.get("jobs")):
+            module.run(options)
 
     function: Any = guarded(call)
     types = get_type_hints(command.options, include_extras=True)

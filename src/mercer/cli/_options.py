@@ -295,6 +295,9 @@ class FitOptions:
         int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
     ] = 65_536
     seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
+    jobs: Annotated[
+        int | None, _option("Threads (1); -1 for all cores. The same model, bit for bit.", _RUN)
+    ] = None
     test: Annotated[Path | None, _option("Data to evaluate the model on at the end.", _DATA)] = None
     outlier: Annotated[
         str | None, _option("Value of the target that marks novel rows of --test.", _DATA)
@@ -341,6 +344,7 @@ class EvaluateOptions:
     report_file: Annotated[Path | None, typer.Option("--report", help="HTML report to write.")] = (
         None
     )
+    jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
 
 
@@ -363,6 +367,7 @@ class PredictOptions:
         list[str] | None,
         typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
     ] = None
+    jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

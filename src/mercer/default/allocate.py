@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import isqrt
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import in_order
 from mercer.functions.sum_of_components import Component
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
@@ -164,21 +167,25 @@ class Allocation:
         steps : bool, default=False
             Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
         """
+        makers = [*self._makers(result, steps=steps), self._trees]
+        made = in_order(lambda make: make(), makers)
+        return [component for component in made if component is not None]
+
+    def _makers(self, result: RaceResult, *, steps: bool) -> list[Callable[[], Component | None]]:
+        """Functions that lay out a component each, but for the trees."""
         settings = self.settings
         if self.n_rows <= min(self.race.small, self._most_points()):
-            return [
-                *(self._of_finalist(result, one) for one in result.finalists),
-                *self._trees(),
-            ]
+            return [partial(self._of_finalist, result, one) for one in result.finalists]
         local = list(result.cells[: settings.most_families])
         sizes = self.sizes(result.best_global.map.n_outputs, local, steps=steps)
         steps = steps and sizes.n_partitions == 0
-        components: list[Component] = [self._global(result.kernel, sizes, steps=steps)]
+        makers: list[Callable[[], Component | None]]
+        makers = [partial(self._global, result.kernel, sizes, steps=steps)]
         if sizes.n_partitions == 0:
-            return [*components, *self._trees()]
+            return makers
         if result.plain is not None and 2 * sizes.n_points <= self._most_points():
             kernel = result.kernel_of(result.plain)
-            components.append(self._global(kernel, sizes, steps=False))
+            makers.append(partial(self._global, kernel, sizes, steps=False))
         # Half of the memory: the other half is that of the global components.
         memory = self.resources.max_memory // 2
         n_inputs = max(one.map.n_outputs for one in local)
@@ -187,17 +194,17 @@ class Allocation:
         cells = self._cell_sizes(n_inputs, memory // max(1, n_partitions))
         for number in range(n_partitions):
             of_family, family = divmod(number, len(local))
-            components.append(self._cells(local[family], result, of_family, cells))
-        return [*components, *self._trees()]
+            makers.append(partial(self._cells, local[family], result, of_family, cells))
+        return makers
 
-    def _trees(self) -> list[TreesPart]:
+    def _trees(self) -> TreesPart | None:
         """Trees, if rows are worth any."""
         if self.grown is None or not self._has_trees:
-            return []
+            return None
         sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
         part = TreesPart.grown(self.grown, forgetting=self.resources.forgetting, **sizes)
         part.max_rows = self.settings.enough * part.n_points
-        return [part] if part.map.n_outputs > part.map.n_trees else []  # some split the rows
+        return part if part.map.n_outputs > part.map.n_trees else None  # some split the rows
 
     @property
     def _has_trees(self) -> bool:

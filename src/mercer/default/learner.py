@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
+from mercer._threads import in_order, one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, AllocationSettings, Resources
 from mercer.default.newton import refine
@@ -472,7 +472,7 @@ class DefaultLearner(Learner):
             self._add_to_sums()
             held = self.waiting
             learned = self.targets(held)
-            predictions = [component.solve(learned) for component in function.components]
+            predictions = in_order(lambda part: part.solve(learned), function.components)
             held = held.discounted(self.resources.forgetting)
         else:
             held, predictions = self._solve_gathered(now=now)
@@ -515,9 +515,13 @@ class DefaultLearner(Learner):
         learned = rows[:n].discounted(self.resources.forgetting)
         self._allocate(self._shuffled(rows), self._shuffled(learned), len(rows))
         components = self.function.components
-        for component in components:
-            component.learn(rows[:n])
-        predictions = [component.solve(rows[n:]) for component in components]
+        fitted, held = rows[:n], rows[n:]
+
+        def learn(component: Component) -> Array:
+            component.learn(fitted)
+            return component.solve(held)
+
+        predictions = in_order(learn, components)
         return judges.discounted(self.resources.forgetting), predictions
 
     def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
@@ -552,8 +556,7 @@ class DefaultLearner(Learner):
         if n > 0:
             self.targets.follow(rows)
             learnable = self.targets(rows[:n])
-            for component in self.function.components:
-                component.learn(learnable)
+            in_order(lambda part: part.learn(learnable), self.function.components)
             self._kept = [rows[n:].own()]
 
     def _n_before_judges(self) -> int:

@@ -121,6 +121,10 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         expansion promises is that of the iterate; averaged coefficients are refitted alike. For
         learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+    n_jobs : int or None, default=None
+        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
+        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
+        bit. Steps go on one core. It is not stored in files.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
     verbose : int, default=0
@@ -197,6 +201,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         shuffle: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         average: str | None = "suffix",
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -211,6 +216,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.average = average
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

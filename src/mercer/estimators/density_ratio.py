@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from mercer._threads import one_blas_thread
+from mercer._threads import jobs
 from mercer._validation import check_integer, check_real
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
@@ -197,6 +197,10 @@ class DensityRatio(TaskEstimator):
     validation_fraction : float, default=0.1
         Share of the rows of each sample, 2,000 at most, that are not learned but kept for
         ``divergence_``; 0 for none.
+    n_jobs : int or None, default=None
+        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
+        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
+        bit. Steps go on one core. It is not stored in files.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling, for the rows held out and for the sample that automatic choices look at.
     verbose : int, default=0
@@ -250,6 +254,7 @@ class DensityRatio(TaskEstimator):
         shuffle: bool = True,
         average: str | None = "suffix",
         validation_fraction: float = 0.1,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -262,6 +267,7 @@ class DensityRatio(TaskEstimator):
         self.shuffle = shuffle
         self.average = average
         self.validation_fraction = validation_fraction
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -436,7 +442,7 @@ class DensityRatio(TaskEstimator):
                 f"{self.validation_fraction!r}), so `divergence_` cannot be measured. Use "
                 "`divergence(X_p, X_q)` with rows that were not learned."
             )
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             f_p, f_q = (self._evaluate(held.rows)[:, 0] for held in self.targets_.held)
         return kl_lower_bound(f_p, f_q)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer._threads import one_blas_thread
+from mercer._threads import jobs
 from mercer.estimators.scaling import image_of
 from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
@@ -37,6 +37,7 @@ class FittedFunction:
     #: Map of the inputs, behind which the function is; None if it is one of the inputs themselves.
     _map: Affine | None = None
     targets_: Targets
+    n_jobs: Any
 
     @property
     def kernel_(self) -> Kernel:
@@ -85,7 +86,7 @@ class FittedFunction:
                 "kernel_(X, dictionary_) @ coefficients_ (+ intercept_ of a regressor)."
             )
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             return function.random_features(self._image(X))
 
     @property
@@ -121,7 +122,7 @@ class FittedFunction:
         """Check inputs; return the values of f there, shape (n, n_scores)."""
         check_is_fitted(self, "learner_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             # Without copies of the outputs, which only objectives need.
             return self._evaluate(X)[:, : self.targets_.n_scores]
 

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from mercer._component import own_copy
-from mercer._threads import one_blas_thread
+from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators.fitted import FittedFunction
 from mercer.estimators.inputs import (
@@ -153,6 +153,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     n_passes: Any
     shuffle: Any
     average: Any
+    n_jobs: Any
     random_state: Any
     verbose: Any
 
@@ -204,7 +205,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             report = Reporter(learner, n_rows, data.targets.rows_per_sample, callback, self.verbose)
             orders = self._orders(data, passes.n_passes, generator)
             rows = self._visited(data.X)
-            with one_blas_thread():
+            with jobs(self.n_jobs):
                 learner.learn_passes(rows, encoded, data.weights, orders, report)
         return self
 
@@ -237,7 +238,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         encoded = self.targets_.encode(data.y, data.groups)
         X = self._image(data.X)
         self.targets_, rows = self.targets_.with_partners(X, encoded, data.weights)
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             learner.learn(*rows)
 
     def _orders(
@@ -467,6 +468,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self._n_passes(1)
         self._ridge()
         check_choice("average", self.average, tuple(AVERAGING))
+        check_jobs(self.n_jobs)
         if not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"`shuffle` must be True or False, got {self.shuffle!r}.")
         if not isinstance(self.step_size, str):

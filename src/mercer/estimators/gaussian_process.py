@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._component import from_config, own_copy, to_config
-from mercer._threads import one_blas_thread
+from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.stored import Stored
@@ -135,6 +135,10 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         the target, and choose kernel and ``noise`` in its units.
     batch_size : int, default=1024
         Rows that features are made of at a time. Bounds memory, and changes nothing else.
+    n_jobs : int or None, default=None
+        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
+        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
+        bit. Steps go on one core. It is not stored in files.
     random_state : int, RandomState instance or None, default=None
         Seed of the features or of the dictionary, and of the sample that a length scale is taken
         from.
@@ -189,6 +193,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         design: str = "auto",
         normalize_y: bool = False,
         batch_size: int = 1024,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -198,6 +203,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         self.design = design
         self.normalize_y = normalize_y
         self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -273,7 +279,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
                         "`fit` with all of them."
                     )
                 X, targets, weights = self._check_rows(X, y, sample_weight, reset=False)
-                with one_blas_thread():
+                with jobs(self.n_jobs):
                     self.posterior_.learn(X, targets, weights)
                 self.posterior_.set_noise(float(self.noise))
             else:
@@ -293,7 +299,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
                 prior = self.kernel_.diag(sample)
                 _warn_of_targets(targets, weights, prior, float(self.noise))
         self.posterior_ = self._posterior(sample, targets.shape[1], *map(int, seeds))
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             self.posterior_.learn(X, targets, weights)
 
     def _posterior(
@@ -333,6 +339,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         check_integer("n_features", self.n_features, low=1)
         check_integer("batch_size", self.batch_size, low=1)
         check_choice("design", self.design, DESIGNS)
+        check_jobs(self.n_jobs)
         if not isinstance(self.normalize_y, bool | np.bool_):
             raise ValueError(f"`normalize_y` must be True or False, got {self.normalize_y!r}.")
         as_kernel(self.kernel)
@@ -406,7 +413,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
                 "At most one of `return_std` and `return_cov` can be True: the standard deviations "
                 "are the square roots of the covariance's diagonal."
             )
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             mean = self._shaped(self.posterior_.mean(X))
             if not (return_std or return_cov):
                 return mean
@@ -446,7 +453,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         X = self._check_inputs(X)
         check_integer("n_samples", n_samples, low=1)
         posterior = self._exact("A sample")
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             values = posterior.sample(X, n_samples, check_random_state(random_state))
         return values[:, 0] if self._flat else values
 
@@ -491,7 +498,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "posterior_")
         if noise is not None:
             noise = check_real("noise", noise, low=0.0, open_low=True, why=NOISE_WHY)
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             return self._exact("A marginal likelihood").log_marginal_likelihood(noise)
 
     def random_features(self, X: Any) -> Array:
@@ -530,19 +537,19 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
                 "Only a model with method='dictionary' has a `dictionary_`; this one has "
                 "`random_features(X)`."
             )
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             return posterior.dictionary
 
     @property
     def model_order_(self) -> int:
         """Number of random features or of inducing points."""
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             return self._fitted().size
 
     @property
     def coefficients_(self) -> Array:
         """Mean weights of the random features or of the inducing points."""
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             return self._fitted().coefficients
 
     @property
@@ -554,7 +561,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
     def effective_dimension_(self) -> float:
         """Number of features that the data determine."""
         self._fitted()
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             return self._exact("An effective dimension").effective_dimension()
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
-from mercer._threads import one_blas_thread
+from mercer._threads import jobs
 from mercer._validation import check_real
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
@@ -133,6 +133,10 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
         (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
+    n_jobs : int or None, default=None
+        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
+        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
+        bit. Steps go on one core. It is not stored in files.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
     verbose : int, default=0
@@ -193,6 +197,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         n_passes: int = 1,
         shuffle: bool = True,
         average: str | None = "suffix",
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -204,6 +209,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -313,7 +319,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
             self.targets_ = replace(self.targets_, offset=self._quantile(X[rows], weights))
 
     def _quantile(self, X: Any, weights: Array) -> float:
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             values = self._evaluate(X)
         quantile = lower_quantile(values[:, 0], weights, self.targets_.nu)
         # The row at the quantile is not novel, in whatever order its terms are added up.

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._component import own_copy
-from mercer._threads import one_blas_thread
+from mercer._threads import jobs
 from mercer._validation import check_choice
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
@@ -135,6 +135,10 @@ class KernelRanker(OneRow, KernelEstimator):
         Whether ``fit`` visits them in random order; groups stay together.
     average : {None, "polyak", "suffix"}, default=None
         Predict with an average of the iterates; first order only.
+    n_jobs : int or None, default=None
+        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
+        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
+        bit. Steps go on one core. It is not stored in files.
     random_state : int, RandomState or None, default=None
         For the order of the rows and the sample that sets the length scale.
     verbose : int, default=0
@@ -193,6 +197,7 @@ class KernelRanker(OneRow, KernelEstimator):
         n_passes: int = 1,
         shuffle: bool = True,
         average: str | None = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -209,6 +214,7 @@ class KernelRanker(OneRow, KernelEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -623,7 +629,7 @@ class KernelRanker(OneRow, KernelEstimator):
             return values
         function: Any = self.learner_.function
         ends = self._image(X1), self._image(X2)
-        with one_blas_thread():
+        with jobs(self.n_jobs):
             for (p, q), weight in np.ndenumerate(kernel.weights):
                 if weight:
                     values += weight * function.bilinear(ends[p], ends[q])

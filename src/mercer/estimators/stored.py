@@ -59,6 +59,7 @@ class Stored:
         params = self.get_params(deep=False)
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state is of no use to a fitted model
+        params.pop("n_jobs", None)  # it is of the machine, not of the model
         names = getattr(self, "feature_names_in_", None)
         return {
             "params": {name: to_config(value) for name, value in params.items()},

@@ -170,6 +170,10 @@ class ValueFunction(TaskEstimator):
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
         (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
+    n_jobs : int or None, default=None
+        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
+        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
+        bit. Steps go on one core. It is not stored in files.
     random_state : int, RandomState instance or None, default=None
         Seed for shuffling and for the sample that automatic choices look at.
     verbose : int, default=0
@@ -227,6 +231,7 @@ class ValueFunction(TaskEstimator):
         n_passes: int | str = "auto",
         shuffle: bool = True,
         average: str | None = "suffix",
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -241,6 +246,7 @@ class ValueFunction(TaskEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

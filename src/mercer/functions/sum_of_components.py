@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
+from mercer._threads import in_order
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
@@ -117,8 +118,10 @@ class SumOfComponents:
             return values
         n_values = self.n_outputs if self.correction is None else self.correction.n_values
         values = np.zeros((X.shape[0], n_values))
-        for weight, component in self.used:
-            values += weight * component.evaluate(X)
+        used = self.used
+        found = in_order(lambda pair: pair[1].evaluate(X), used)
+        for (weight, _), mine in zip(used, found, strict=True):
+            values += weight * mine
         return self.bent(values) if self.correction is None else self.correction(X, values)
 
     def bent(self, values: Array) -> Array:

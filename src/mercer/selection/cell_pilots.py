@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import in_order
 from mercer.kernels import DistanceKernel, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
@@ -128,23 +129,28 @@ class CellPilots:
             pieces.append((self._rows[mine], own, unit.separations(images[theirs], images[mine])))
 
         def with_length(length: float) -> _Values:
-            kernel, fits = family.make(length), []
+            kernel = family.make(length)
             assert isinstance(kernel, DistanceKernel)
-            for fitted, own, others in pieces:
+
+            def fits_of(piece: tuple[Rows, Any, Any]) -> _Values:
+                fitted, own, others = piece
                 mean = np.average(fitted.targets, axis=0, weights=fitted.weights)
+                ends = fitted.targets.min(axis=0), fitted.targets.max(axis=0)
                 K = kernel.of_separations(own) + LITTLE
                 exact = ExactRidge(K, fitted.targets - mean, fitted.weights)
-                fits.append((exact, kernel.of_separations(others) + LITTLE, mean, fitted.targets))
+                across = kernel.of_separations(others) + LITTLE
+
+                def values(ridge: float) -> Array | None:
+                    fit = exact.fit(ridge)
+                    return None if fit is None else np.clip(fit.values(across) + mean, *ends)
+
+                return values
+
+            fits = in_order(fits_of, pieces)
 
             def with_ridge(ridge: float) -> Array | None:
-                found = []
-                for exact, K, mean, targets in fits:
-                    fit = exact.fit(ridge)
-                    if fit is None:
-                        return None
-                    values = np.clip(fit.values(K) + mean, targets.min(axis=0), targets.max(axis=0))
-                    found.append(values)
-                return np.concatenate(found)
+                found = [one for one in in_order(lambda fit: fit(ridge), fits) if one is not None]
+                return np.concatenate(found) if len(found) == len(fits) else None
 
             return with_ridge
 

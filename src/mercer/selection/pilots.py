@@ -69,8 +69,8 @@ class Pilots:
         self, rows: Rows, constant: float, block: int, fewest: int, most_fitted: int
     ) -> None:
         self.table: list[dict[str, Any]] = []
-        #: Of each family the best that no metric is in.
-        self.plain: dict[str, Pilot] = {}
+        #: The best of a family that no metric is in.
+        self.plain: Pilot | None = None
         self._rows = rows
         self._halves = len(rows) >= fewest
         half = min(len(rows) // 2, most_fitted)
@@ -96,7 +96,7 @@ class Pilots:
         best = min(found, key=lambda pilot: pilot.error)
         straight = [pilot for pilot in found if "components" not in pilot.name]
         plain = min(straight, key=lambda pilot: pilot.error)
-        self.plain[family.name] = best
+        self.plain = best
         tried = [best]
         if self._halves:
             for kind in family.metrics:

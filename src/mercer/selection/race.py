@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
+from mercer._threads import in_order
 from mercer._validation import check_real
 from mercer.kernels import Kernel
 from mercer.maps import FixedMap
@@ -278,22 +279,32 @@ def _race_of_families(
         What was tried.
     """
     fitted, fewest = settings.pilot_rows // 2, settings.fewest_for_metrics
-    pilots = Pilots(rows[: _JUDGED * fitted], constant, block, fewest, fitted)
     few = len(rows) < settings.fewest_for_metrics
     names = ("gaussian",) if few else settings.families
     how = settings.rounds, settings.wide, settings.n_components
-    found = [pilots.best(FAMILIES[name], *how) for name in names]
-    best = sorted((one for one in found if one is not None), key=lambda one: one.error)
+    some = rows[: _JUDGED * fitted]
+
+    def compete(name: str) -> tuple[Pilot | None, Pilots]:
+        pilots = Pilots(some, constant, block, fewest, fitted)
+        return pilots.best(FAMILIES[name], *how), pilots
+
+    raced = in_order(compete, names)
+    best = sorted((one for one, _ in raced if one is not None), key=lambda one: one.error)
     near = [one for one in best if one.error <= settings.near * best[0].error]
     near = near[: settings.most_families] or best[:1]
-    table = pilots.table
+    table = [entry for _, pilots in raced for entry in pilots.table]
     if len(rows) >= 4 * fitted:
-        # Gradients of twice as many rows make better metrics, which the best are worth.
-        large = Pilots(rows[: _JUDGED * fitted], constant, block, fewest, 2 * fitted)
-        near = sorted((large.again(one) for one in near), key=lambda one: one.error)
-        table += large.table
+
+        def again(pilot: Pilot) -> tuple[Pilot, Pilots]:
+            # Gradients of twice as many rows make better metrics, which the best are worth.
+            pilots = Pilots(some, constant, block, fewest, 2 * fitted)
+            return pilots.again(pilot), pilots
+
+        raced_again = in_order(again, near)
+        near = sorted((one for one, _ in raced_again), key=lambda one: one.error)
+        table += [entry for _, pilots in raced_again for entry in pilots.table]
     families, finalists = list(map(_candidate, best)), tuple(map(_candidate, near))
-    plain = pilots.plain.get("gaussian")
+    plain = raced[names.index("gaussian")][1].plain if "gaussian" in names else None
     if plain is None or (finalists[0].family == "gaussian" and finalists[0].metric == plain.name):
         return families, None, finalists, table
     return families, _candidate(plain), finalists, table

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mercer._threads import in_order
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
@@ -487,8 +488,7 @@ class CellsPart:
                 members[cell] = rest[some]
                 if (at := self._filled_at(cell, members[cell])) >= 0:
                     heapq.heappush(queue, (at, cell))
-        for number, mine in members.items():
-            self.cells[number].learn(mapped[mine])
+        in_order(lambda number: self.cells[number].learn(mapped[members[number]]), members)
 
     def _filled_at(self, number: int, mine: NDArray[np.int64]) -> int:
         """Which of these rows fills a cell; -1 for none."""
@@ -607,8 +607,9 @@ class CellsPart:
         ridge = self._best_ridge(mapped, members)
         mean, centres = self._mean_target(), self.partition.centres
         predictions = np.tile(mean, (len(held), 1))
-        for number, cell in enumerate(self.cells):
-            some = members.get(number)
+
+        def solve(number: int) -> None:
+            cell, some = self.cells[number], members.get(number)
             more = None if some is None else mapped[some]
             if cell.has_rows or (more is not None and cell.before is None):
                 values = cell.solve(more, ridge, self.keeps)
@@ -620,6 +621,8 @@ class CellsPart:
                     cell.predict_constant(mean, centres[number])
             if values is not None:
                 predictions[some] = values
+
+        in_order(solve, range(len(self.cells)))
         return predictions
 
     def _best_ridge(self, held: Rows, members: dict[int, NDArray[np.int64]]) -> float:
@@ -630,13 +633,15 @@ class CellsPart:
         weights = held.discounted(self.forgetting).weights
 
         def attempt(number: int) -> tuple[float, None]:
-            error = 0.0
-            for place in places:
+            ridge = float(self.ridges[number])
+
+            def error_at(place: int) -> float:
                 cell, some = self.cells[able[place]], members[able[place]]
-                values = cell.values_at(held[some], float(self.ridges[number]), self.keeps)
+                values = cell.values_at(held[some], ridge, self.keeps)
                 errors = np.sum(((values - held.targets[some]) / self.unit) ** 2, axis=1)
-                error += float(errors @ weights[some])
-            return error, None
+                return float(errors @ weights[some])
+
+            return sum(in_order(error_at, places)), None
 
         if self.ridges.size == 1:
             return float(self.ridges[0])
@@ -652,10 +657,13 @@ class CellsPart:
         """Values at rows, shape (n, n_outputs)."""
         images, members = self._placed(X)
         values = np.zeros((len(images), self.n_outputs))
-        for number, mine in members.items():
-            cell = self.cells[number]
+
+        def evaluate(number: int) -> None:
+            cell, mine = self.cells[number], members[number]
             if len(cell.predictor.points):
                 values[mine] = cell.evaluate(images[mine])
+
+        in_order(evaluate, members)
         return values
 
     @property

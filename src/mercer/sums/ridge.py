@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mercer._threads import in_order
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, KernelBasis, check_same_basis
@@ -568,9 +569,12 @@ class BasisPart:
     def evaluate(self, X: Any) -> Array:
         """Values at rows, shape (n, n_outputs)."""
         values = np.empty((X.shape[0], self.coefficients.shape[1]))
-        for start in range(0, len(values), _CHUNK):
+
+        def evaluate(start: int) -> None:
             cut = slice(start, start + _CHUNK)
             values[cut] = scaled_product(self.basis.features(X[cut]), self.coefficients)
+
+        in_order(evaluate, range(0, len(values), _CHUNK))
         return values
 
 

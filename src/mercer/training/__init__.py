@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from mercer._component import to_config
+from mercer._threads import ahead, check_jobs, jobs
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
 from mercer.data.columns import check_names
@@ -91,6 +92,9 @@ class FileTraining:
         Rows that scales and categories are measured on.
     categories : int, default=128
         Most categories of a column of text with an input of their own; the rarer share one.
+    n_jobs : int or None, default=None
+        Threads, see :class:`mercer.KernelClassifier`; with more than one the next rows are read
+        while some are learned. The model is the same bit for bit.
 
     Attributes
     ----------
@@ -144,6 +148,7 @@ class FileTraining:
         shuffle_buffer: int = 65_536,
         warmup_rows: int = 50_000,
         categories: int = 128,
+        n_jobs: int | None = None,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
         if target is None and task != "novelty":
@@ -172,7 +177,9 @@ class FileTraining:
         known: Any = None if task == "auto" else TASKS[task].losses
         self.loss = None if loss is None else as_loss(loss, known)
         self.task: str = task if task != "auto" or self.loss is None else self.loss.task
-        own = sorted({"loss", "n_passes", "random_state"} & set(self.options))
+        check_jobs(n_jobs)
+        self.n_jobs = n_jobs
+        own = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
         if own:
             raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
         self._columns: dict[str, Any] = {
@@ -365,6 +372,10 @@ class FileTraining:
         """
         if checkpoint_every is not None:
             self._every = check_integer("checkpoint_every", checkpoint_every, low=1)
+        with jobs(self.n_jobs):
+            return self._run(Path(out), callback)
+
+    def _run(self, out: Path, callback: Callable[[TrainingProgress], object] | None) -> bool:
         data = fingerprint(self.data)
         stream = RowStream(
             self.data,
@@ -381,11 +392,14 @@ class FileTraining:
         watch = Watch(self.model_, self.n_rows_)
         offer_revisits(self.model_.estimator, self.n_total_)
         saved_at = self.n_rows_
-        for X, y, group in stream.chunks(self.n_rows_, every=self._every):
+        chunks = stream.chunks(self.n_rows_, every=self._every)
+        # What was known of the number of rows when a chunk was read: the next may be read already.
+        for (X, y, group), rows_per_pass in ahead((c, stream.rows_per_pass) for c in chunks):
             self.model_.learn(X, y, group)
             self.n_rows_ += len(y)
             offer_revisits(self.model_.estimator, self.n_total_)
-            self._end_passes(stream, Path(out).resolve().parent)
+            self._rows_per_pass = rows_per_pass
+            self._end_passes(stream, out.resolve().parent)
             progress = watch.look(self.n_rows_, self.n_total_)
             stop = callback is not None and bool(callback(progress))
             if self._every is not None and (stop or self.n_rows_ - saved_at >= self._every):
@@ -409,7 +423,6 @@ class FileTraining:
 
     def _end_passes(self, stream: RowStream, folder: Path) -> None:
         """Tell the model after a chunk if that was the end of the first pass, or of the last."""
-        self._rows_per_pass = stream.rows_per_pass
         if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
             # Later passes meet rows that were learned: they cannot tell candidates apart.
             learner = getattr(self.model_.estimator, "learner_", None)

@@ -1,0 +1,235 @@
+"""Jobs: the same model and the same predictions, bit for bit, on any number of threads."""
+
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+
+from command_line import run
+from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, load_model
+from mercer._threads import ahead, in_order, jobs, spread
+from mercer.exceptions import ParameterError
+from mercer.expansions import Auto, Dictionary, RandomFeatures
+from mercer.gaussian_process import InducingPoints
+from mercer.kernels import Gaussian
+from mercer.training import FileTraining, checkpoint_path
+
+pytestmark = pytest.mark.usefixtures("quick_race")
+
+COUNTS = 1, 2, 3, 7
+N = 1_000
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (N, 4))
+WAVES = np.column_stack([np.sin(4 * X[:, 0]) + X[:, 1], X[:, 0] * X[:, 1]])
+WAVES += 0.1 * RNG.normal(size=WAVES.shape)
+CLASSES = np.digitize(WAVES[:, 0], [-0.5, 0.5])
+
+
+def fit(model, X, y):
+    return model.fit(X, y)
+
+
+def stream(model, X, y):
+    """Cells split meanwhile, and are asked before the last rows come."""
+    for start in range(0, len(X), 400):
+        model.partial_fit(X[start : start + 400], y[start : start + 400])
+        if start == 800:
+            model.predict(X[:5])
+    return model
+
+
+def answers(model, X):
+    said = [model.predict(X)]
+    if hasattr(model, "predict_proba"):
+        said.append(model.predict_proba(X))
+    if isinstance(model, GaussianProcessRegressor):
+        said.append(model.predict(X, return_std=True)[1])
+    return b"".join(np.ascontiguousarray(one).tobytes() for one in said)
+
+
+CASES = {
+    "several outputs": (KernelRegressor(random_state=0), fit, X, WAVES),
+    "float32": (KernelRegressor(random_state=0), fit, X.astype(np.float32), WAVES[:, 0]),
+    "stream": (KernelRegressor(random_state=0), stream, X, WAVES[:, 0]),
+    "forgetting": (KernelRegressor(expansion=Auto(forgetting=0.999)), stream, X, WAVES[:, 0]),
+    "sums": (KernelRegressor(expansion=Auto(max_memory=2**20)), stream, X, WAVES[:, 0]),
+    "classes": (KernelClassifier(random_state=0), stream, X, CLASSES),
+    "quantiles": (KernelRegressor("quantile", random_state=0), fit, X, WAVES[:, 0]),
+    "risk": (KernelClassifier(risk="cvar:0.9", random_state=0), fit, X, CLASSES),
+    "dictionary": (KernelClassifier(expansion=Dictionary(200)), fit, X, CLASSES),
+    "features solved": (
+        KernelRegressor(kernel=Gaussian(1.0), expansion=RandomFeatures(200, mode="solve")),
+        fit,
+        X,
+        WAVES,
+    ),
+    "features by steps": (KernelRegressor(expansion=RandomFeatures(64)), fit, X, WAVES),
+    "process": (GaussianProcessRegressor(n_features=200, random_state=0), stream, X, WAVES),
+    "inducing points": (
+        GaussianProcessRegressor(method=InducingPoints(150), random_state=0),
+        stream,
+        X,
+        WAVES[:, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_models_have_one_hash_whatever_the_jobs(name, tmp_path):
+    model, learn, rows, targets = CASES[name]
+    found = set()
+    for n_jobs in COUNTS:
+        mine = learn(clone(model).set_params(n_jobs=n_jobs, random_state=0), rows, targets)
+        path = tmp_path / f"{n_jobs}"
+        mine.save(path)
+        found.add((answers(mine, rows), path.read_bytes()))
+        assert load_model(path).n_jobs is None  # it is of the machine, not of the model
+    assert len(found) == 1
+
+
+def test_pieces_are_spread_over_the_jobs():
+    together = threading.Barrier(3, timeout=30)
+    with jobs(3):
+        names = in_order(lambda _: together.wait() >= 0 and threading.get_ident(), range(3))
+    assert len(set(names)) == 3
+    assert in_order(lambda _: threading.get_ident(), range(3)) == [threading.get_ident()] * 3
+
+
+def test_a_parallel_config_says_it_where_nobody_else_does():
+    together = threading.Barrier(2, timeout=30)
+    with parallel_config(n_jobs=2), jobs(None):
+        assert in_order(lambda piece: together.wait() >= 0 and piece, "ab") == ["a", "b"]
+    alone = threading.get_ident()
+    with parallel_config(n_jobs=2), jobs(1):
+        assert in_order(lambda _: threading.get_ident(), range(4)) == [alone] * 4
+    with jobs(2), jobs(None):  # of an estimator within a command with --jobs
+        assert in_order(lambda piece: together.wait() >= 0 and piece, "ab") == ["a", "b"]
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, 5])
+def test_pieces_that_have_pieces_end(n_jobs):
+    """More pieces than threads, each of which spreads its own: nobody may wait for nobody."""
+
+    def piece(i):
+        written = np.zeros(6)
+
+        def some(first, last):
+            written[first:last] = in_order(lambda j: i + j, range(first, last))
+
+        spread(some, 6)
+        return float(written.sum())
+
+    with jobs(n_jobs):
+        for _ in range(20):
+            assert in_order(piece, range(8)) == [6.0 * i + 15 for i in range(8)]
+
+
+def test_the_first_error_in_order_is_raised_once_all_have_ended():
+    running = []
+
+    def piece(i):
+        running.append(i)
+        time.sleep(0.01 * (4 - i))
+        running.remove(i)
+        raise KeyError(i)
+
+    for _ in range(5):
+        with jobs(4), pytest.raises(KeyError, match="0"):
+            in_order(piece, range(4))
+        assert not running
+
+
+def test_pieces_see_what_their_caller_has_set():
+    with jobs(3), np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        in_order(lambda _: np.ones(3) / np.zeros(3), range(6))
+
+
+def test_the_next_item_is_made_while_one_is_used():
+    made = []
+
+    def items():
+        for i in range(4):
+            made.append(i)
+            yield i
+
+    with jobs(2):
+        for i in ahead(items()):
+            deadline = time.monotonic() + 30
+            while i < 3 and i + 1 not in made and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert made == list(range(min(i + 2, 4)))
+    made.clear()
+    for i in ahead(items()):
+        assert made == list(range(i + 1))
+
+
+def test_an_error_of_a_reader_comes_after_what_it_gave():
+    def items():
+        yield 1
+        raise OSError("gone")
+
+    with jobs(2):
+        reading = ahead(items())
+        assert next(reading) == 1
+        with pytest.raises(OSError, match="gone"):
+            next(reading)
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
+def test_wrong_numbers_of_jobs_are_refused(n_jobs, tmp_path):
+    model = KernelRegressor(n_jobs=n_jobs)
+    with pytest.raises(ParameterError, match="`n_jobs` must be a number of threads"):
+        model.fit(X, WAVES)
+    with pytest.raises(ParameterError, match="`n_jobs`"):
+        GaussianProcessRegressor(n_jobs=n_jobs).fit(X, WAVES)
+    with pytest.raises(ParameterError, match="`n_jobs`"):
+        FileTraining(tmp_path, "y", n_jobs=n_jobs)
+    fitted = KernelRegressor(expansion=RandomFeatures(8)).fit(X, WAVES)
+    with pytest.raises(ParameterError, match="`n_jobs`"):
+        fitted.set_params(n_jobs=n_jobs).predict(X)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("jobs") / "table.csv"
+    columns = np.tile(np.column_stack([X, WAVES[:, 0]]), (18, 1))  # of two chunks and more
+    np.savetxt(path, columns, delimiter=",", header="a,b,c,d,y", comments="")
+    return path
+
+
+def test_the_command_writes_the_same_files_whatever_the_jobs(table, tmp_path, capsys):
+    models, said = set(), set()
+    for n_jobs in (1, 3):
+        out, predicted = tmp_path / "model.mercer", tmp_path / "predictions.csv"
+        assert run("fit", table, "--target", "y", "--out", out, "--jobs", n_jobs, "--quiet") == 0
+        capsys.readouterr()
+        assert run("predict", out, table, "--out", predicted, "--jobs", n_jobs) == 0
+        assert run("evaluate", out, table, "--jobs", n_jobs, "--json") == 0
+        models.add(out.read_bytes())
+        said.add((predicted.read_bytes(), capsys.readouterr().out))
+    assert len(models) == len(said) == 1
+
+
+def test_a_run_goes_on_with_another_number_of_jobs(table, tmp_path):
+    def training(n_jobs):
+        options = {"expansion": Auto(seed=0, resumable=True)}
+        return FileTraining(table, "y", options=options, n_jobs=n_jobs)
+
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert training(1).start().run(whole, checkpoint_every=8_192)
+    assert not training(3).start().run(pieces, checkpoint_every=8_192, callback=lambda _: True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert training(2).resume(checkpoint_path(pieces)).run(pieces)
+    assert whole.read_bytes() == pieces.read_bytes()
+
+
+def test_the_command_refuses_no_jobs(table, tmp_path, capsys):
+    out = tmp_path / "model.mercer"
+    assert run("fit", table, "--target", "y", "--out", out, "--jobs", "0", "--quiet") == 2
+    assert "number of threads" in capsys.readouterr().err
+    assert not out.exists()

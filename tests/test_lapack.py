@@ -5,9 +5,10 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import lapack as wrappers
 
+from mercer._threads import jobs
 from mercer.numerics import lapack
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -124,6 +125,30 @@ def test_matrices_that_lie_otherwise_in_memory_are_read_right_and_not_written_to
                 change(wrong)
     with pytest.raises(ValueError, match="in place"):
         lapack.add_products(right, np.repeat(packed, 2)[::2])
+
+
+@PRECISIONS
+@pytest.mark.parametrize("n", [1100, 1601])
+def test_large_matrices_are_made_in_tiles_whatever_the_jobs(n, dtype):
+    Z, matrix = rows_of(n, dtype), gram_of(n, dtype)
+    whole = matrix.copy(order="F")
+    matrix += np.triu(np.full_like(matrix, np.nan), 1)  # which is not read
+    factors, sums = set(), set()
+    for n_jobs in (1, 2, 3, 7):
+        lower, packed = matrix.copy(order="F"), lapack.pack(matrix)
+        with jobs(n_jobs):
+            assert lapack.cholesky(lower)
+            lapack.add_products(Z, packed)
+        factors.add(np.tril(lower).tobytes())
+        sums.add(packed.tobytes())
+    assert len(factors) == len(sums) == 1
+    eps = n * np.finfo(dtype).eps * np.linalg.norm(whole)
+    lower = np.tril(lower)
+    assert_allclose(lower @ lower.T, whole, rtol=0.0, atol=eps)
+    doubled = np.tril(2.0 * whole)
+    assert_allclose(lapack.unpack(packed, n), doubled, rtol=0.0, atol=eps)
+    matrix[-1, -1] = -1.0
+    assert not lapack.cholesky(matrix)
 
 
 def test_other_precisions_are_refused():

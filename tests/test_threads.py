@@ -58,6 +58,7 @@ CASES = {
     "forgetting": (KernelRegressor(expansion=Auto(forgetting=0.999)), stream, X, WAVES[:, 0]),
     "sums": (KernelRegressor(expansion=Auto(max_memory=2**20)), stream, X, WAVES[:, 0]),
     "classes": (KernelClassifier(random_state=0), stream, X, CLASSES),
+    "steps on a loss": (KernelClassifier(kernel=Gaussian(1.0)), fit, X, CLASSES),
     "quantiles": (KernelRegressor("quantile", random_state=0), fit, X, WAVES[:, 0]),
     "risk": (KernelClassifier(risk="cvar:0.9", random_state=0), fit, X, CLASSES),
     "dictionary": (KernelClassifier(expansion=Dictionary(200)), fit, X, CLASSES),

@@ -23,7 +23,16 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.exceptions import ParameterError
 
-__all__ = ["ahead", "check_jobs", "in_order", "jobs", "n_workers", "one_blas_thread", "spread"]
+__all__ = [
+    "ahead",
+    "check_jobs",
+    "in_order",
+    "jobs",
+    "n_workers",
+    "one_blas_thread",
+    "spread",
+    "tiles",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,6 +42,9 @@ _MOST_WORKERS = 16
 _TURN = 5e-4
 # Pieces below which a second thread is not worth waking.
 _FEW = 2
+# A multiple of the widths in which BLAS goes over matrices, 4, 8, 12, 16 and so on: a product that
+# is cut there is mostly the whole one to the last bit.
+_TILE = 384
 
 #: Threads for independent pieces of work in this context; None where nobody has said.
 _JOBS: ContextVar[int | None] = ContextVar("mercer_jobs", default=None)
@@ -204,6 +216,25 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
         That of the first piece, in their order, that failed.
     """
     return _on_threads(work, list(items), _JOBS.get() or 1)
+
+
+def tiles(n: int) -> list[slice]:
+    """Return slices of 384 of n rows or columns, the last of which has what is left, too.
+
+    They are pieces for :func:`in_order`, none of which is much smaller than the others.
+
+    Parameters
+    ----------
+    n : int
+        Rows or columns in all.
+
+    Examples
+    --------
+    >>> tiles(1000)
+    [slice(0, 384, None), slice(384, 1000, None)]
+    """
+    starts = range(0, max(n - _TILE, 0) + 1, _TILE)
+    return list(map(slice, starts, [*starts[1:], n]))
 
 
 def spread(work: Callable[[int, int], None], n_pieces: int) -> None:

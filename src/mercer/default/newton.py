@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import in_order
 from mercer.losses import Loss, loss_and_slopes
 from mercer.selection import mean_loss, stack
 from mercer.sums import BasisPart, RevisitableRows, Rows, labels_of_codes, targets_of_codes
@@ -80,8 +82,12 @@ def refine(
     batch = max(_ROWS_AT_LEAST, int(share * max(part.n_points for part in parts)))
     factors, generator = [part.factor() for part in parts], np.random.default_rng(0)
 
-    def step(some: Rows, rate: float) -> None:
-        features: list[Any] = [part.basis.features(some.X) for part in parts]
+    def visit(numbers: NDArray[np.int64]) -> tuple[Rows, list[Any]]:
+        some = rows[numbers]
+        return some, [part.basis.features(some.X) for part in parts]
+
+    def step(visited: tuple[Rows, list[Any]], rate: float) -> None:
+        some, features = visited
         pairs = list(zip(parts, features, strict=True))
         each = [Z @ part.coefficients.astype(Z.dtype) for part, Z in pairs]
         values: Array = np.asarray(np.sum(each, axis=0, dtype=np.float64))
@@ -93,8 +99,13 @@ def refine(
     def passes(n: int, n_passes: int, rate: float) -> None:
         orders = [generator.permutation(n) for _ in range(n_passes)]
         batches = [order[at : at + batch] for order in orders for at in range(0, n, batch)]
-        for number, some in enumerate(batches):
-            step(rows[some], rate * (1.0 - number / len(batches)))
+        visited: Any = visit(batches[0])
+        for number in range(len(batches)):
+            decayed = rate * (1.0 - number / len(batches))
+            pieces: list[Callable[[], Any]] = [partial(step, visited, decayed)]
+            # Features of the next rows do not depend on what the step changes.
+            pieces += [partial(visit, some) for some in batches[number + 1 : number + 2]]
+            visited = in_order(lambda piece: piece(), pieces)[-1]
 
     # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
     passes(len(rows) - len(held), 1, first_rate)

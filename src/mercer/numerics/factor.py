@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lu_factor, lu_solve
 
+from mercer._threads import in_order, tiles
 from mercer.exceptions import ConditioningWarning
 from mercer.numerics.lapack import cholesky, solve, solve_triangle
 
@@ -115,10 +116,18 @@ def factor_ridge(
     size = float(np.trace(moments)) / n + ridge * penalized or 1.0
 
     def matrix(relative: float) -> Array:
-        # Symmetric, so that the transpose only says that it is in Fortran order.
-        whole = np.array(moments, order="F") if penalty is None else ridge * penalty.T
-        if penalty is not None:
-            whole += moments
+        whole = np.empty(moments.shape, order="F")
+
+        def fill(columns: slice) -> None:
+            below = slice(columns.start, None), columns
+            if penalty is None:
+                whole[below] = moments[below]
+            else:
+                # Symmetric, so that the transpose only says that it is in Fortran order.
+                np.multiply(penalty.T[below], ridge, out=whole[below])
+                whole[below] += moments[below]
+
+        in_order(fill, tiles(len(whole)))
         jitter = size * relative
         whole.ravel("K")[:: len(whole) + 1] += jitter + (ridge if penalty is None else 0.0)
         return whole

@@ -2,7 +2,9 @@ r"""Routines of LAPACK for symmetric matrices and their factors, called without 
 
 SciPy's wrappers of the same routines hold the interpreter's lock while they compute, so that other
 threads wait. Here the routines are called by their addresses, which SciPy gives to compiled code:
-the numbers are the same to the bit, and other threads go on.
+the numbers are the same to the bit, and other threads go on. Large sums of products and factors
+are made of the calls of BLAS that LAPACK's own routines are made of, cut into tiles that as many
+threads as there are jobs compute.
 
 Matrices are in Fortran order, factors and packed matrices hold the **lower** triangle. All have
 one precision, float32 or float64. What is only read is copied if it lies otherwise in memory; what
@@ -12,18 +14,27 @@ is changed in place has to lie so.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
+
+from mercer._threads import in_order, tiles
 
 __all__ = ["add_products", "cholesky", "invert", "pack", "solve", "solve_triangle", "unpack"]
 
 Floats = NDArray[Any]  # float32 or float64
 
 _NOT, _LOWER, _TRANSPOSED, _NO_UNIT = (ctypes.c_char(letter) for letter in (b"N", b"L", b"T", b"N"))
+_UPPER, _RIGHT = ctypes.c_char(b"U"), ctypes.c_char(b"R")
+
+# Columns of a factor in double precision that are made at a time, as in OpenBLAS, and up to how
+# many are made in one go; and multiplications that are not worth another thread.
+_PANEL, _ONE_GO = 256, 1024
+_FEW = 2**27
 
 
 @cache
@@ -31,7 +42,8 @@ def _routine(name: str, dtype: np.dtype[Any]) -> Any:
     """Give the routine for a precision, which takes everything by reference."""
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"LAPACK knows float32 and float64 here, got {dtype}.")
-    capsule = cython_lapack.__pyx_capi__[("s" if dtype == np.float32 else "d") + name]
+    known = {**cython_blas.__pyx_capi__, **cython_lapack.__pyx_capi__}
+    capsule = known[("s" if dtype == np.float32 else "d") + name]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -82,9 +94,38 @@ def cholesky(matrix: Floats) -> bool:
     found : bool
         False if the matrix is not positive definite.
     """
-    n, failed = len(_checked(matrix)), ctypes.c_int()
-    _call("potrf", matrix.dtype, _LOWER, n, matrix, max(n, 1), failed)
-    return failed.value == 0
+    n, dtype = len(_checked(matrix)), matrix.dtype
+    width = _PANEL if n > _ONE_GO and dtype == np.float64 else max(n, 1)
+    for start in range(0, n, width):
+        end, failed = min(start + width, n), ctypes.c_int()
+        _call("potrf", dtype, _LOWER, end - start, matrix[start:, start:], n, failed)
+        if failed.value:
+            return False
+        if end < n:
+            below = tiles(n - end)
+            in_order(partial(_solve_below, matrix, start, end), below)
+            in_order(partial(_take_from_rest, matrix, start, end), below)
+    return True
+
+
+def _solve_below(matrix: Floats, start: int, end: int, tile: slice) -> None:
+    """Complete some rows of a factor's panel, the triangle of which is known."""
+    one, n, n_rows = _scalar(1.0, matrix.dtype), len(matrix), tile.stop - tile.start
+    which = _RIGHT, _LOWER, _TRANSPOSED, _NO_UNIT
+    rows, triangle = matrix[end + tile.start :, start:], matrix[start:, start:]
+    _call("trsm", matrix.dtype, *which, n_rows, end - start, one, triangle, n, rows, n)
+
+
+def _take_from_rest(matrix: Floats, start: int, end: int, tile: slice) -> None:
+    """Subtract a panel's products from some columns of what is still to be factored."""
+    one, minus = _scalar(1.0, matrix.dtype), _scalar(-1.0, matrix.dtype)
+    n, first, last, depth = len(matrix), end + tile.start, end + tile.stop, end - start
+    own, below = matrix[first:, start:], matrix[last:, start:]
+    square, rest = matrix[first:, first:], matrix[last:, first:]
+    size = last - first, depth
+    _call("syrk", matrix.dtype, _LOWER, _NOT, *size, minus, own, n, one, square, n)
+    factors = minus, below, n, own, n
+    _call("gemm", matrix.dtype, _NOT, _TRANSPOSED, n - last, *size, *factors, one, rest, n)
 
 
 def solve(lower: Floats, right: Floats) -> Floats:
@@ -152,7 +193,28 @@ def add_products(Z: Floats, packed: Floats, *, keep: bool = True) -> None:
     Z = np.ascontiguousarray(Z, _checked(packed).dtype)
     n_rows, n = Z.shape
     one, old = _scalar(1.0, Z.dtype), _scalar(float(keep), Z.dtype)
-    _call("sfrk", Z.dtype, _NOT, _LOWER, _NOT, n, n_rows, one, Z, max(n, 1), old, packed)
+    half, is_even = n - n // 2, 1 - n % 2
+    step = n + is_even
+    # As LAPACK's sfrk: two triangles, one of them upside down, and what is between them.
+    window, second = packed.reshape(step, -1, order="F"), Z[:, half:]
+
+    def triangle(which: ctypes.c_char, some: Floats, sums: Floats) -> None:
+        size = some.shape[1], n_rows
+        _call("syrk", Z.dtype, which, _NOT, *size, one, some, max(n, 1), old, sums, step)
+
+    def between(some: slice) -> None:
+        size, sums = (n - half, some.stop - some.start, n_rows), window[half + is_even :, some]
+        both = second, max(n, 1), Z[:, some], max(n, 1)
+        _call("gemm", Z.dtype, _NOT, _TRANSPOSED, *size, one, *both, old, sums, step)
+
+    pieces: list[Callable[[], None]] = [partial(between, some) for some in tiles(half)]
+    pieces.append(partial(triangle, _LOWER, Z[:, :half], window[is_even:]))
+    pieces.append(partial(triangle, _UPPER, second, window[:, n % 2 :]))
+    if n_rows * n**2 > _FEW:
+        in_order(lambda piece: piece(), pieces)
+    else:
+        for piece in pieces:
+            piece()
 
 
 def pack(matrix: Floats) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from mercer._threads import in_order, tiles
 from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel, Mapped
 from mercer.kernels.partitioned import Cells, k_means
@@ -119,7 +120,14 @@ class KernelBasis:
 
     def features(self, X: Any) -> Floats:
         """Kernel values between rows and points, shape (n, n_points), in :attr:`dtype`."""
-        return self._inner(self._image(X.astype(self.points.dtype, copy=False)), self._images)
+        values: Floats = np.empty((X.shape[0], self.size), self.dtype)
+
+        def fill(some: slice) -> None:
+            images = self._image(X[some].astype(self.points.dtype, copy=False))
+            values[some] = self._inner(images, self._images)
+
+        in_order(fill, tiles(len(values)))
+        return values
 
     def gram(self) -> Floats:
         """Kernel matrix of the points, as a new array in :attr:`dtype`."""
@@ -303,9 +311,12 @@ def choose_centers(
     if len(groups) == 1:
         sizes = np.array([size])
     affine = not isinstance(kernel, Mapped) or isinstance(kernel.unwrapped()[0], Affine)
-    points = [
-        _means(X[rows], image[rows], n, seed, affine) for rows, n in zip(groups, sizes, strict=True)
-    ]
+
+    def means(group: tuple[Indices, np.integer[Any]]) -> Floats:
+        rows, n = group
+        return _means(X[rows], image[rows], int(n), seed, affine)
+
+    points = in_order(means, zip(groups, sizes, strict=True))
     together = np.vstack(points).astype(X.dtype)
     return _picked(together, distinct_rows(_image(together, kernel)))
 

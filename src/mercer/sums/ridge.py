@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._threads import in_order
+from mercer._threads import in_order, tiles
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, KernelBasis, check_same_basis
@@ -555,7 +555,8 @@ class BasisPart:
         """
         pull, penalty = self.coefficients, self._penalty
         if penalty is not None:
-            pull = (pull.T @ penalty).T
+            products = in_order(lambda some: pull.T @ penalty[:, some], tiles(len(penalty)))
+            pull = np.hstack(products).T
         gradient = newton_gradient(Z, slopes, curvature * self.ridges[self.ridge] * pull)
         moved = self.coefficients - rate * factor.solve(gradient)
         self.coefficients = np.ascontiguousarray(moved)

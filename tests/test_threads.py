@@ -129,6 +129,20 @@ def test_pieces_that_have_pieces_end(n_jobs):
             assert in_order(piece, range(8)) == [6.0 * i + 15 for i in range(8)]
 
 
+def test_who_waits_for_a_piece_helps_with_its_pieces():
+    both, inside = threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
+    caller = threading.get_ident()
+
+    def piece(_):
+        both.wait()
+        if threading.get_ident() == caller:
+            return set()
+        return set(in_order(lambda _: inside.wait() >= 0 and threading.get_ident(), range(2)))
+
+    with jobs(2):
+        assert caller in set().union(*in_order(piece, range(2)))
+
+
 def test_the_first_error_in_order_is_raised_once_all_have_ended():
     running = []
 

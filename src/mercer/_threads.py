@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import count, pairwise
 from multiprocessing import current_process
 from numbers import Integral
-from threading import Lock, get_ident
+from threading import Condition, Lock, Thread, get_ident
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -200,8 +202,8 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     """Return ``[work(item) for item in items]``, computed on the threads of :func:`jobs`.
 
     Pieces depend on nothing but their items, so the results do not depend on the number of
-    threads. Pieces may have pieces themselves: threads that are free help the one that has them,
-    which never waits for pieces that nobody has begun, so that threads cannot wait for each other.
+    threads. Pieces may have pieces themselves: threads that are free, or wait for others, help the
+    one that has them, which never waits for pieces that nobody has begun.
 
     Parameters
     ----------
@@ -286,10 +288,68 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
             yield item
 
 
+class _Helpers:
+    """Threads for pieces that others have begun to do, in the order in which help was wanted.
+
+    Who waits for help that has begun helps others meanwhile. That ends: what somebody waits for
+    began later than the waiting thread's own piece, and so did all that it waits for in turn.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self._changed = Condition()
+        self._wanted: deque[_Help] = deque()
+        for number in range(n_threads):
+            Thread(target=self._serve, name=f"mercer-{number}", daemon=True).start()
+
+    def ask(self, work: Callable[[], None], n: int) -> list[_Help]:
+        """Have up to so many threads do some work, in a context like the caller's."""
+        asked = [_Help(partial(copy_context().run, work)) for _ in range(n)]
+        with self._changed:
+            self._wanted.extend(asked)
+            self._changed.notify(n)
+        return asked
+
+    def end(self, asked: list[_Help]) -> None:
+        """Return once all that has begun of it has ended; what has not is not wanted any longer."""
+        begun = []
+        with self._changed:
+            for help in asked:
+                if help in self._wanted:
+                    self._wanted.remove(help)
+                else:
+                    begun.append(help)
+        if begun:
+            self._serve(begun)
+
+    def _serve(self, until: Sequence[_Help] = ()) -> None:
+        """Help whoever wants it, until some help has ended or for good."""
+        while True:
+            with self._changed:
+                while not self._wanted and not _have_ended(until):
+                    self._changed.wait()
+                if _have_ended(until):
+                    return
+                help = self._wanted.popleft()
+            help.work()
+            with self._changed:
+                help.has_ended = True
+                self._changed.notify_all()
+
+
+@dataclass(eq=False)
+class _Help:
+    work: Callable[[], Any]
+    has_ended: bool = False
+
+
+def _have_ended(several: Sequence[_Help]) -> bool:
+    return bool(several) and all(help.has_ended for help in several)
+
+
 @cache
-def _pool(process: int, size: int) -> ThreadPoolExecutor:
-    # A forked process has none of its parent's threads, so each process has a pool of its own.
-    return ThreadPoolExecutor(size, thread_name_prefix="mercer")
+def _helpers(process: int, n_threads: int) -> _Helpers:
+    # A forked process has none of its parent's threads, so each process has its own.
+    return _Helpers(n_threads)
 
 
 def _on_threads(
@@ -311,13 +371,10 @@ def _on_threads(
             except BaseException as error:  # it is raised once all threads have ended
                 errors[number] = error
 
-    pool = _pool(os.getpid(), n_threads - 1)
-    # Each has a copy of what the caller has set for its context, such as errors of NumPy.
-    helpers = [pool.submit(copy_context().run, some) for _ in range(n_helpers)]
+    helpers = _helpers(os.getpid(), n_threads - 1)
+    asked = helpers.ask(some, n_helpers)
     some()
-    for helper in helpers:
-        if not helper.cancel():
-            helper.result()
+    helpers.end(asked)
     if errors:
         raise errors[min(errors)]
     return [results[number] for number in range(len(pieces))]

@@ -168,8 +168,9 @@ class Allocation:
             Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
         """
         makers = [*self._makers(result, steps=steps), self._trees]
-        made = in_order(lambda make: make(), makers)
-        return [component for component in made if component is not None]
+        # The last ones take the longest.
+        made = in_order(lambda make: make(), reversed(makers))
+        return [component for component in reversed(made) if component is not None]
 
     def _makers(self, result: RaceResult, *, steps: bool) -> list[Callable[[], Component | None]]:
         """Functions that lay out a component each, but for the trees."""

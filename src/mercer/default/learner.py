@@ -472,7 +472,8 @@ class DefaultLearner(Learner):
             self._add_to_sums()
             held = self.waiting
             learned = self.targets(held)
-            predictions = in_order(lambda part: part.solve(learned), function.components)
+            backwards = function.components[::-1]
+            predictions = in_order(lambda part: part.solve(learned), backwards)[::-1]
             held = held.discounted(self.resources.forgetting)
         else:
             held, predictions = self._solve_gathered(now=now)
@@ -521,7 +522,7 @@ class DefaultLearner(Learner):
             component.learn(fitted)
             return component.solve(held)
 
-        predictions = in_order(learn, components)
+        predictions = in_order(learn, components[::-1])[::-1]
         return judges.discounted(self.resources.forgetting), predictions
 
     def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
@@ -556,7 +557,8 @@ class DefaultLearner(Learner):
         if n > 0:
             self.targets.follow(rows)
             learnable = self.targets(rows[:n])
-            in_order(lambda part: part.learn(learnable), self.function.components)
+            # The last ones take the longest: trees and cells.
+            in_order(lambda part: part.learn(learnable), reversed(self.function.components))
             self._kept = [rows[n:].own()]
 
     def _n_before_judges(self) -> int:

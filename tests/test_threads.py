@@ -15,7 +15,9 @@ from mercer._threads import ahead, in_order, jobs, spread
 from mercer.exceptions import ParameterError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
-from mercer.kernels import Gaussian
+from mercer.kernels import Bias, Gaussian, Mapped
+from mercer.maps import Standardize
+from mercer.sums import KernelBasis
 from mercer.training import FileTraining, checkpoint_path
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -127,6 +129,14 @@ def test_pieces_that_have_pieces_end(n_jobs):
     with jobs(n_jobs):
         for _ in range(20):
             assert in_order(piece, range(8)) == [6.0 * i + 15 for i in range(8)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 383, 385, N])
+def test_features_in_tiles_are_those_of_the_kernel(n):
+    kernel = Mapped(Gaussian(1.0) + Bias(0.1), Standardize().fit(X))
+    with jobs(2):
+        features = KernelBasis(kernel, X[:50]).features(X[:n])
+    np.testing.assert_allclose(features, kernel(X[:n], X[:50]), rtol=1e-12)
 
 
 def test_who_waits_for_a_piece_helps_with_its_pieces():

@@ -3,7 +3,7 @@
     python .ci/oldest.py [--into FOLDER] [PYTEST_ARGUMENT ...]  # such as: tests src, for all
 
 Without arguments these are the tests of what meets other packages: estimators, files of models and
-of rows, the command, tables, pictures and reports, kernels and maps, environments, and the
+of rows, the command, engines, tables, pictures and reports, kernels and maps, environments, and the
 examples of the documents, the gallery and the docstrings.
 
 The oldest Python is asked for, too, as far as the machine has it. What the promised packages need
@@ -21,12 +21,12 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-EXTRAS = ("cli", "rl", "river", "dev")
+EXTRAS = ("cli", "rl", "river", "ray", "dask", "dev")
 TOOLS = {"mypy", "ruff"}  # they check the source, and nobody needs an old one for it
 TESTS = (
-    *("cli*", "container", "data_*", "dictionary", "display*", "documents", "estimator*"),
-    *("examples", "feature_maps", "golden_models", "kernels", "maps", "model_file", "report*"),
-    *("sklearn_checks", "table_model", "value_function"),
+    *("cli*", "container", "data_*", "dictionary", "display*", "documents", "engines"),
+    *("estimator*", "examples", "feature_maps", "golden_models", "kernels", "maps", "model_file"),
+    *("report*", "sklearn_checks", "table_model", "value_function"),
 )
 
 
@@ -34,7 +34,7 @@ def oldest_versions(project):
     """Return a constraint for each ``NAME>=VERSION``: that version, with all its fixes."""
     extras = project["optional-dependencies"]
     requirements = [*project["dependencies"], *(r for e in EXTRAS for r in extras[e])]
-    found = [re.fullmatch(r"([\w-]+)>=([\d.]+)", r) for r in requirements]
+    found = [re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?>=([\d.]+)", r) for r in requirements]
     versions = {m[1]: m[2] if "." in m[2] else f"{m[2]}.0" for m in found if m}
     return sorted(f"{name}=={v}.*" for name, v in versions.items() if name not in TOOLS)
 

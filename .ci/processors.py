@@ -40,8 +40,16 @@ PROCESSORS = {
 # and tables, or are long and compare what no processor changes.
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
-    *("display*", "documents", "examples", "gpu", "history", "mapped_models", "model_file"),
-    *("public_names", "report*", "reproduce*", "sklearn_checks", "table_model", "training*"),
+    *("display*", "documents", "engines", "examples", "gpu", "history", "mapped_models"),
+    *(
+        "model_file",
+        "public_names",
+        "report*",
+        "reproduce*",
+        "sklearn_checks",
+        "table_model",
+        "training*",
+    ),
 )
 
 

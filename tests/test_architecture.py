@@ -22,6 +22,7 @@ LAYERS = [
     {"display"},
     {"inspection"},
     {"recipes"},
+    {"distributed"},
     {"training"},
     {"estimators"},
     {"model_file"},

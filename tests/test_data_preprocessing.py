@@ -460,6 +460,25 @@ def test_the_warmup_must_be_over_before_transforming():
         preprocessor.feature_names_out()
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.Series([None] * 4, dtype="float64")])
+def test_a_column_without_values_is_of_the_kind_of_the_other(missing):
+    def seen(**columns):
+        return TablePreprocessor().partial_fit(pd.DataFrame({"x": np.arange(4.0), **columns}))
+
+    text = ["a", "b", "a", "a"]
+    for kind in (text, np.array([1.0, 2.0, 3.0, 5.0])):
+        found = []
+        for first, second in ((missing, kind), (kind, missing)):
+            other = seen(c=second)
+            before = other.to_state()
+            merged = seen(c=first).merge(other).merge(seen(c=kind))
+            assert other.to_state() == before
+            assert merged.n_samples_seen_ == 12
+            found.append(np.sort(merged.freeze().transform({"x": [0.0], "c": [kind[0]]})))
+        assert_allclose(*found, rtol=1e-12)
+        assert merged.text_columns_ == (["c"] if kind is text else [])
+
+
 def test_only_alike_preprocessors_merge():
     def one():
         return TablePreprocessor().partial_fit(mixed())

@@ -1,11 +1,13 @@
 import gzip
 import os
+import pickle
 import sys
 
 import numpy as np
 import pytest
 
 from mercer.data import count_rows, read_tables, schema
+from mercer.data.tables import file_parts, find_files
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import csv, feather, ipc  # noqa: E402
@@ -242,3 +244,81 @@ def test_reading_without_pyarrow_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "mercer\[cli\]"'):
         read_tables(tmp_path / "a.csv")
+
+
+# -- addresses --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store():
+    """An object store within the process."""
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for number, name in enumerate(("b.parquet", "a.parquet", "_no.parquet", "deep/c.parquet")):
+        with memory.open(f"/bucket/{name}", "wb") as sink:
+            pq.write_table(example(10, 10 * number), sink, row_group_size=3)
+    with memory.open("/bucket/notes.txt", "wb") as sink:
+        sink.write(b"nothing")
+    yield memory
+    memory.rm("/bucket", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "names"),
+    [
+        ("memory://bucket", ["a.parquet", "b.parquet"]),
+        ("memory://bucket/b.parquet", ["b.parquet"]),
+        ("memory://bucket/[ab].parquet", ["a.parquet", "b.parquet"]),
+        ("memory://bucket/**/c.*", ["c.parquet"]),
+        ("memory://bucket/**/[a-c].parquet", ["a.parquet", "b.parquet", "c.parquet"]),
+    ],
+)
+def test_an_object_store_is_read_as_a_folder_is(store, address, names):
+    assert [file.name for file in find_files(address)] == names
+    assert count_rows(address) == 10 * len(names)
+    (table,) = read_tables(address, rows_per_table=100)
+    first = {"a.parquet": 10, "b.parquet": 0, "c.parquet": 30}
+    expected = pa.concat_tables([example(10, first[name]) for name in names])
+    assert table.to_pydict() == expected.to_pydict()
+    assert schema(address) == expected.schema
+
+
+def test_workers_are_sent_parts_of_files_in_an_object_store(store):
+    parts = pickle.loads(pickle.dumps(file_parts("memory://bucket", rows=6)))
+    assert [str(part) for part in parts] == [
+        f"memory://bucket/{name}.parquet, row groups {groups}"
+        for name in "ab"
+        for groups in ("0 to 1", "2 to 3")
+    ]
+    layout = schema("memory://bucket")
+    numbers = [n for part in parts for t in part.tables(layout) for n in t["id"].to_pylist()]
+    assert numbers == [*range(10, 20), *range(10)]
+
+
+def test_addresses_of_this_machine_are_paths(tmp_path):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    csv.write_csv(example(5), folder / "a.csv")
+    assert count_rows(folder.as_uri()) is None
+    for address in (folder.as_uri(), folder.as_uri() + "/*.csv", (folder / "a.csv").as_uri()):
+        (table,) = read_tables(address)
+        assert table.to_pydict() == example(5).to_pydict()
+
+
+def test_addresses_that_lead_nowhere_are_refused(store):
+    with pytest.raises(FileNotFoundError, match="There is no file or folder memory://else"):
+        find_files("memory://else")
+    with pytest.raises(FileNotFoundError, match=r"No file matches 'memory://bucket/\*.csv'"):
+        find_files("memory://bucket/*.csv")
+    with pytest.raises(ValueError, match=r"notes.txt: the ending '.txt' is not supported"):
+        find_files("memory://bucket/notes.txt")
+    with store.open("/bucket/d.csv", "wb") as sink:
+        sink.write(b"a\n1\n")
+    with pytest.raises(ValueError, match=r"d.csv is in an object store, of which only Parquet"):
+        find_files("memory://bucket/*.csv")
+    with pytest.raises(ImportError, match=r"nowhere://a cannot be read.*pip install fsspec"):
+        find_files("nowhere://a")
+    with store.open("/bucket/e.parquet", "wb") as sink:
+        sink.write(b"PAR1")
+    with pytest.raises(ValueError, match=r"memory://bucket/e.parquet could not be read"):
+        schema("memory://bucket/e.parquet")

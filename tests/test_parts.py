@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer.default import allocate as allocate_module
 from mercer.default import newton as newton_module
 from mercer.default.allocate import Allocation, boundary_rows
-from mercer.default.newton import refine
+from mercer.default.newton import GradientsOfRows, refine
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
@@ -324,7 +324,7 @@ def test_a_newton_step_is_the_formula():
 
     Z = part.basis.features(signs.X)
     slopes = loss_and_slopes(loss, Z @ before, signs.targets)[1] / len(signs)
-    part.step(Z, slopes, part.factor(), 0.7, 0.25)
+    part.step(Z.T @ slopes, part.factor(), 0.7, 0.25)
     K, K_DD = KERNEL(fitted.X, points), KERNEL(points, points)
     A = (K * (fitted.weights / fitted.weights.sum())[:, None]).T @ K
     slope = -signs.targets / (1.0 + np.exp(signs.targets * (K @ before))) / len(signs)
@@ -345,6 +345,10 @@ def solved_for_classes(n, flip, seed=0):
     return part, rows, held
 
 
+def at(rows, held):
+    return GradientsOfRows(Logistic(), rows, len(held))
+
+
 @pytest.mark.parametrize("weight", [2.0, 4.0, 12.0])
 @pytest.mark.parametrize("batch", [50, 1024])
 def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
@@ -354,7 +358,7 @@ def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     part, rows, held = solved_for_classes(3000, 0.0)
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
-    if refine([part], [weight], Logistic(), rows, held):
+    if refine([part], [weight], Logistic(), at(rows, held), held):
         assert mean_loss(Logistic(), part.evaluate(held.X), held) < ridge
     else:
         assert_array_equal(part.coefficients, weight * before)
@@ -370,7 +374,7 @@ def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
     test = solved_for_classes(3000, 0.0, seed=1)[1]
     scales = (2.0, 4.0, 8.0, 16.0)
     ridge = [Logistic().value(test.targets, s * part.evaluate(test.X)).mean() for s in scales]
-    assert refine([part], [4.0], Logistic(), rows, held)
+    assert refine([part], [4.0], Logistic(), at(rows, held), held)
     assert mean_loss(Logistic(), part.evaluate(test.X), test) < 0.9 * min(ridge)
 
 
@@ -378,7 +382,7 @@ def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     part, rows, held = solved_for_classes(1500, 0.3)
     before = part.coefficients.copy()
     monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
-    assert not refine([part], [2.0], Logistic(), rows, held)
+    assert not refine([part], [2.0], Logistic(), at(rows, held), held)
     assert_array_equal(part.coefficients, 2.0 * before)
 
 
@@ -1006,7 +1010,7 @@ def test_several_parts_are_refined_together(monkeypatch):
         return mean_loss(Logistic(), values, test)
 
     before = [w * one.evaluate(test.X) for w, one in zip(weights, parts, strict=True)]
-    assert refine(parts, weights, Logistic(), rows, held)
+    assert refine(parts, weights, Logistic(), at(rows, held), held)
     after = [one.evaluate(test.X) for one in parts]
     assert loss_of(sum(after)) < loss_of(sum(before))
     for own, other, old in ((0, 1, before), (1, 0, before)):  # both have moved

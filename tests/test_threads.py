@@ -1,8 +1,11 @@
 """Jobs: the same model and the same predictions, bit for bit, on any number of threads."""
 
+import signal
 import threading
 import time
 import warnings
+from collections import deque
+from itertools import count
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from sklearn.base import clone
 
 from command_line import run
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, load_model
-from mercer._threads import ahead, in_order, jobs, spread
+from mercer._threads import _Helpers, ahead, in_order, jobs, spread
 from mercer.exceptions import ParameterError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
@@ -166,6 +169,93 @@ def test_the_first_error_in_order_is_raised_once_all_have_ended():
         with jobs(4), pytest.raises(KeyError, match="0"):
             in_order(piece, range(4))
         assert not running
+
+
+@pytest.fixture
+def ctrl_c():
+    """Have Ctrl-C raise KeyboardInterrupt, as it does unless the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_while_the_main_thread_helps_is_raised_there_too():
+    both, helped = threading.Barrier(2, timeout=30), threading.Event()
+    found = []
+
+    def others_piece(_):
+        if threading.current_thread() is threading.main_thread():
+            helped.set()
+            signal.raise_signal(signal.SIGINT)
+        return helped.wait(30)
+
+    def other():
+        try:
+            with jobs(2):
+                in_order(others_piece, range(2))
+        except KeyboardInterrupt as error:  # its piece was not done
+            found.append(error)
+
+    thread = threading.Thread(target=other)
+
+    def piece(_):
+        both.wait()
+        if threading.current_thread() is not threading.main_thread():
+            thread.start()
+            helped.wait(30)
+
+    with jobs(2), pytest.raises(KeyboardInterrupt):
+        in_order(piece, range(2))
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(found) == 1
+    with jobs(2):  # and all helpers go on
+        together = threading.Barrier(2, timeout=30)
+        assert in_order(lambda piece: together.wait() >= 0 and piece, "ab") == ["a", "b"]
+
+
+@pytest.mark.parametrize("where", ["first", "popleft"])
+def test_who_waits_is_told_wherever_ctrl_c_comes(where):
+    class Interrupted(deque):
+        def __getitem__(self, number):
+            if where == "first":
+                raise KeyboardInterrupt
+            return super().__getitem__(number)
+
+        def popleft(self):
+            super().popleft()
+            raise KeyboardInterrupt
+
+    helpers = _Helpers(0)
+    asked = helpers.ask(lambda: None, 1)
+    helpers._wanted = Interrupted(helpers._wanted)
+    with pytest.raises(KeyboardInterrupt):
+        helpers._serve()
+    assert asked[0].has_ended == (where == "popleft")
+    for _ in range(2):
+        helpers.end(asked)
+    assert asked[0].has_ended
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_while_waiting_for_pieces_ends_them_first():
+    both, ended, begun = threading.Barrier(2, timeout=30), [], count()
+
+    def piece(_):
+        if next(begun) >= 2:
+            return
+        both.wait()
+        if threading.current_thread() is threading.main_thread():
+            return
+        time.sleep(0.05)
+        threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+        time.sleep(0.3)
+        ended.append(1)
+
+    with jobs(2), pytest.raises(KeyboardInterrupt):
+        in_order(piece, range(2))
+    assert ended
 
 
 def test_pieces_see_what_their_caller_has_set():

@@ -24,6 +24,8 @@ GROUPS: dict[str, list[str]] = {
     "Data, files, runs": [
         "mercer.data",
         "mercer.training",
+        "mercer.distributed",
+        "mercer.distributed.engines",
         "mercer.model_file",
         "mercer.history",
         "mercer.metrics",

@@ -18,7 +18,7 @@ from functools import cache, partial
 from itertools import count, pairwise
 from multiprocessing import current_process
 from numbers import Integral
-from threading import Condition, Lock, Thread, get_ident
+from threading import Condition, Lock, Thread, current_thread, get_ident, main_thread
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -315,6 +315,7 @@ class _Helpers:
         with self._changed:
             for help in asked:
                 if help in self._wanted:
+                    help.has_ended = True
                     self._wanted.remove(help)
                 else:
                     begun.append(help)
@@ -324,16 +325,21 @@ class _Helpers:
     def _serve(self, until: Sequence[_Help] = ()) -> None:
         """Help whoever wants it, until some help has ended or for good."""
         while True:
-            with self._changed:
-                while not self._wanted and not _have_ended(until):
-                    self._changed.wait()
-                if _have_ended(until):
-                    return
-                help = self._wanted.popleft()
-            help.work()
-            with self._changed:
-                help.has_ended = True
-                self._changed.notify_all()
+            help: _Help | None = None
+            try:
+                with self._changed:
+                    while not self._wanted and not _have_ended(until):
+                        self._changed.wait()
+                    if _have_ended(until):
+                        return
+                    help = self._wanted[0]
+                    self._wanted.popleft()
+                help.work()
+            finally:  # also after Ctrl-C, wherever it came: somebody may wait for it
+                with self._changed:
+                    if help is not None and help not in self._wanted:
+                        help.has_ended = True
+                        self._changed.notify_all()
 
 
 @dataclass(eq=False)
@@ -370,11 +376,19 @@ def _on_threads(
                 results[number] = work(pieces[number])
             except BaseException as error:  # it is raised once all threads have ended
                 errors[number] = error
+                # Ctrl-C is for the main thread, also while it helps another one.
+                if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+                    raise
 
     helpers = _helpers(os.getpid(), n_threads - 1)
     asked = helpers.ask(some, n_helpers)
-    some()
-    helpers.end(asked)
+    try:
+        some()
+        helpers.end(asked)
+    except BaseException as error:  # Ctrl-C, wherever it came
+        errors[len(pieces)] = error  # no piece begins any longer
+        helpers.end(asked)
+        raise
     if errors:
         raise errors[min(errors)]
     return [results[number] for number in range(len(pieces))]

@@ -13,8 +13,10 @@ __all__ = [
     "NothingLearnedWarning",
     "ParameterError",
     "Setting",
+    "ShardError",
     "TargetScaleWarning",
     "TrajectoryWarning",
+    "WorkerError",
 ]
 
 
@@ -36,6 +38,23 @@ class TargetScaleWarning(UserWarning):
 
 class TrajectoryWarning(UserWarning):
     """A method that needs transitions in the order in which they happened does not get them."""
+
+
+class ShardError(ValueError):
+    """A shard of the data cannot be read, or does not fit the others.
+
+    Attributes
+    ----------
+    shard : str
+        Name of the shard.
+    """
+
+    def __init__(self, message: str, shard: str) -> None:
+        super().__init__(message, shard)
+        self.shard = shard
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Setting(NamedTuple):
@@ -163,3 +182,30 @@ class ParameterError(ValueError):
 
 class DivergenceError(ArithmeticError):
     """The function grew beyond every reasonable size; the model keeps its last finite state."""
+
+
+class WorkerError(RuntimeError):
+    """A task has no result, because the workers that ran it ended, again and again.
+
+    Parameters
+    ----------
+    message : str
+        What happened, why, and what to do about it.
+    task : str, default=""
+        Name of the task.
+
+    Attributes
+    ----------
+    task : str
+        As above.
+
+    Examples
+    --------
+    >>> from mercer.exceptions import WorkerError
+    >>> WorkerError("Task 'shard 3' failed: ...", task="shard 3").task
+    'shard 3'
+    """
+
+    def __init__(self, message: str, *, task: str = "") -> None:
+        super().__init__(message)
+        self.task = task

@@ -19,9 +19,9 @@ from mercer.cli._messages import note
 from mercer.display.drawing import format_number
 from mercer.training import TrainingProgress
 
-__all__ = ["COMPILING", "ProgressView", "is_table", "print_result"]
+__all__ = ["COMPILING", "LINE_SECONDS", "ProgressView", "is_table", "print_result"]
 
-_LINE_SECONDS = 5.0  # between two lines of progress in a log
+LINE_SECONDS = 5.0  # between two lines of progress in a log
 _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
 COMPILING = "compiling, only the first time (about half a minute)"
 
@@ -176,7 +176,7 @@ class ProgressView:
                 figures=f"{self._loss(progress)}{self._order(progress)}",
                 speed=_speed(progress),
             )
-        elif time.monotonic() - self._last_line >= _LINE_SECONDS:
+        elif time.monotonic() - self._last_line >= LINE_SECONDS:
             self._line(progress)
 
     def _line(self, progress: TrainingProgress) -> None:

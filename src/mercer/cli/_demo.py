@@ -10,7 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from mercer.cli._evaluation import evaluate
-from mercer.cli._files import table_writer
+from mercer.cli._files import arrow_columns, table_writer
 from mercer.cli._fit import train
 from mercer.cli._messages import note
 from mercer.cli._options import DemoOptions
@@ -83,7 +83,7 @@ def write_digits(folder: Path) -> tuple[Path, Path]:
     files = folder / "digits-train.parquet", folder / "digits-test.parquet"
     for file, X, y in zip(files, parts[:2], parts[2:], strict=True):
         with table_writer(file) as writer:
-            writer.write({**dict(zip(_PIXELS, X.T.copy(), strict=True)), "digit": y})
+            writer.write(arrow_columns({**dict(zip(_PIXELS, X.T.copy(), strict=True)), "digit": y}))
     return files
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mercer.cli._console import print_result
 from mercer.cli._evaluation import check_test_data, evaluate
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._messages import note
 from mercer.cli._options import EvaluateOptions
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 
 __all__ = ["run"]
 
@@ -16,19 +19,24 @@ def run(options: EvaluateOptions) -> None:
     """Measure a model on data that it has not learned."""
     model, data, report_file = options.model, options.data, options.report_file
     target, outlier = options.target, options.outlier
+    workers = workers_of(options)
+    check_alone(options, {"jobs": ONE_THREAD})
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
     loaded = load_table_model(model)
     n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)
-    evaluation = evaluate(loaded, data, target=target, outlier=outlier, n_keep=n_keep)
+    with logged(options.log):
+        evaluation = evaluate(
+            loaded, data, target=target, outlier=outlier, n_keep=n_keep, workers=workers
+        )
     print_result(evaluation.measures, title=f"{model} on {data}", as_json=options.as_json)
     if report_file is not None:
         report(
             report_file,
             loaded,
-            title=title_of(loaded, f"{model.name} on {data.name}"),
+            title=title_of(loaded, f"{model.name} on {Path(data).name}"),
             evaluation=evaluation,
             settings={"test data": str(data)},
         )

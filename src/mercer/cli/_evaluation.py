@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
-from mercer.cli._files import column_types, encoded_tables
+from mercer.cli._files import Oddities, column_types, encoded_tables
+from mercer.cli._measures import RowSample, novel_rows, scores_for
+from mercer.cli._workers import Asked, Workers, encoded_shard, of_shards
 from mercer.data import read_tables, schema
 from mercer.data.columns import check_names
 from mercer.default import DefaultLearner
-from mercer.display import tail_of
+from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
-from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of, scores_of
 from mercer.estimators.table import check_marks
-from mercer.inspection import history_in_units, loss_units, name_of_loss
+from mercer.inspection import history_in_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
-from mercer.metrics import auc_standard_error, concordance, ndcg
 
 __all__ = ["Evaluation", "check_marks_of_novelty", "check_test_data", "evaluate", "progress_error"]
 
 Array = NDArray[np.float64]
-_SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
-# 90 % of a normal distribution are within so many standard deviations.
-_INTERVAL_90 = 1.6448536269514722
-_TOP = 10  # rows of a group that count for its discounted cumulative gain
-_JUDGED = 20_000  # rows whose pairs are judged where rows have no scores
-LEVELS = (0.9, 0.95, 0.99)
 
 
 class Evaluation(NamedTuple):
@@ -130,6 +123,7 @@ def evaluate(
     target: str | None = None,
     outlier: str | None = None,
     n_keep: int = 0,
+    workers: Workers | None = None,
 ) -> Evaluation:
     """Measure a model on rows that it has not learned.
 
@@ -141,6 +135,8 @@ def evaluate(
         As for :func:`check_test_data`.
     n_keep : int, default=0
         Rows to keep for pictures.
+    workers : Workers, default=None
+        Who reads and predicts the shards of the data; None: this process.
 
     Returns
     -------
@@ -175,15 +171,20 @@ def evaluate(
         For files, columns and targets that do not fit the model.
     """
     name = check_test_data(model, data, target=target, outlier=outlier)
-    scores = scores_for(model, outlier)
-    kept = RowSample(n_keep)
     more = () if model.group is None else (model.group,)
-    for table, X, y in encoded_tables(model, data, target=name, more=more):
-        if y is None:
-            y = np.empty((len(X), 0))
-        group = model.groups(table)
-        scores.add(X, y, group)
-        kept.add(X, y, group)
+    found = _Held(model, outlier, n_keep)
+    if workers is None:
+        for rows in encoded_tables(model, data, target=name, more=more):
+            found.add(model, *rows)
+    else:
+        asked = Asked(model, name, (outlier, n_keep))
+        answers = of_shards(_of_shard, asked, data, workers, stage="evaluate", more=more)
+        odd = Oddities()
+        for _, (part, its_odd) in sorted(answers, key=lambda answer: answer[0]):
+            found.merge(part)
+            odd.merge(its_odd)
+        odd.warn(model, data)
+    scores, kept = found.scores, found.kept
     if not scores.n_rows:
         raise ValueError(f"{data} holds no rows, so there is nothing to evaluate on.")
     losses = None if scores.tail is None else scores.tail.losses
@@ -197,453 +198,42 @@ def evaluate(
     )
 
 
-def scores_for(model: TableModel, outlier: str | None = None) -> Scores:
-    """Return what adds up the measures of a model's task.
-
-    Parameters
-    ----------
-    model : TableModel
-        A fitted model.
-    outlier : str, default=None
-        Label of novel rows; None: the rarer of two.
-    """
-    if model.task == "novelty":
-        return Novelties(model, outlier)
-    kinds: dict[str, Any] = {
-        "classification": Classes,
-        "regression": Quantities,
-        "rank": Rankings,
-        "gp": Densities,
-    }
-    scores: Scores = kinds[model.task](model)
-    return scores
-
-
-class Scores(Protocol):
-    """Sums over held-out rows that measures are made of."""
-
-    n_rows: int
-    tail: LossTail | None
-
-    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None: ...
-
-    def measures(self) -> dict[str, float]: ...
-
-    def by_class(self) -> dict[str, dict[str, Any]]: ...
-
-
-class Classes:
-    """Measures of a classification."""
-
-    def __init__(self, model: TableModel) -> None:
-        self.estimator: Any = model.estimator
-        self.target = model.target
-        self.n_rows = 0
-        self.counts: dict[Any, NDArray[np.int64]] = {}  # label -> rows, errors
-        self.log_loss = 0.0
-        self.scores: list[Array] = []
-        self.positive: list[NDArray[np.bool_]] = []
-        self.tail = None if self.estimator.risk_ is None else LossTail(model)
-
-    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
-        classes = self.estimator.classes_
-        if (y.dtype.kind == "U") != (classes.dtype.kind == "U"):
-            raise ValueError(
-                f"The target holds {y[0]!s}, but the classes of the model are "
-                f"{', '.join(map(repr, classes[:3].tolist()))}: one is text, the other numbers. "
-                "Write the target as in the training data."
-            )
-        predicted = self.estimator.predict(X)
-        labels, codes = np.unique(y, return_inverse=True)
-        errors = np.bincount(codes, weights=predicted != y)
-        for label, rows, wrong in zip(labels.tolist(), np.bincount(codes), errors, strict=True):
-            before = self.counts.get(label, np.zeros(2, np.int64))
-            self.counts[label] = before + np.array([rows, round(wrong)])
-        if hasattr(self.estimator, "predict_proba"):
-            hit = y[:, None] == classes[None, :]
-            p = np.where(hit, self.estimator.predict_proba(X), 0.0).sum(axis=1)
-            self.log_loss -= float(np.log(np.clip(p, _SMALLEST_PROBABILITY, 1.0)).sum())
-        if classes.size == 2:
-            self.scores.append(self.estimator.decision_function(X))
-            self.positive.append(y == classes[1])
-        if self.tail is not None:
-            known = np.isin(y, classes)  # rows of other classes have no loss
-            if known.any():
-                self.tail.add(y[known], scores_of(self.estimator, X[known]))
-        self.n_rows += len(y)
-
-    def measures(self) -> dict[str, float]:
-        rows, errors = np.array(list(self.counts.values()), dtype=float).T
-        result = {
-            "error_percent": float(100.0 * errors.sum() / self.n_rows),
-            "balanced_error_percent": float(100.0 * np.mean(errors / rows)),
-        }
-        if hasattr(self.estimator, "predict_proba"):
-            result["log_loss"] = self.log_loss / self.n_rows
-        if self.scores:
-            positive = np.concatenate(self.positive)
-            if 0 < positive.sum() < positive.size:
-                result["auc"] = float(roc_auc_score(positive, np.concatenate(self.scores)))
-        result["commonest_class_error_percent"] = float(100.0 * (1.0 - rows.max() / self.n_rows))
-        if self.tail is not None:
-            without = self.n_rows - self.tail.losses.size
-            result |= {"rows_without_loss": without} if without else {}
-            result |= self.tail.measures()
-        return result
-
-    def by_class(self) -> dict[str, dict[str, Any]]:
-        return {
-            str(label): {"rows": int(rows), "error %": 100.0 * wrong / rows}
-            for label, (rows, wrong) in sorted(self.counts.items(), key=lambda item: str(item[0]))
-        }
-
-
-class Quantities:
-    """Measures of a regression, in units of the target."""
-
-    def __init__(self, model: TableModel) -> None:
-        self.model = model
-        self.tail = LossTail(model) if hasattr(model.estimator, "loss_") else None
-        levels = getattr(getattr(model.estimator, "loss_", None), "levels", None)
-        self.levels = None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
-        self.n_rows = 0
-        # Sums about the mean of training: squares of far-away values would cancel.
-        self.sums = np.zeros(4)  # y, y^2, squared and absolute errors
-        self.pinball: Array = np.zeros(0 if self.levels is None else self.levels.size)
-        self.covered: Array = self.pinball.copy()
-        self.between = 0
-
-    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
-        predicted = self._predicted(X, y).reshape(len(y), -1)
-        middle = predicted[:, 0]
-        if self.levels is not None:
-            residual = y[:, None] - predicted
-            self.pinball += np.maximum(self.levels * residual, (self.levels - 1) * residual).sum(0)
-            self.covered += (residual <= 0.0).sum(axis=0)
-            above, below = residual[:, np.argmin(self.levels)], residual[:, np.argmax(self.levels)]
-            self.between += int(((above >= 0.0) & (below <= 0.0)).sum())
-            middle = predicted[:, np.argmin(np.abs(self.levels - 0.5))]
-        centred = y - self.model.target_mean_
-        error = middle - y
-        self.sums += [centred.sum(), centred @ centred, error @ error, np.abs(error).sum()]
-        self.n_rows += len(y)
-
-    def _predicted(self, X: NDArray[np.floating], y: NDArray[Any]) -> Array:
-        """Predict; the losses are made of the same scores, which are what takes time."""
-        model, estimator = self.model, self.model.estimator
-        if self.tail is None:
-            return model.predict_inputs(X)
-        scores = scores_of(estimator, X)
-        self.tail.add((y - model.target_mean_) / model.target_scale_, scores)
-        return predictions_of(estimator, scores) * model.target_scale_ + model.target_mean_
-
-    def measures(self) -> dict[str, float]:
-        return self._usual() | ({} if self.tail is None else self.tail.measures())
-
-    def _usual(self) -> dict[str, float]:
-        n = self.n_rows
-        result = {}
-        if self.levels is not None:
-            if self.levels.size > 1:
-                band = f"coverage_{self.levels.min():g}_to_{self.levels.max():g}"
-                result["mean_pinball"] = float(self.pinball.mean() / n)
-                result[band] = self.between / n
-            for level, pinball, covered in zip(
-                self.levels, self.pinball, self.covered, strict=True
-            ):
-                result[f"pinball_{level:g}"] = float(pinball / n)
-                result[f"coverage_{level:g}"] = float(covered / n)
-            if 0.5 not in self.levels:
-                return result
-        total, squares, squared_errors, absolute_errors = self.sums.tolist()
-        result["mse"] = squared_errors / n
-        result["rmse"] = float(np.sqrt(squared_errors / n))
-        result["mae"] = absolute_errors / n
-        spread = squares - total * total / n
-        if spread > 0.0:
-            result["r2"] = 1.0 - squared_errors / spread
-        return result
-
-    def by_class(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-
-class Densities:
-    """Measures of a Gaussian process: of its means, and of the errors it says they have."""
-
-    def __init__(self, model: TableModel) -> None:
-        self.model = model
-        self.means = Quantities(model)
-        self.tail: LossTail | None = None
-        self.n_rows = 0
-        self.log_density = 0.0
-        self.inside = 0
-
-    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
-        self.means.add(X, y)
-        std = self.model.predict_std(X)
-        z = (y - self.model.predict_inputs(X)) / std
-        self.log_density -= float((0.5 * z**2 + np.log(std)).sum())
-        self.inside += int((np.abs(z) <= _INTERVAL_90).sum())
-        self.n_rows += len(y)
-
-    def measures(self) -> dict[str, float]:
-        return {
-            **self.means.measures(),
-            "log_density": self.log_density / self.n_rows - 0.5 * float(np.log(2.0 * np.pi)),
-            "coverage_90_percent": 100.0 * self.inside / self.n_rows,
-        }
-
-    def by_class(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-
-class Novelties:
-    """Measures of a novelty detector; of its ranking only if there are labels."""
-
-    def __init__(self, model: TableModel, outlier: str | None) -> None:
-        self.estimator: Any = model.estimator
-        self.outlier = outlier
-        self.tail: LossTail | None = None
-        self.n_rows = 0
-        self.scores: list[Array] = []
-        self.labels: list[NDArray[Any]] = []
-
-    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
-        self.scores.append(self.estimator.decision_function(X))
-        if y.ndim == 1:
-            self.labels.append(y)
-        self.n_rows += len(y)
-
-    def measures(self) -> dict[str, float]:
-        scores = np.concatenate(self.scores)
-        found = scores < 0.0
-        result = {"novel_percent": 100.0 * float(found.mean())}
-        if not self.labels:
-            return result
-        novel = novel_rows(np.concatenate(self.labels), self.outlier)
-        result["labelled_novel_percent"] = 100.0 * float(novel.mean())
-        if novel.any():
-            result["found_percent"] = 100.0 * float(found[novel].mean())
-        if not novel.all():
-            result["false_alarm_percent"] = 100.0 * float(found[~novel].mean())
-        if 0 < novel.sum() < novel.size:
-            result["auc"] = float(roc_auc_score(novel, -scores))
-        return result
-
-    def by_class(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-
-def novel_rows(labels: NDArray[Any], outlier: str | None) -> NDArray[np.bool_]:
-    """Tell which rows the labels call novel.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows,)
-        Labels of two kinds, or of more if ``outlier`` says which is that of novel rows.
-    outlier : str or None
-        Label of novel rows; None: the rarer of two.
-
-    Returns
-    -------
-    novel : ndarray of shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        If that cannot be told.
-    """
-    values, counts = np.unique(labels, return_counts=True)
-    if outlier is not None:
-        marked = np.array([_same(value, outlier) for value in values.tolist()])
-        if not marked.any() and values.size > 1:
-            raise ValueError(
-                f"`outlier` is {outlier!r}, but the labels are "
-                f"{', '.join(map(repr, values[:5].tolist()))}: no row would be novel."
-            )
-        return np.isin(labels, values[marked])
-    if values.size > 2 or (values.size == 2 and counts[0] == counts[1]):
-        seen = ", ".join(map(repr, values[:5].tolist()))
-        raise ValueError(
-            f"`outlier` must say which label marks novel rows: there are {values.size}, "
-            f"{seen}, and none is the rarer of two."
-        )
-    if values.size < 2:
-        raise ValueError(
-            f"All labels are {values.tolist()[0]!r}, so `outlier` must say whether that marks "
-            "novel rows."
-        )
-    return np.asarray(labels == values[np.argmin(counts)])
-
-
-def _same(value: Any, text: str) -> bool:
-    """Whether a label is the one that was written on the command line."""
-    if isinstance(value, bool):
-        return str(value).lower() == text.lower()
-    if isinstance(value, str):
-        return value == text
-    try:
-        return float(value) == float(text)
-    except ValueError:
-        return False
-
-
-class Rankings:
-    """Measures of a ranking: of its scores, or of its answers on pairs if it has no scores."""
-
-    def __init__(self, model: TableModel) -> None:
-        self.estimator: Any = model.estimator
-        self.labels = pair_parts(self.estimator).labels
-        self.tail: LossTail | None = None
-        self.n_rows = 0
-        self.sample = None if model.scores_rows else RowSample(_JUDGED)
-        self.parts: list[tuple[Array, Array | None, Array]] = []  # scores, groups, numbers for y
-
-    def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
-        self.n_rows += len(y)
-        # Labels that training did not have get numbers of their own, the same in every chunk.
-        self.labels = self.labels.meet(y)
-        if self.sample is not None:
-            self.sample.add(X, y, group)
-        else:
-            scores = self.estimator.decision_function(X)
-            self.parts.append((scores, group, self.labels.encode(y)))
-
-    def measures(self) -> dict[str, float]:
-        if self.sample is not None:
-            return self._of_pairs(self.sample)
-        scores, y = (np.concatenate([part[i] for part in self.parts]) for i in (0, 2))
-        groups = [part[1] for part in self.parts if part[1] is not None]
-        return _of_scores(y, scores, np.concatenate(groups) if groups else None)
-
-    def _of_pairs(self, sample: RowSample) -> dict[str, float]:
-        result: dict[str, float] = {}
-        if len(sample.y) < self.n_rows:
-            result["rows_judged"] = len(sample.y)
-        codes = self.labels.encode(sample.y)
-        same = self.estimator.pair_label == "same"
-        if not (_has_both_kinds(codes, sample.group) if same else has_pairs(codes, sample.group)):
-            return result
-        name = "auc_of_pairs" if same else "concordance"
-        result[name] = float(self.estimator.score(sample.X, sample.y, group=sample.group))
-        return result
-
-    def by_class(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-
-def _of_scores(y: Array, scores: Array, group: Array | None) -> dict[str, float]:
-    result: dict[str, float] = {}
-    n_pairs = _count_pairs(y, group)
-    if n_pairs:
-        two = np.unique(y).size == 2 and group is None
-        result["auc" if two else "concordance"] = concordance(y, scores, group)
-        error = auc_standard_error(y == y.max(), scores) if two else np.nan
-        if np.isfinite(error):
-            result["auc_standard_error"] = error
-    n_groups = 1 if group is None else np.unique(group).size
-    if group is not None and n_groups < y.size:
-        gains = (y == y.max()).astype(float) if np.unique(y).size == 2 else y
-        if gains.min() >= 0.0:
-            result[f"ndcg_at_{_TOP}"] = ndcg(gains, scores, group, k=_TOP)
-    return {**result, "pairs": n_pairs, **({} if group is None else {"groups": n_groups})}
-
-
-def _count_pairs(y: Array, group: Array | None) -> int:
-    """Pairs of rows of one group with different y."""
-    groups = np.zeros(y.size) if group is None else group
-    together = np.unique(groups, return_counts=True)[1]
-    tied = np.unique(np.column_stack([groups, y]), axis=0, return_counts=True)[1]
-    return int((together * (together - 1) // 2).sum() - (tied * (tied - 1) // 2).sum())
-
-
-def has_pairs(y: Array, group: Array | None) -> bool:
-    """Whether two rows of one group have different y."""
-    return _count_pairs(y, group) > 0
-
-
-def _has_both_kinds(y: Array, group: Array | None) -> bool:
-    """Whether some rows of one group have the same y, and some have not."""
-    cells = y[:, np.newaxis] if group is None else np.column_stack([group, y])
-    return has_pairs(y, group) and len(np.unique(cells, axis=0)) < y.size
-
-
-class LossTail:
-    """Losses of rows, and the worst of them.
-
-    Parameters
-    ----------
-    model : TableModel
-        A classification or a regression with a loss.
-    """
-
-    def __init__(self, model: TableModel) -> None:
-        self.estimator: Any = model.estimator
-        self.factor = loss_units(model).factor
-        own = getattr(self.estimator.risk_, "level", None)
-        self.levels = sorted({*LEVELS, *([] if own is None else [float(own)])})
-        self.parts: list[Array] = []
-
-    def add(self, y: NDArray[Any], scores: Array) -> None:
-        """Take rows: their targets, as the estimator learns them, and their scores."""
-        targets = encoded_targets(self.estimator, y)
-        self.parts.append(self.factor * self.estimator.loss_.value(targets, scores))
-
-    @property
-    def losses(self) -> Array:
-        """Loss of each row, in the units of :func:`loss_units`."""
-        return np.concatenate(self.parts) if self.parts else np.empty(0)
-
-    def measures(self) -> dict[str, float]:
-        """Return the mean, and value at risk and CVaR at each level."""
-        losses = self.losses
-        if not losses.size:
-            return {}
-        result = {"mean_loss": float(losses.mean())}
-        for tail in (tail_of(losses, level) for level in self.levels):
-            percent = f"{100.0 * tail.level:g}"
-            result[f"value_at_risk_{percent}"] = tail.value_at_risk
-            result[f"cvar_{percent}"] = tail.cvar
-        return result
-
-
-class RowSample:
-    """A uniform sample of rows of a stream: those with the smallest random keys.
-
-    Parameters
-    ----------
-    size : int
-        Rows to keep.
+class _Held:
+    """What is added up over held-out rows.
 
     Attributes
     ----------
-    X, y : ndarray
-        Inputs and targets.
-    group : ndarray of shape (n_rows,) or None
-        Groups, if there are any.
+    scores : Scores
+        What measures are made of.
+    kept : RowSample
+        Rows for pictures.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rng = np.random.default_rng(0)
-        self.keys: Array = np.empty(0)
-        self.X: NDArray[Any] = np.empty((0, 0))
-        self.y: NDArray[Any] = np.empty(0)
-        self.group: Array | None = None
+    def __init__(self, model: TableModel, outlier: str | None, n_keep: int, part: int = 0) -> None:
+        self.scores = scores_for(model, outlier, part)
+        self.kept = RowSample(n_keep, part)
 
-    def add(self, X: NDArray[Any], y: NDArray[Any], group: Array | None = None) -> None:
-        """Take some more rows of the stream."""
-        if not self.size:
-            return
-        keys = np.concatenate([self.keys, self.rng.random(len(y))])
-        kept = np.sort(np.argsort(keys)[: self.size])
-        if self.keys.size:
-            X, y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
-            if group is not None and self.group is not None:
-                group = np.concatenate([self.group, group])
-        self.keys, self.X, self.y = keys[kept], X[kept], y[kept]
-        self.group = None if group is None else group[kept]
+    def add(self, model: TableModel, table: Any, X: NDArray[np.floating], y: Any) -> None:
+        """Take some more rows."""
+        if y is None:
+            y = np.empty((len(X), 0))
+        group = model.groups(table)
+        self.scores.add(X, y, group)
+        self.kept.add(X, y, group)
+
+    def merge(self, other: Self) -> None:
+        """Take the rows of a part that comes behind."""
+        self.scores.merge(other.scores)
+        self.kept.merge(other.kept)
+
+
+def _of_shard(asked: Asked, shard: FileShard, number: int) -> tuple[tuple[_Held, Oddities], int]:
+    """Add up over the rows of a shard."""
+    outlier, n_keep = asked.more
+    found, odd = _Held(asked.model, outlier, n_keep, number), Oddities()
+    for rows in encoded_shard(asked, shard, odd):
+        found.add(asked.model, *rows)
+    return (found, odd), odd.n_rows
 
 
 class ProgressError(NamedTuple):

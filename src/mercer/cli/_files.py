@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
+import shutil
+import uuid
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,19 +19,31 @@ from numpy.typing import NDArray
 from mercer.cli._messages import note
 from mercer.data import read_tables, schema
 from mercer.data.columns import first_text, level_column, listed, view_table
-from mercer.data.tables import has_types, in_place, place_of
+from mercer.data.places import check_place, local_path
+from mercer.data.tables import find_files, has_types, in_place, place_of
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
 
 __all__ = [
+    "Encoded",
+    "Oddities",
+    "arrow_columns",
+    "check_new_folder",
     "check_writable",
     "column_types",
+    "columns_of",
+    "encoded",
     "encoded_tables",
     "load_model_file",
     "load_table_model",
+    "new_folder",
     "note_extra",
+    "refuse_text",
     "table_writer",
 ]
+
+# Of names that are meant for files, where predictions are a folder.
+_ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".ipc")
 
 
 def load_table_model(path: Path) -> TableModel:
@@ -69,7 +82,7 @@ def note_extra(
 
 def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
     """Types of columns that CSV files must be read with: text stays text, even if all digits."""
-    if has_types(data):
+    if has_types(find_files(data)):
         return {}
     text = list(model.text_columns_)
     labels = getattr(model.estimator, "classes_", None)
@@ -78,13 +91,77 @@ def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, s
     return dict.fromkeys(sorted(set(text) & set(schema(data).names)), "string")
 
 
+class Oddities:
+    """What tables hold that training did not know, counted over all rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the tables.
+    gaps : Counter of str
+        Rows with a gap in a column that had none.
+    new : Counter of str
+        Rows with a new category, by columns.
+    examples : dict of str to str
+        A new category of each.
+    """
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self.gaps: Counter[str] = Counter()
+        self.new: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+
+    def look(self, model: TableModel, table: Any) -> None:
+        """Take a table."""
+        self.gaps.update(model.preprocessor.new_gaps(table))
+        for name, (n, category) in model.preprocessor.new_categories(table).items():
+            self.new[name] += n
+            self.examples.setdefault(name, category)
+        self.n_rows += table.num_rows
+
+    def merge(self, other: Oddities) -> None:
+        """Take what other tables hold, which come behind."""
+        self.n_rows += other.n_rows
+        self.gaps.update(other.gaps)
+        self.new.update(other.new)
+        self.examples = {**other.examples, **self.examples}
+
+    def warn(self, model: TableModel, data: str | os.PathLike[str]) -> None:
+        """Warn of what there was."""
+        if self.gaps:
+            filled = model.preprocessor.fillings()
+            said = [
+                f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in self.gaps.most_common(10)
+            ]
+            warnings.warn(
+                f"{data} has gaps in columns that had none in training, so that nothing was "
+                f"learned of them: {', '.join(said)}{' and others' * (len(self.gaps) > 10)}.",
+                stacklevel=3,
+            )
+        if self.new:
+            said = [
+                f"{k!r} ({n:,} of {_rows(self.n_rows)}, such as {self.examples[k]!r})"
+                for k, n in self.new.most_common(10)
+            ]
+            warnings.warn(
+                f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} "
+                "which training measured did not have; they are taken as '(other)': "
+                f"{', '.join(said)}{' and others' * (len(self.new) > 10)}.",
+                stacklevel=3,
+            )
+
+
+Encoded = tuple[Any, NDArray[np.floating], Any]
+
+
 def encoded_tables(
     model: TableModel,
     data: str | os.PathLike[str],
     *,
     target: str | None = None,
     more: Sequence[str] = (),
-) -> Iterator[tuple[Any, NDArray[np.floating], Any]]:
+) -> Iterator[Encoded]:
     """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
 
     Warns
@@ -92,56 +169,33 @@ def encoded_tables(
     UserWarning
         At the end, if there were gaps in columns that had none in training, or new categories.
     """
-    _refuse_text(model, data)
+    refuse_text(model, data)
+    columns, types = columns_of(model, target, more), column_types(model, data)
+    tables = read_tables(data, columns=columns, column_types=types)
+    odd = Oddities()
+    yield from in_place(data, tables, lambda table: encoded(model, table, target, odd))
+    odd.warn(model, data)
+
+
+def columns_of(model: TableModel, target: str | None, more: Sequence[str]) -> list[str]:
+    """Columns to read for a model: its inputs, others, and the target."""
     more = [*more] if target is None else [*more, target]
-    columns = list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
-    tables = read_tables(data, columns=columns, column_types=column_types(model, data))
-    gaps: Counter[str] = Counter()
-    new: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    n_rows = 0
-    for table, X, y in in_place(
-        data,
-        tables,
-        lambda table: (
-            table,
-            model.inputs(table, extra="drop"),
-            None if target is None else model.targets(table, column=target),
-        ),
-    ):
-        gaps.update(model.preprocessor.new_gaps(table))
-        for name, (n, category) in model.preprocessor.new_categories(table).items():
-            new[name] += n
-            examples.setdefault(name, category)
-        n_rows += len(X)
-        yield table, X, y
-    if gaps:
-        filled = model.preprocessor.fillings()
-        said = [f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in gaps.most_common(10)]
-        warnings.warn(
-            f"{data} has gaps in columns that had none in training, so that nothing was learned of "
-            f"them: {', '.join(said)}{' and others' * (len(gaps) > 10)}.",
-            stacklevel=2,
-        )
-    if new:
-        said = [
-            f"{k!r} ({n:,} of {_rows(n_rows)}, such as {examples[k]!r})"
-            for k, n in new.most_common(10)
-        ]
-        warnings.warn(
-            f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} which "
-            "training measured did not have; they are taken as '(other)': "
-            f"{', '.join(said)}"
-            f"{' and others' * (len(new) > 10)}.",
-            stacklevel=2,
-        )
+    return list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
+
+
+def encoded(model: TableModel, table: Any, target: str | None, odd: Oddities) -> Encoded:
+    """Encode a table, and take down what is odd about it."""
+    X = model.inputs(table, extra="drop")
+    y = None if target is None else model.targets(table, column=target)
+    odd.look(model, table)
+    return table, X, y
 
 
 def _rows(n: int) -> str:
     return f"{n:,} row{'s' * (n != 1)}"
 
 
-def _refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
+def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
     """Raise for the first cell of text in a column of numbers: it makes text of the whole column.
 
     Raises
@@ -166,14 +220,14 @@ def _refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
         start += table.num_rows
 
 
-def check_writable(path: Path, *inputs: Path | None, endings: tuple[str, ...] = ()) -> None:
+def check_writable(path: Path, *inputs: str | Path | None, endings: tuple[str, ...] = ()) -> None:
     """Raise unless a file can be written, so that no hours of work end without a place.
 
     Parameters
     ----------
     path : Path
         File that will be written or replaced.
-    *inputs : Path or None
+    *inputs : path or None
         Data that is read; it must not be what is replaced.
     endings : tuple of str, default=()
         Endings that the file may have; () allows all.
@@ -187,23 +241,12 @@ def check_writable(path: Path, *inputs: Path | None, endings: tuple[str, ...] = 
         raise ValueError(
             f"{str(path)!r} would need another ending: {' or '.join(endings)} can be written."
         )
-    folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder. Name a file in it to write to.")
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"The folder {str(folder)!r} of {path.name!r} does not exist. Create it first."
-        )
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise PermissionError(
-            f"{str(path)!r} cannot be written ({error.strerror}). Check the folder's permissions, "
-            "or choose another place."
-        ) from None
+    check_place(path)
     for source in inputs:
-        if source is not None and path.exists() and any(_same(path, f) for f in _files(source)):
+        where = None if source is None else local_path(source)
+        if where is not None and path.exists() and any(_same(path, f) for f in _files(where)):
             raise ValueError(f"{str(path)!r} is read as data: writing there would destroy it.")
 
 
@@ -217,6 +260,54 @@ def _same(a: Path, b: Path) -> bool:
     return b.exists() and os.path.samefile(a, b)
 
 
+def check_new_folder(path: Path) -> None:
+    """Raise unless a folder can be written that holds nothing else.
+
+    Raises
+    ------
+    OSError, ValueError
+        Saying why it cannot be.
+    """
+    if path.name.lower().endswith(_ENDINGS) and not path.is_dir():
+        raise ValueError(
+            f"{str(path)!r} is named as a file, but with `--engine` predictions are a folder, with "
+            "a Parquet file for each shard. Name a folder."
+        )
+    if path.is_dir() and any(path.iterdir()):
+        raise ValueError(
+            f"The folder {str(path)!r} is not empty: what it holds would be taken for predictions, "
+            "too. Empty it, or name another."
+        )
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{str(path)!r} is a file. Name a folder.")
+    check_place(path)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Write files to a folder that appears with all of them, or not at all."""
+    place = Path(os.path.realpath(path))
+    temporary = place.parent / f".{place.name}.{uuid.uuid4().hex}"
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.replace(place)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def arrow_columns(columns: dict[str, Any]) -> Any:
+    """Make a table of arrays of equal lengths."""
+    import pyarrow as pa
+
+    arrays = [
+        pa.array(np.asarray(values)) if isinstance(values, np.ndarray) else values
+        for values in columns.values()
+    ]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
 class _TableWriter:
     """Writes tables of the same columns to one Parquet or CSV file."""
 
@@ -224,16 +315,10 @@ class _TableWriter:
         self.file, self.ending = file, ending
         self.writer: Any = None
 
-    def write(self, columns: dict[str, Any]) -> None:
-        """Append rows: a dict of arrays of equal lengths."""
-        import pyarrow as pa
+    def write(self, table: Any) -> None:
+        """Append rows."""
         from pyarrow import csv, parquet
 
-        arrays = [
-            pa.array(np.asarray(values)) if isinstance(values, np.ndarray) else values
-            for values in columns.values()
-        ]
-        table = pa.Table.from_arrays(arrays, names=list(columns))
         if self.writer is None:
             kind = csv.CSVWriter if self.ending == ".csv" else parquet.ParquetWriter
             self.writer = kind(str(self.file), table.schema)

@@ -24,6 +24,9 @@ from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._messages import Stopped, note
 from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._stages import StageView
+from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer.distributed import ShardTraining
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.problem import automatic_expansion
@@ -44,6 +47,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.losses import Loss, Quantile
 from mercer.risks import Risk, as_risk
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
+from mercer.training.tables import TableTraining
 
 __all__ = ["make_expansion", "run", "train"]
 
@@ -68,6 +72,17 @@ _TAKES: dict[str, dict[str, str]] = {
     },
 }
 
+# Options that no engine takes, and why.
+_AGAIN = "What fails is done again by the engine, and there are no checkpoints."
+_IN_ONE_PLACE = {
+    "passes": "Workers read each row a fixed number of times.",
+    "shuffle_buffer": "The order of the rows does not matter where shards are learned.",
+    "group": "It is for rankings, which compare rows of a group, wherever they are.",
+    "checkpoint_every": _AGAIN,
+    "resume": _AGAIN,
+    "jobs": ONE_THREAD,
+}
+
 _NAMED_BUFFERS = ("auto", "all", "previous")
 _BUFFERS: dict[str, type[Buffer]] = {"fifo": FIFO, "reservoir": Reservoir}
 
@@ -87,9 +102,15 @@ def run(options: FitOptions) -> None:
         check_marks_of_novelty(model, test, outlier=options.outlier)
         note_extra(model, test, quiet=quiet)
     _announce(training, options, resumed)
-    speed = train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
+    with logged(options.log):
+        speed = (
+            train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
+            if isinstance(training, FileTraining)
+            else _train_shards(training, out, quiet=quiet)
+        )
+    order = training.model_.model_order_
     note(
-        f"{out}: model order {model.model_order_:,} after {training.n_rows_:,} rows, {speed}",
+        f"{out}: model order {order:,} after {training.n_rows_:,} rows, {speed}",
         quiet=quiet,
     )
     model = load_table_model(out)  # what is said from here on is of the file
@@ -105,6 +126,7 @@ def run(options: FitOptions) -> None:
 def _check(options: FitOptions) -> None:
     """Refuse what can be refused before any data are read."""
     task = options.task
+    check_alone(options, _IN_ONE_PLACE)
     check_writable(options.out, options.data, options.test)
     if options.report_file is not None:
         endings = (".html", ".htm")
@@ -123,21 +145,27 @@ def _check(options: FitOptions) -> None:
         check_integer("checkpoint_every", options.checkpoint_every, low=1)
 
 
-def _training(options: FitOptions) -> FileTraining:
+def _training(options: FitOptions) -> FileTraining | ShardTraining:
     """Make the training that the options ask for."""
     parameters = _parameters(options)
+    shared: dict[str, Any] = {
+        "task": options.task.value,
+        "loss": _make_loss(options.loss, options.quantiles),
+        "options": {name: value for name, value in parameters.items() if value is not None},
+        "exclude": options.exclude or (),
+        "scaling": options.scaling.value,
+        "categories": options.categories,
+        "seed": options.seed,
+    }
+    workers = workers_of(options)
+    if workers is not None:
+        return ShardTraining(options.data, options.target, **shared, **workers._asdict())
     return FileTraining(
         options.data,
         options.target,
-        task=options.task.value,
+        **shared,
         group=options.group,
-        loss=_make_loss(options.loss, options.quantiles),
-        options={name: value for name, value in parameters.items() if value is not None},
         n_passes=options.passes,
-        exclude=options.exclude or (),
-        scaling=options.scaling.value,
-        categories=options.categories,
-        seed=options.seed,
         shuffle_buffer=options.shuffle_buffer,
     )
 
@@ -197,8 +225,11 @@ def _of_expansion(options: FitOptions) -> dict[str, Any]:
     }
 
 
-def _begin(training: FileTraining, options: FitOptions) -> bool:
+def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
     """Start a training, or go on from its checkpoint; return whether it goes on."""
+    if isinstance(training, ShardTraining):
+        training.start()
+        return False
     place = checkpoint_path(options.out)
     if options.resume and place.exists():
         training.resume(place)
@@ -219,7 +250,7 @@ def _begin(training: FileTraining, options: FitOptions) -> bool:
     return False
 
 
-def _announce(training: FileTraining, options: FitOptions, resumed: bool) -> None:
+def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> None:
     """Say what is going to be learned, and from what."""
     model, quiet = training.model_, options.quiet
     chosen = options.loss or options.quantiles or options.task is not Task.auto
@@ -237,7 +268,7 @@ def _announce(training: FileTraining, options: FitOptions, resumed: bool) -> Non
         quiet=quiet,
     )
     if options.group is not None:
-        together = _kept_together(training.shuffle_buffer)
+        together = _kept_together(options.shuffle_buffer)
         note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)
     minimised = getattr(model.estimator, "risk", None)
     if minimised is not None:
@@ -273,7 +304,7 @@ def _write_report(
     file: Path,
     model: TableModel,
     evaluation: Evaluation | None,
-    training: FileTraining,
+    training: TableTraining,
     options: FitOptions,
 ) -> None:
     settings = {
@@ -282,6 +313,8 @@ def _write_report(
         "passes": training.n_passes_,
         "seed": options.seed,
     }
+    if (workers := workers_of(options)) is not None:
+        settings["workers"] = str(workers)
     title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
     report(file, model, title=title, evaluation=evaluation, settings=settings)
     note(f"{file}: report", quiet=options.quiet)
@@ -334,8 +367,20 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
             f"{what}, saved as {place}. The same command with --resume goes on from there.",
             128 + pressed[0],
         )
+    return _speed(training.n_rows_ - rows_before, began)
+
+
+def _speed(n_rows: int, began: float) -> str:
     seconds = time.perf_counter() - began
-    return f"{seconds:.1f} s, {(training.n_rows_ - rows_before) / seconds:,.0f} rows/s"
+    return f"{seconds:.1f} s, {n_rows / seconds:,.0f} rows/s"
+
+
+def _train_shards(training: ShardTraining, out: Path, *, quiet: bool) -> str:
+    """Let workers learn, with progress on standard error; say how fast that was."""
+    began = time.perf_counter()
+    with StageView(quiet=quiet) as view:
+        training.run(out, callback=view.update)
+    return _speed(training.n_rows_, began)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 import typer
 
-from mercer.exceptions import Advice, DivergenceError, InPython, Setting
+from mercer.exceptions import Advice, DivergenceError, InPython, Setting, WorkerError
 
 __all__ = ["Stopped", "guarded", "in_words_of_the_command", "note"]
 
@@ -24,13 +24,14 @@ _RENAMED = {
     "size": "max-size",
     "levels": "quantiles",
     "n_features": "features",
+    "n_workers": "workers",
 }
 _SHARED = (
-    "batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
-    "class_weight exclude expansion forgetting group kernel length_scale loss max_blocks "
+    "address batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
+    "class_weight engine exclude expansion forgetting group kernel length_scale loss max_blocks "
     "max_memory max_size mode noise normalize nu outlier pair_kernel pair_label parsimony "
-    "regularization resume ridge risk scaling seed shuffle_buffer step_size strategy target task "
-    "tolerance"
+    "regularization resumable resume ridge risk scaling seed shuffle_buffer step_size strategy "
+    "target task tolerance"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
 
@@ -69,7 +70,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             except Exception as error:
                 if os.environ.get("MERCER_DEBUG"):
                     traceback.print_exc()
-                expected = isinstance(error, ValueError | OSError | DivergenceError)
+                expected = isinstance(error, ValueError | OSError | DivergenceError | WorkerError)
                 if isinstance(error, ImportError):
                     expected = "pip install" in str(error)
                 if expected:

@@ -15,6 +15,7 @@ from mercer._validation import nearest
 __all__ = [
     "ClassWeight",
     "DemoOptions",
+    "EngineName",
     "EvaluateOptions",
     "ExpansionName",
     "FitOptions",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
-_PAIRS = "Pairs of a ranking"
+_PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
 
 
 class Task(StrEnum):
@@ -113,6 +114,15 @@ class Normalize(StrEnum):
     balanced = "balanced"
 
 
+class EngineName(StrEnum):
+    """Choices of ``--engine``."""
+
+    processes = "processes"
+    ray = "ray"
+    dask = "dask"
+    here = "here"
+
+
 def _option(text: str, panel: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
 
@@ -147,6 +157,24 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
     raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
 
 
+ModelFile = Annotated[Path, typer.Argument(help="Model file written by `mercer fit`.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="Parquet, CSV or Arrow: a file, a folder or a glob; s3://, gs://, ... for Parquet."
+    ),
+]
+Engine = Annotated[
+    EngineName | None,
+    _choice(EngineName, "Who reads shards of the data and works; here: this process.", _WORKERS),
+]
+NumberOfWorkers = Annotated[
+    int | None, _option("Of the engine; one for each core, or all of the cluster.", _WORKERS)
+]
+Address = Annotated[str | None, _option("Of a cluster that runs.", _WORKERS)]
+Log = Annotated[Path | None, _option("File to write a line for each shard to.", _WORKERS)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
     """Train a model on a table in one pass or a few, in bounded memory.
@@ -166,9 +194,13 @@ class FitOptions:
 
     The same data, options and seed give the same model file. A run that was killed goes on from
     its last checkpoint with --resume, to the same file, byte for byte.
+
+    With --engine, workers of this machine or a cluster learn shards of the data, each a file or a
+    part of a Parquet file: classification and regression by the default parts. The model has the
+    same bits for every engine and number of workers.
     """
 
-    data: Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")]
+    data: Data
     out: Annotated[Path, _option("Model file to write.", _RUN)]
     target: Annotated[
         str | None, _option("Column to predict; for novelty one of known labels, if any.", _DATA)
@@ -298,7 +330,7 @@ class FitOptions:
     jobs: Annotated[
         int | None, _option("Threads (1); -1 for all cores. The same model, bit for bit.", _RUN)
     ] = None
-    test: Annotated[Path | None, _option("Data to evaluate the model on at the end.", _DATA)] = None
+    test: Annotated[str | None, _option("Data to evaluate the model on at the end.", _DATA)] = None
     outlier: Annotated[
         str | None, _option("Value of the target that marks novel rows of --test.", _DATA)
     ] = None
@@ -310,10 +342,10 @@ class FitOptions:
         bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
     ] = False
     quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False
-
-
-ModelFile = Annotated[Path, typer.Argument(help="Model file written by `mercer fit`.")]
-Data = Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow: a file, a folder or a glob.")]
+    engine: Engine = None
+    workers: NumberOfWorkers = None
+    address: Address = None
+    log: Log = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,6 +378,10 @@ class EvaluateOptions:
     )
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    engine: Engine = None
+    workers: NumberOfWorkers = None
+    address: Address = None
+    log: Log = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,16 +394,25 @@ class PredictOptions:
     Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
     A ranking writes `score` only: rows with higher ones rank above. The target is not looked at,
     and neither are columns that training did not have, which are named.
+
+    With --engine, workers predict for shards of the data, and OUT is a folder of Parquet files,
+    one for each shard, in the order of their names.
     """
 
     model: ModelFile
     data: Data
-    out: Annotated[Path, typer.Option(help="Table to write: .parquet or .csv.")]
+    out: Annotated[
+        Path, typer.Option(help="Table to write: .parquet or .csv; with --engine a folder.")
+    ]
     keep: Annotated[
         list[str] | None,
         typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
+    engine: Engine = None
+    workers: NumberOfWorkers = None
+    address: Address = None
+    log: Log = None
 
 
 @dataclass(frozen=True, kw_only=True)

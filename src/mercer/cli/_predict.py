@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._files import (
+    Oddities,
+    arrow_columns,
+    check_new_folder,
     check_writable,
     encoded_tables,
     load_table_model,
+    new_folder,
     note_extra,
     table_writer,
 )
 from mercer.cli._messages import note
 from mercer.cli._options import PredictOptions
+from mercer.cli._workers import (
+    ONE_THREAD,
+    Asked,
+    Workers,
+    check_alone,
+    encoded_shard,
+    logged,
+    of_shards,
+    workers_of,
+)
 from mercer.data import schema
 from mercer.data.columns import check_names
+from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
 from mercer.inspection import describe_pairs
 
@@ -27,7 +44,12 @@ __all__ = ["predictions", "run"]
 def run(options: PredictOptions) -> None:
     """Predict for every row of a table, in order."""
     model, data, out = options.model, options.data, options.out
-    check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
+    workers = workers_of(options)
+    check_alone(options, {"jobs": ONE_THREAD})
+    if workers is None:
+        check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
+    else:
+        check_new_folder(out)
     loaded = load_table_model(model)
     if loaded.task == "rank" and not loaded.scores_rows:
         raise ValueError(
@@ -40,20 +62,82 @@ def run(options: PredictOptions) -> None:
     kept = list(dict.fromkeys(options.keep or []))
     check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
     note_extra(loaded, data, *kept)
+    if workers is None:
+        said = _to_file(loaded, data, out, kept)
+    else:
+        with logged(options.log):
+            said = _to_folder(loaded, data, out, kept, workers)
+    note(f"{out}: {said}")
+
+
+def _to_file(model: TableModel, data: str, out: Path, kept: list[str]) -> str:
+    """Write one file; say what is in it."""
     n_rows = 0
     with table_writer(out) as writer:
-        for table, X, _ in encoded_tables(loaded, data, more=kept):
-            predicted = predictions(loaded, X)
-            clash = sorted(set(kept) & set(predicted))
-            if clash:
-                raise ValueError(
-                    f"`--keep {clash[0]}` has the name of a column of the predictions. Rename it."
-                )
-            writer.write({**{name: table.column(name) for name in kept}, **predicted})
+        for table, X, _ in encoded_tables(model, data, more=kept):
+            writer.write(arrow_columns(_columns(model, kept, table, X)))
             n_rows += len(X)
-        if not n_rows:
-            raise ValueError(f"{data} holds no rows, so there is nothing to predict.")
-    note(f"{out}: {n_rows:,} predictions")
+        _check_rows(n_rows, data)
+    return f"{n_rows:,} predictions"
+
+
+def _to_folder(model: TableModel, data: str, out: Path, kept: list[str], workers: Workers) -> str:
+    """Write a file for each shard; say what is in them."""
+    asked = Asked(model, None, tuple(kept))
+    odd: dict[int, Oddities] = {}
+    layout: Any = None
+    empty: list[Path] = []
+    with new_folder(out) as folder:
+        for number, found in of_shards(_of_shard, asked, data, workers, stage="predict", more=kept):
+            tables, odd[number] = found
+            file = folder / f"part-{number:06}.parquet"
+            if not tables:
+                empty.append(file)
+                continue
+            layout = tables[0].schema
+            with table_writer(file) as writer:
+                for table in tables:
+                    writer.write(table)
+        n_rows = sum(one.n_rows for one in odd.values())
+        _check_rows(n_rows, data)
+        for file in empty:  # shards and files go together
+            with table_writer(file) as writer:
+                writer.write(layout.empty_table())
+    whole = Oddities()
+    for _, one in sorted(odd.items()):
+        whole.merge(one)
+    whole.warn(model, data)
+    return f"{n_rows:,} predictions in {len(odd):,} files"
+
+
+def _of_shard(
+    asked: Asked, shard: FileShard, number: int
+) -> tuple[tuple[list[Any], Oddities], int]:
+    """Predict for a shard."""
+    odd = Oddities()
+    tables = [
+        arrow_columns(_columns(asked.model, asked.more, table, X))
+        for table, X, _ in encoded_shard(asked, shard, odd)
+    ]
+    return (tables, odd), odd.n_rows
+
+
+def _check_rows(n_rows: int, data: str) -> None:
+    if not n_rows:
+        raise ValueError(f"{data} holds no rows, so there is nothing to predict.")
+
+
+def _columns(
+    model: TableModel, kept: Sequence[str], table: Any, X: NDArray[np.floating]
+) -> dict[str, Any]:
+    """Columns to write: those kept, and those of the predictions."""
+    predicted = predictions(model, X)
+    clash = sorted(set(kept) & set(predicted))
+    if clash:
+        raise ValueError(
+            f"`--keep {clash[0]}` has the name of a column of the predictions. Rename it."
+        )
+    return {**{name: table.column(name) for name in kept}, **predicted}
 
 
 def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:

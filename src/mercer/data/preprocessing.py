@@ -272,6 +272,17 @@ class TablePreprocessor(Component):
         self._seen().merge(other._seen())
         return self._freeze_if_complete()
 
+    def rounded(self) -> Self:
+        """Round moments to seven digits: the same in whatever order statistics were merged.
+
+        Returns
+        -------
+        self
+        """
+        seen = self._seen()
+        seen.numbers = seen.numbers.rounded()
+        return self
+
     def freeze(self) -> Self:
         """End the warm-up: fix means, scales, categories and the columns of the matrices.
 

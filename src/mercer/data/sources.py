@@ -16,7 +16,7 @@ from mercer.data.columns import Levels, TableView, check_names, is_table, number
 from mercer.data.shuffle import shuffled
 from mercer.data.tables import count_rows, read_tables, schema
 
-__all__ = ["Stream", "stream"]
+__all__ = ["Stream", "feature_names", "stream", "table_blocks"]
 
 Array = NDArray[Any]
 Block = tuple[Any, Array | None]  # X: ndarray or CSR of shape (n, n_features); y: (n,) or None
@@ -161,7 +161,7 @@ def stream(
     }
     if isinstance(source, str | os.PathLike):
         _no_targets(y, "a file")
-        names = _feature_names(schema(source).names, target, columns, f"`{os.fspath(source)}`")
+        names = feature_names(schema(source).names, target, columns, f"`{os.fspath(source)}`")
         wanted = names if target is None else [*names, target]
         rows = int(np.clip(_BLOCK_VALUES // max(len(names), 1), batch_size, 8192))
 
@@ -202,7 +202,7 @@ def _table_stream(
     settings: dict[str, Any],
 ) -> Stream:
     view = view_table(table)
-    names = _feature_names(view.names, target, columns, "The table")
+    names = feature_names(view.names, target, columns, "The table")
     if y is not None and target is not None:
         raise ValueError(f"Give the targets once: as `y` or as the column {target!r}, not both.")
     if y is None:
@@ -226,7 +226,7 @@ def _array_opener(X: Any, y: Array | None, size: int, dtype: DTypeLike) -> Opene
 def _table_opener(
     read: Callable[[], Iterator[Any]], names: list[str], target: str | None, dtype: DTypeLike
 ) -> Opener:
-    return lambda shuffle: shuffle(_table_blocks(read(), names, target, dtype))
+    return lambda shuffle: shuffle(table_blocks(read(), names, target, dtype))
 
 
 def _iterable_blocks(
@@ -241,8 +241,8 @@ def _iterable_blocks(
         rest = _prepend(first, parts)
         # A dict of scalars is a row, a dict of arrays a table.
         if is_table(first) and not (isinstance(first, Mapping) and _is_row(first)):
-            names = _feature_names(view_table(first).names, target, columns, "The first table")
-            yield from _table_blocks(rest, names, target, dtype)
+            names = feature_names(view_table(first).names, target, columns, "The first table")
+            yield from table_blocks(rest, names, target, dtype)
         else:
             if target is not None:
                 raise ValueError(
@@ -261,9 +261,27 @@ def _is_row(item: Mapping[Any, Any]) -> bool:
     return all(np.ndim(value) == 0 for value in item.values())
 
 
-def _table_blocks(
-    tables: Iterator[Any], names: list[str], target: str | None, dtype: DTypeLike
+def table_blocks(
+    tables: Iterable[Any], names: list[str], target: str | None, dtype: DTypeLike
 ) -> Iterator[Block]:
+    """Features and targets of tables whose columns are numbers, some thousand rows at a time.
+
+    Parameters
+    ----------
+    tables : iterable of tables
+        With these columns.
+    names : list of str
+        Columns of the features, in this order.
+    target : str or None
+        Column of the targets.
+    dtype : dtype
+        Of the features.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or holds no numbers, or a target is missing.
+    """
     step = max(256, _BLOCK_VALUES // max(len(names), 1))
     n_seen = 0
     for table in tables:
@@ -306,9 +324,25 @@ def _targets(view: TableView, target: str, n_seen: int) -> Array:
     return values
 
 
-def _feature_names(
+def feature_names(
     found: Sequence[str], target: str | None, columns: Sequence[str] | None, where: str
 ) -> list[str]:
+    """Columns that are features: those asked for, or all but the target.
+
+    Parameters
+    ----------
+    found : sequence of str
+        Columns that there are.
+    target, columns
+        As of :func:`stream`.
+    where : str
+        What has the columns, for messages.
+
+    Raises
+    ------
+    ValueError
+        If a column is not there, or no feature is left.
+    """
     if isinstance(columns, str):
         raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
     check_names([] if target is None else [target], found, where)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -92,6 +92,13 @@ class NumberStatistics:
         self.maximum = np.maximum(self.maximum, other.maximum)
         self.whole = self.whole & other.whole
         self.binary = self.binary & other.binary
+
+    def rounded(self) -> Self:
+        """Return it with moments of seven digits: the same in whatever order rows were added."""
+        mean, squares = (
+            each.astype(np.float32).astype(np.float64) for each in (self.mean, self.sum_squares)
+        )
+        return replace(self, mean=mean, sum_squares=squares)
 
     def variance(self) -> Floats:
         """Return the population variance (divisor: the count) of each column."""
@@ -218,14 +225,45 @@ class TableStatistics:
                 counts.update(level_column(block, name))
         self.n_rows += view.n_rows
 
+    def _as_in(self, other: TableStatistics) -> TableStatistics:
+        """Take columns without any value for what they are in other statistics."""
+        empty = {
+            name: int(missing)
+            for name, count, missing in zip(
+                self.number_names, self.numbers.count, self.numbers.missing, strict=True
+            )
+            if not count and name in other.levels
+        }
+        absent = {
+            name: one.missing
+            for name, one in self.levels.items()
+            if not one.counts and name in set(other.number_names)
+        }
+        if not (empty or absent):
+            return self
+        kept = [n for n, name in enumerate(self.number_names) if name not in empty]
+        names = [self.number_names[n] for n in kept] + list(absent)
+        nothing = NumberStatistics.of(np.empty((len(absent), 0)), np.zeros(len(absent), bool))
+        nothing.missing = np.array(list(absent.values()), dtype=np.int64)
+        fields = {
+            key: np.concatenate([getattr(self.numbers, key)[kept], getattr(nothing, key)])
+            for key in nothing.__dataclass_fields__
+        }
+        levels = {name: one for name, one in self.levels.items() if name not in absent}
+        levels |= {name: LevelCounts(missing=missing) for name, missing in empty.items()}
+        return TableStatistics(self.names, names, NumberStatistics(**fields), levels, self.n_rows)
+
     def merge(self, other: TableStatistics) -> None:
         """Add the rows summarised by ``other``.
 
         Raises
         ------
         ValueError
-            If the two saw different columns or kinds of columns.
+            If the two saw different columns or kinds of columns; one without any value is of the
+            kind that it has in the other.
         """
+        other = other._as_in(self)
+        vars(self).update(vars(self._as_in(other)))
         if set(self.number_names) != set(other.number_names) or set(self.levels) != set(
             other.levels
         ):

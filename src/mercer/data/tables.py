@@ -7,18 +7,30 @@ import glob
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from mercer._validation import check_integer
 from mercer.data.columns import check_names
+from mercer.data.places import (
+    AnyFile,
+    FilePath,
+    RemoteFile,
+    local_path,
+    opened,
+    remote_files,
+    size_of,
+)
 from mercer.exceptions import Advice, InPython
 
 __all__ = [
+    "FilePart",
+    "common_schema",
     "count_rows",
+    "file_parts",
     "find_files",
     "has_types",
     "in_place",
@@ -28,12 +40,13 @@ __all__ = [
     "schema",
 ]
 
-FilePath = str | os.PathLike[str]
 Result = TypeVar("Result")
 
 _INFERENCE_BYTES = 2**23  # of a CSV file, from which the types of its columns are inferred
 _BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
+_NONE: Mapping[str, str] = {}
 _BUFFER_BYTES = 2**16  # of a Parquet column chunk, decompressed at once
+_REMOTE_BUFFER_BYTES = 2**20  # each is a request to the store
 
 
 def require_pyarrow() -> Any:
@@ -71,7 +84,9 @@ def read_tables(
     path : path
         A file, a folder (its own files with a supported ending; names that begin with "." or "_"
         are skipped) or a glob such as ``"2024-*.parquet"`` (``**`` crosses folders). Endings:
-        .parquet, .pq; .csv, .tsv, also with .gz; .arrow, .feather, .ipc.
+        .parquet, .pq; .csv, .tsv, also with .gz; .arrow, .feather, .ipc. Addresses such as
+        ``s3://bucket/folder/*.parquet``, ``gs://...`` or ``file:///...`` are read by pyarrow, or
+        by fsspec if it is installed; of object stores Parquet files only.
     columns : sequence of str or None, default=None
         Columns to read, in this order. None: all, in the order of the first file.
     rows_per_table : int, default=8192
@@ -117,13 +132,89 @@ def read_tables(
     arrow = require_pyarrow()
     check_integer("rows_per_table", rows_per_table, low=1)
     files = find_files(path)
-    layout = _common_schema(files, column_types or {})
+    layout = common_schema(files, column_types or {})
     if columns is not None:
         if isinstance(columns, str):
             raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
         check_names(columns, layout.names, f"`{os.fspath(path)}`")
         layout = arrow.schema([layout.field(name) for name in columns])
-    return _rechunk(_batches(files, layout, rows_per_table), layout, rows_per_table)
+    parts = map(FilePart, files)
+    return _rechunk(_batches(parts, layout, rows_per_table), layout, rows_per_table)
+
+
+class FilePart(NamedTuple):
+    """A file, or some of the row groups of a Parquet file.
+
+    Attributes
+    ----------
+    file : Path or RemoteFile
+        The file.
+    groups : tuple of int or None
+        Numbers of the row groups; None for all of the file.
+    first : int
+        Number of its first row in the file.
+    """
+
+    file: AnyFile
+    groups: tuple[int, ...] | None = None
+    first: int = 0
+
+    def __str__(self) -> str:
+        if self.groups is None:
+            return f"{self.file}"
+        return f"{self.file}, row groups {self.groups[0]} to {self.groups[-1]}"
+
+    def tables(
+        self,
+        layout: Any,
+        *,
+        rows_per_table: int = 8192,
+    ) -> Iterator[Any]:
+        """Read the part as a sequence of small tables: see :func:`read_tables`.
+
+        Parameters
+        ----------
+        layout : pyarrow.Schema
+            Columns to read and their types, from :func:`schema` of all files.
+        rows_per_table : int, default=8192
+            Rows of every table but the last.
+        """
+        return _rechunk(_batches([self], layout, rows_per_table), layout, rows_per_table)
+
+
+def file_parts(path: FilePath, rows: int = 2**19) -> list[FilePart]:
+    """Return the files that a path means, large Parquet files in parts of whole row groups.
+
+    Parameters
+    ----------
+    path
+        As for :func:`read_tables`.
+    rows : int, default=524288
+        Rows of a part, or those of a row group that has more.
+
+    Returns
+    -------
+    parts : list of FilePart
+        They depend on the files only.
+    """
+    require_pyarrow()
+    parts: list[FilePart] = []
+    for file in find_files(path):
+        try:
+            sizes = _format_of(file).groups(file)
+        except (OSError, ValueError) as error:
+            _refuse(file, error)
+        if sum(sizes) <= rows:
+            parts.append(FilePart(file))
+            continue
+        some: list[int] = []
+        for number, size in enumerate(sizes):
+            if some and sum(sizes[n] for n in some) + size > rows:
+                parts.append(FilePart(file, tuple(some), sum(sizes[: some[0]])))
+                some = []
+            some.append(number)
+        parts.append(FilePart(file, tuple(some), sum(sizes[: some[0]])))
+    return parts
 
 
 def schema(path: FilePath, *, column_types: Mapping[str, str] | None = None) -> Any:
@@ -145,7 +236,7 @@ def schema(path: FilePath, *, column_types: Mapping[str, str] | None = None) -> 
         As :func:`read_tables`.
     """
     require_pyarrow()
-    return _common_schema(find_files(path), column_types or {})
+    return common_schema(find_files(path), column_types or {})
 
 
 def count_rows(path: FilePath) -> int | None:
@@ -179,28 +270,37 @@ def count_rows(path: FilePath) -> int | None:
     return total
 
 
-def find_files(path: FilePath) -> list[Path]:
-    """Return the files that a path or a glob means, sorted by name."""
-    where = Path(path)
-    if where.is_file():
+def find_files(path: FilePath) -> list[AnyFile]:
+    """Return the files that a path, a glob or an address means, sorted by name."""
+    where, address, is_folder = local_path(path), os.fspath(path), False
+    files: list[AnyFile]
+    if where is None:
+        found, is_folder = remote_files(address)
+        files = [*found]
+    elif where.is_file():
         files = [where]
     elif where.is_dir():
-        inside = (file for file in where.iterdir() if file.is_file() and _ending_of(file))
-        files = sorted(file for file in inside if not file.name.startswith((".", "_")))
-        if not files:
-            raise FileNotFoundError(
-                f"The folder {where} holds no file that can be read; supported endings are "
-                f"{', '.join(_FORMATS)}."
-            )
-    elif glob.has_magic(os.fspath(path)):
-        found = map(Path, glob.glob(os.fspath(path), recursive=True))
-        files = sorted(file for file in found if file.is_file())
-        if not files:
-            raise FileNotFoundError(f"No file matches {os.fspath(path)!r}.")
+        files, is_folder = sorted(file for file in where.iterdir() if file.is_file()), True
+    elif glob.has_magic(os.fspath(where)):
+        matching = map(Path, glob.glob(os.fspath(where), recursive=True))
+        files = sorted(file for file in matching if file.is_file())
     else:
-        raise FileNotFoundError(f"There is no file or folder {where}.")
+        raise FileNotFoundError(f"There is no file or folder {address}.")
+    if is_folder:
+        files = [f for f in files if _ending_of(f) and not f.name.startswith((".", "_"))]
+    if not files and is_folder:
+        raise FileNotFoundError(
+            f"The folder {address} holds no file that can be read; supported endings are "
+            f"{', '.join(_FORMATS)}."
+        )
+    if not files:
+        raise FileNotFoundError(f"No file matches {address!r}.")
     for file in files:
-        _format_of(file)
+        if _format_of(file) is not _Parquet and isinstance(file, RemoteFile):
+            raise ValueError(
+                f"{file} is in an object store, of which only Parquet files are read. Convert it, "
+                "or copy it to a disk."
+            )
     return files
 
 
@@ -213,22 +313,21 @@ def place_of(path: FilePath, row: int) -> str:
     return f"row {row:,} of {Path(path).name} (the first is row 0)"
 
 
-def has_types(path: FilePath) -> bool:
-    """Whether the files say what type their columns are of: CSV files do not."""
-    return not all(issubclass(_format_of(file), _Csv) for file in find_files(path))
+def has_types(files: Iterable[AnyFile]) -> bool:
+    """Whether files say what type their columns are of: CSV files do not."""
+    return not all(issubclass(_format_of(file), _Csv) for file in files)
 
 
 def in_place(
-    data: FilePath, tables: Iterator[Any], encode: Callable[[Any], Result]
+    data: FilePath, tables: Iterator[Any], encode: Callable[[Any], Result], start: int = 0
 ) -> Iterator[Result]:
-    """Encode tables of a file one by one; errors say which rows of the file they concern.
+    """Encode tables of a file, from a row on; errors say which rows of the file they concern.
 
     Raises
     ------
     ValueError
         What ``encode`` raises, after the place.
     """
-    start = 0
     for table in tables:
         try:
             result = encode(table)
@@ -249,7 +348,7 @@ def _placed(message: str, data: FilePath, start: int) -> str:
     )
 
 
-def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:
+def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) -> Any:
     """Read the schema of the first file, after checking that all have the same columns."""
     import pyarrow as pa
 
@@ -284,16 +383,16 @@ def _common_schema(files: list[Path], types: Mapping[str, str]) -> Any:
     return pa.schema([f.with_type(wanted.get(f.name, f.type)) for f in first])
 
 
-def _batches(files: list[Path], layout: Any, rows: int) -> Iterator[Any]:
-    for file in files:
+def _batches(parts: Iterable[FilePart], layout: Any, rows: int) -> Iterator[Any]:
+    for file, groups, _ in parts:
         try:
-            for batch in _format_of(file).batches(file, layout, rows):
+            for batch in _format_of(file).batches(file, layout, rows, groups):
                 yield from _conform(batch, layout, file).to_batches()
         except (OSError, ValueError) as error:
             _refuse(file, error, layout)
 
 
-def _conform(batch: Any, layout: Any, file: Path) -> Any:
+def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:
     """Select the columns of ``layout`` and cast them to its types where that loses nothing."""
     import pyarrow as pa
 
@@ -348,7 +447,7 @@ class _ReadError(ValueError):
     """An error that says everything already."""
 
 
-def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
+def _refuse(file: AnyFile, error: Exception, layout: Any = None) -> NoReturn:
     """Raise what is known about a file that could not be read."""
     if isinstance(error, _ReadError):
         raise ValueError(*error.args) from None
@@ -367,7 +466,7 @@ def _refuse(file: Path, error: Exception, layout: Any = None) -> NoReturn:
                 ".",
             )
         ) from None
-    if file.stat().st_size == 0:
+    if size_of(file) == 0:
         raise ValueError(
             f"{file} is empty (0 bytes): there is not even a header to read."
         ) from None
@@ -378,42 +477,65 @@ class _Format(Protocol):
     """What reading a kind of file takes; errors are pyarrow's own, and `_refuse` places them."""
 
     @staticmethod
-    def schema(file: Path, types: Mapping[str, Any]) -> Any: ...
+    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any: ...
 
     @staticmethod
-    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]: ...
+    def batches(
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+    ) -> Iterator[Any]: ...
 
     @staticmethod
-    def count(file: Path) -> int | None: ...
+    def count(file: AnyFile) -> int | None: ...
+
+    @staticmethod
+    def groups(file: AnyFile) -> list[int]: ...
 
 
 class _Parquet:
     @staticmethod
-    def schema(file: Path, types: Mapping[str, Any]) -> Any:
+    @contextmanager
+    def _open(file: AnyFile, **options: Any) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(file) as source:
+        with opened(file) as source, pq.ParquetFile(source, **options) as found:
+            yield found
+
+    @staticmethod
+    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
+        with _Parquet._open(file) as source:
             return source.schema_arrow
 
     @staticmethod
-    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
+    def batches(
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+    ) -> Iterator[Any]:
         # Buffered, not pre-buffered: a file may be one row group larger than the memory.
-        with pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as source:
-            yield from source.iter_batches(rows, columns=layout.names, use_threads=False)
+        size = _REMOTE_BUFFER_BYTES if isinstance(file, RemoteFile) else _BUFFER_BYTES
+        with _Parquet._open(file, buffer_size=size, pre_buffer=False) as source:
+            some = {} if groups is None else {"row_groups": list(groups)}
+            yield from source.iter_batches(rows, columns=layout.names, use_threads=False, **some)
 
     @staticmethod
-    def count(file: Path) -> int | None:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(file) as source:
+    def count(file: AnyFile) -> int | None:
+        with _Parquet._open(file) as source:
             return int(source.metadata.num_rows)
 
-
-class _Ipc:
     @staticmethod
-    def _open(file: Path, fields: Sequence[int] = ()) -> Any:
+    def groups(file: AnyFile) -> list[int]:
+        with _Parquet._open(file) as source:
+            found = source.metadata
+            return [int(found.row_group(n).num_rows) for n in range(found.num_row_groups)]
+
+
+class _Undivided:
+    @staticmethod
+    def groups(file: AnyFile) -> list[int]:
+        return []
+
+
+class _Ipc(_Undivided):
+    @staticmethod
+    def _open(file: AnyFile, fields: Sequence[int] = ()) -> Any:
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=list(fields))
@@ -423,12 +545,14 @@ class _Ipc:
             return pa.ipc.open_stream(pa.memory_map(os.fspath(file)), options=options)
 
     @staticmethod
-    def schema(file: Path, types: Mapping[str, Any]) -> Any:
+    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
         with _Ipc._open(file) as source:
             return source.schema
 
     @staticmethod
-    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]:
+    def batches(
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+    ) -> Iterator[Any]:
         with _Ipc._open(file) as source:
             if hasattr(source, "num_record_batches"):
                 for index in range(source.num_record_batches):
@@ -437,7 +561,7 @@ class _Ipc:
                 yield from source
 
     @staticmethod
-    def count(file: Path) -> int | None:
+    def count(file: AnyFile) -> int | None:
         # One column is enough; the others need not be decompressed.
         with _Ipc._open(file, fields=[0]) as source:
             if not hasattr(source, "num_record_batches"):
@@ -446,13 +570,13 @@ class _Ipc:
             return sum(int(batch.num_rows) for batch in batches)
 
 
-class _Csv:
+class _Csv(_Undivided):
     @staticmethod
-    def _delimiter(file: Path) -> str:
+    def _delimiter(file: AnyFile) -> str:
         return "\t" if (_ending_of(file) or "").startswith(".tsv") else ","
 
     @staticmethod
-    def _inferred(file: Path, types: Any) -> Any:
+    def _inferred(file: AnyFile, types: Any) -> Any:
         import pyarrow as pa
 
         # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
@@ -464,7 +588,7 @@ class _Csv:
 
     @staticmethod
     def _open(
-        file: Path, source: Any, types: Any, block_bytes: int, columns: Sequence[str] = ()
+        file: AnyFile, source: Any, types: Any, block_bytes: int, columns: Sequence[str] = ()
     ) -> Any:
         from pyarrow import csv as arrow
 
@@ -480,7 +604,7 @@ class _Csv:
         )
 
     @staticmethod
-    def schema(file: Path, types: Mapping[str, Any]) -> Any:
+    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
         import pyarrow as pa
 
         fields = list(_Csv._inferred(file, types))
@@ -490,16 +614,18 @@ class _Csv:
         )
 
     @staticmethod
-    def batches(file: Path, layout: Any, rows: int) -> Iterator[Any]:
-        with _Csv._open(file, file, layout, _BLOCK_BYTES, layout.names) as source:
+    def batches(
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+    ) -> Iterator[Any]:
+        with _Csv._open(file, os.fspath(file), layout, _BLOCK_BYTES, layout.names) as source:
             yield from source
 
     @staticmethod
-    def count(file: Path) -> int | None:
+    def count(file: AnyFile) -> int | None:
         return None
 
     @staticmethod
-    def line_of(file: Path, row: int) -> int:
+    def line_of(file: AnyFile, row: int) -> int:
         """Return the number of the line in which a row ends, the first being 1."""
         import pyarrow as pa
 
@@ -510,7 +636,7 @@ class _Csv:
             return lines.line_num
 
     @staticmethod
-    def column_name(file: Path, index: int) -> str:
+    def column_name(file: AnyFile, index: int) -> str:
         return str(_Csv._inferred(file, None).names[index])
 
 
@@ -527,13 +653,13 @@ _FORMATS: dict[str, type[_Format]] = {
 }
 
 
-def _ending_of(file: Path) -> str | None:
+def _ending_of(file: AnyFile) -> str | None:
     """Return the supported ending of a file's name, or None."""
     name = file.name.lower()
     return next((ending for ending in _FORMATS if name.endswith(ending)), None)
 
 
-def _format_of(file: Path) -> type[_Format]:
+def _format_of(file: AnyFile) -> type[_Format]:
     """Return the format that a file's name ends in.
 
     Raises

@@ -135,6 +135,10 @@ class Allocation:
     grown : Rows or None
         Those of them whose targets trees are grown for, as the others judge; the targets are in
         units in which they count alike. None for no trees.
+    n_regions : int or None
+        Parts of the space whose cells are laid out and solved elsewhere, each by itself from all
+        of its rows: partitions are into these, and sums take no memory but theirs. None: cells are
+        laid out here.
     race, settings
         Sizes.
     """
@@ -144,6 +148,7 @@ class Allocation:
     resources: Resources
     classes: bool
     grown: Rows | None = field(default=None, kw_only=True)
+    n_regions: int | None = field(default=None, kw_only=True)
     race: RaceSettings = field(default=RaceSettings(), kw_only=True)
     settings: AllocationSettings = field(default=AllocationSettings(), kw_only=True)
 
@@ -229,6 +234,8 @@ class Allocation:
         """
         race, n_outputs = self.race, self.n_outputs
         row = 4 * n_inputs + 8 * (2 * n_outputs + 1)  # a point, with its coefficients
+        if self.n_regions is not None:
+            return self._cell_sizes_of_regions(row, memory)
         n_bytes = max(sum_bytes(race.cell_size, n_outputs), race.kept_rows * row)
         sizes = CellSizes(memory // n_bytes, race.cell_size, race.kept_rows, n_bytes)
         wanted = int(_ROOM * self.n_cells())
@@ -238,6 +245,17 @@ class Allocation:
             if points >= _FEWEST_POINTS:
                 return CellSizes(wanted, points, race.kept_rows, n_bytes)
         return sizes._replace(most=min(sizes.most, self.settings.most_sums))
+
+    def _cell_sizes_of_regions(self, row: int, memory: int) -> CellSizes:
+        """Sizes of cells that are solved elsewhere: all rows are points if the model may have them.
+
+        Else they are points of sums, which are in double precision.
+        """
+        race, n_cells = self.race, int(_ROOM * self.n_cells())
+        if self.n_rows * row <= memory:
+            return CellSizes(n_cells, race.cell_size, race.kept_rows, race.kept_rows * row)
+        n_bytes = 2 * race.cell_size * row
+        return CellSizes(memory // n_bytes, race.cell_size, race.kept_rows, n_bytes)
 
     def for_kernel(self, kernel: Kernel) -> Component:
         """Component of a kernel of the user's own: cells if it is partitioned.
@@ -375,14 +393,14 @@ class Allocation:
             images = in_single(candidate.map(self.rows.X))
         partition = Partitioned.balanced(
             images,
-            min(self.n_cells(), cells.most),
+            min(self.n_cells(), cells.most) if self.n_regions is None else self.n_regions,
             kernel=candidate.kernel,
             constant=bias_of(result.constant),
             columns=number == 0,
             seed=self.resources.seed + number,
         )
         ridge = {} if candidate.ridge is None else {"first_ridge": candidate.ridge}
-        return CellsPart(
+        part = CellsPart(
             partition,
             candidate.map,
             cells.size,
@@ -393,6 +411,8 @@ class Allocation:
             np.float32 if result.takes_single else np.float64,
             **ridge,
         )
+        part.along_columns = number == 0
+        return part
 
 
 def sum_bytes(size: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:

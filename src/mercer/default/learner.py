@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import in_order, one_blas_thread
 from mercer._validation import check_integer
-from mercer.default.allocate import Allocation, AllocationSettings, Resources
-from mercer.default.newton import refine
-from mercer.default.targets import LearnedTargets
+from mercer.default.allocate import Allocation, Resources
+from mercer.default.newton import Gradients, GradientsOfRows, refine
+from mercer.default.settings import CORRECTING, Phase, Settings
+from mercer.default.targets import Learnable, LearnedTargets
 from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
-from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
+from mercer.learning import AutomaticStep, Layout, Learner, NewOutputs, Record, Solved
 from mercer.learning.learner import Array, Passes, StepSize, Take, one_at_a_time
 from mercer.losses import Loss
 from mercer.objectives import Objective
 from mercer.selection import (
     FEWEST_ROWS,
-    RaceSettings,
     block_length,
     block_order,
     calibrate,
@@ -32,80 +32,23 @@ from mercer.selection import (
 )
 from mercer.sums import (
     BasisPart,
+    BasisSums,
+    CellsPart,
     GlobalPart,
     RevisitableRows,
     Rows,
     RowsByNumber,
     TreesPart,
     check_sizes,
-    codes_of_targets,
+    coded_rows,
     rows_at_once,
     shift_of_codes,
 )
 
 __all__ = ["DefaultLearner", "Phase", "Settings"]
 
-# More rows judge where they also tell what takes the mean to the minimum of a loss.
-_CORRECTING: Any = {"fewest_judges": 2000, "held_share": 0.25}
 # Numbers in files, beside those of the function.
 _COUNTS = ("n_rows", "solved_at", "raced_at")
-
-
-class Phase(Enum):
-    """What happens to rows that come.
-
-    ``GATHERING``: they are kept, and components are chosen and fitted anew from all. ``DECIDED``:
-    components are chosen for good, and rows are added to their sums but for the last ones, which
-    judge. ``FINISHED``: none are expected; if some come, it goes on where it was.
-    """
-
-    GATHERING = "gathering"
-    DECIDED = "decided"
-    FINISHED = "finished"
-
-
-class Settings(NamedTuple):
-    """Sizes of the default learner.
-
-    Attributes
-    ----------
-    fewest_judges : int, default=500
-        Of rows that are all points: half of them judge, or so many.
-    first_rows : int, default=20000
-        Rows that are gathered and raced on before components are decided upon.
-    held_share, most_held : float and int, default=0.2 and 5000
-        Rows kept back from the sums to choose ridges and weights by: a part of all rows, up to so
-        many.
-    waiting : int, default=8192
-        Rows that wait beyond those before they are added to the sums.
-    most_pieces : int, default=256
-        Pieces in which rows are kept before they are joined.
-    small_file : int, default=2**23
-        Sums up to so many bytes are in every file.
-    haste, hasty_rows : float and int, default=5.0 and 2500
-        A budget of fewer seconds has the race on so few rows.
-    chunk, chunk_bytes : int, default=131072 and 2**26
-        Rows learned at a time, or fewer that take so many bytes: each cell gets some hundred of
-        them together.
-    race : RaceSettings
-        Of the race.
-    allocation : AllocationSettings
-        Of the sizes of components.
-    """
-
-    fewest_judges: int = 500
-    first_rows: int = 20_000
-    held_share: float = 0.2
-    most_held: int = 5000
-    waiting: int = 8192
-    most_pieces: int = 256
-    small_file: int = 2**23
-    haste: float = 5.0
-    hasty_rows: int = 2500
-    chunk: int = 131_072
-    chunk_bytes: int = 2**26
-    race: RaceSettings = RaceSettings()
-    allocation: AllocationSettings = AllocationSettings()
 
 
 class DefaultLearner(Learner):
@@ -170,7 +113,7 @@ class DefaultLearner(Learner):
         self.n_rows = self.solved_at = self.raced_at = 0
         self.targets = targets
         if targets.corrects:
-            self.settings = self.settings._replace(**_CORRECTING)
+            self.settings = self.settings._replace(**CORRECTING)
         self.held_loss = np.nan
         self.revisits = self.is_compact = False
         # Whether the length of blocks is settled; else races find it out.
@@ -276,9 +219,8 @@ class DefaultLearner(Learner):
         self.n_samples += len(weights)
 
     def _rows(self, X: Any, targets: Array, weights: Array) -> Rows:
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        codes = codes_of_targets(self.loss, targets, self.function.n_outputs)
-        return Rows(dense.astype(self.function.dtype, copy=False), codes, weights)
+        function = self.function
+        return coded_rows(self.loss, X, targets, weights, function.n_outputs, function.dtype)
 
     def _revisitable(
         self, X: Any, targets: Array, weights: Array, numbers: NDArray[np.int64]
@@ -325,8 +267,8 @@ class DefaultLearner(Learner):
         if self.is_compact:
             raise ValueError(
                 "This model was saved after `fit` without the sums that learning needs, because "
-                "they are large. Fit with expansion=Auto(resumable=True) to have them in the "
-                "file, or fit again on all rows."
+                "they are large, or it was learned in several places. Fit in one with "
+                "expansion=Auto(resumable=True) to have them in the file, or fit again on all rows."
             )
 
     # -- rows that are held out together --------------------------------------------------------
@@ -398,10 +340,13 @@ class DefaultLearner(Learner):
             )
         self.raced_at = len(rows)
 
-    def _allocate(self, rows: Rows, learned: Rows, expected: int | None) -> None:
+    def _allocate(
+        self, rows: Rows, learned: Rows, expected: int | None, n_regions: int | None = None
+    ) -> None:
         """Lay out components that have learned nothing, from rows in random order.
 
-        ``learned`` are those of them whose targets may be seen: the others judge.
+        ``learned`` are those of them whose targets may be seen: the others judge. Cells of regions
+        are laid out elsewhere.
         """
         function, loss = self.function, self.loss
         classes = loss.task == "classification"
@@ -411,6 +356,7 @@ class DefaultLearner(Learner):
             self.resources,
             classes=classes,
             grown=self.targets.in_units(learned),
+            n_regions=n_regions,
             race=self.settings.race,
             settings=self.settings.allocation,
         )
@@ -478,6 +424,20 @@ class DefaultLearner(Learner):
         else:
             held, predictions = self._solve_gathered(now=now)
             learned = self.targets(held)
+        self._weigh(held, learned, predictions)
+        return True
+
+    def _weigh(self, held: Rows, learned: Rows, predictions: list[Array]) -> None:
+        """Weigh components by what each says of rows that it has not learned.
+
+        Parameters
+        ----------
+        held, learned : Rows
+            The rows, with weights by their age, and with the targets that components learn.
+        predictions : list of ndarray of shape (n_held, n_targets)
+            Of each component.
+        """
+        function = self.function
         unit, by = self.targets.unit, self.targets.stacked_by
         scaled = [values / unit for values in predictions]
         function.weights = stack(scaled, learned.targets / unit, held.weights, by)
@@ -493,7 +453,6 @@ class DefaultLearner(Learner):
                 values = function.bent(factor * values)
             self.held_loss = mean_loss(self.loss, values, held)
         self.solved_at, function.is_stale = self.n_rows, False
-        return True
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
         """Choose and fit components anew, to the rows that are gathered.
@@ -575,6 +534,66 @@ class DefaultLearner(Learner):
         forgetting = self.resources.forgetting
         return float(n) if forgetting == 1.0 else (1.0 - forgetting**n) / (1.0 - forgetting)
 
+    # -- rows that are learned elsewhere ----------------------------------------------------------
+
+    def lay_out(
+        self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
+    ) -> Layout:
+        """See :class:`mercer.learning.Elsewhere`: the sample decides on components.
+
+        Those that want no more rows than the sample has learn it.
+        """
+        sample = self._rows(X, targets, weights)
+        # A sample is in no order.
+        self.n_rows, self.revisits, self._knows_block = n_rows, True, True
+        self.settings = self.settings.for_many(n_rows)
+        first = sample[: self.settings.first_rows]
+        self._race(first, n_rows)
+        learned = self.targets(sample)
+        self._allocate(learned, learned[: len(first)], n_rows, n_regions)
+        self.phase = self._resumes = Phase.DECIDED
+        components = dict(enumerate(self.function.components))
+        partitions = {n: part for n, part in components.items() if isinstance(part, CellsPart)}
+        basic = {n: part for n, part in components.items() if isinstance(part, BasisPart)}
+        here = [n for n, part in basic.items() if part.max_rows and part.max_rows <= len(sample)]
+        in_order(lambda number: basic[number].learn(learned), here)
+        summands = {n: BasisSums(p.basis, p.n_targets) for n, p in basic.items() if n not in here}
+        rows = Learnable(self.targets, self.function.n_outputs, self.function.dtype)
+        if partitions or not self._takes_steps:
+            return Layout(rows, summands, partitions)
+        n_steps = -(-n_rows // max(part.n_points for part in basic.values()))
+        return Layout(rows, summands, partitions, min(self.settings.most_steps, n_steps))
+
+    def adopt(
+        self,
+        held: Rows,
+        solved: dict[int, Solved],
+        sums: dict[int, Any],
+        gradients: Gradients | None = None,
+    ) -> None:
+        """See :class:`mercer.learning.Elsewhere`: components are solved, and weighed."""
+        learned = self._rows(held.X, held.targets, held.weights)
+        held, learned = learned, self.targets(learned)
+        # Copies, so that what this model chooses changes no other of the same plan.
+        components = self.function.components = list(map(copy, self.function.components))
+        for number, one in solved.items():
+            components[number] = one.part
+        for number, its in sums.items():
+            part = components[number]
+            assert isinstance(part, BasisPart)
+            part.statistics = its.statistics.copy()
+
+        def values(number: int) -> Array:
+            if number in solved:
+                return solved[number].values
+            return components[number].solve(learned)
+
+        self._weigh(held, learned, in_order(values, range(len(components))))
+        if gradients is not None:
+            self._refine(gradients, held)
+        self.n_samples, self.is_compact, self.phase = self.n_rows, True, Phase.FINISHED
+        self.note(Record(self.n_rows, self.n_rows * self.held_loss, 0.0, self._monitors()))
+
     # -- the end of all rows --------------------------------------------------------------------
 
     def finish(self, take: Take | None = None) -> None:
@@ -597,10 +616,8 @@ class DefaultLearner(Learner):
     def _finish(self, rows: RevisitableRows) -> None:
         """Finish; where no cells are used for classes, take Newton steps on the loss."""
         self.phase = Phase.FINISHED
-        function, loss = self.function, self.loss
-        if self.n_rows <= self._few or self.resources.forgetting < 1.0:
-            return
-        if loss.task == "regression" or loss.curvature is None or self.targets.corrects:
+        function = self.function
+        if self.n_rows <= self._few or self.resources.forgetting < 1.0 or not self._takes_steps:
             return
         if any(part.form == "cells" for _, part in function.used):
             return
@@ -608,11 +625,21 @@ class DefaultLearner(Learner):
             # It comes from a file, which has no sums of rows that are kept themselves.
             function.is_stale = True
             self._solve()
-        parts = [part for _, part in function.used if isinstance(part, BasisPart)]
-        weights = [weight for weight, _ in function.used]
         held = self.waiting[len(self.waiting) - self._n_held() :]
         with one_blas_thread():
-            changed = refine(parts, weights, loss, rows, held)
+            self._refine(GradientsOfRows(self.loss, rows, len(held)), held)
+
+    @property
+    def _takes_steps(self) -> bool:
+        """Whether Newton steps on the loss mend what least squares on codes of classes leaves."""
+        plain = self.targets.are_codes and not self.targets.corrects
+        return plain and self.loss.curvature is not None
+
+    def _refine(self, gradients: Gradients, held: Rows) -> None:
+        function = self.function
+        parts = [part for _, part in function.used if isinstance(part, BasisPart)]
+        weights = [weight for weight, _ in function.used]
+        changed = refine(parts, weights, self.loss, gradients, held)
         function.weights = np.where(function.weights > 0.0, 1.0, 0.0)
         function.bend = 0.0 if changed else function.bend
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,17 @@ from numpy.typing import NDArray
 from mercer._threads import in_order
 from mercer.losses import Loss, loss_and_slopes
 from mercer.selection import mean_loss, stack
-from mercer.sums import BasisPart, RevisitableRows, Rows, labels_of_codes, targets_of_codes
+from mercer.sums import (
+    Basis,
+    BasisPart,
+    RevisitableRows,
+    Rows,
+    labels_of_codes,
+    targets_of_codes,
+)
+from mercer.sums.newton import products_with
 
-__all__ = ["refine"]
+__all__ = ["Gradients", "GradientsOfRows", "gradients_of", "refine"]
 
 Array = NDArray[np.float64]
 
@@ -30,11 +39,89 @@ _MOST_SURE = 3.0
 _ROWS_AT_LEAST = 1024
 
 
+class Gradients(Protocol):
+    """Gradients of a loss, step by step, wherever the rows are."""
+
+    def steps(self, size: int, n_passes: int, *, held: bool) -> Sequence[Any]:
+        """Cut passes into steps of about so many rows, with or without those held back."""
+
+    def visit(self, step: Any, bases: Sequence[Basis]) -> Any:
+        """Make what does not depend on the coefficients."""
+
+    def at(
+        self, visited: Any, bases: Sequence[Basis], coefficients: Sequence[Array]
+    ) -> list[Array]:
+        """Gradient of the mean loss of the rows of a step in the coefficients of each basis."""
+
+
+class GradientsOfRows:
+    """Gradients at rows that are at hand: :class:`Gradients`.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of classes.
+    rows : RevisitableRows
+        All of them.
+    n_held : int
+        How many of the last are held back.
+    """
+
+    def __init__(self, loss: Loss, rows: RevisitableRows, n_held: int) -> None:
+        self.loss, self.rows, self.n_held = loss, rows, n_held
+        self._generator = np.random.default_rng(0)
+
+    def steps(self, size: int, n_passes: int, *, held: bool) -> list[NDArray[np.int64]]:
+        """See :class:`Gradients`: numbers of rows."""
+        n = len(self.rows) - (0 if held else self.n_held)
+        orders = [self._generator.permutation(n) for _ in range(n_passes)]
+        return [order[at : at + size] for order in orders for at in range(0, n, size)]
+
+    def visit(self, step: NDArray[np.int64], bases: Sequence[Basis]) -> tuple[Rows, list[Any]]:
+        """See :class:`Gradients`: rows, and their features."""
+        some = self.rows[step]
+        some = replace(some, weights=some.weights / some.weights.sum())
+        return some, [basis.features(some.X) for basis in bases]
+
+    def at(
+        self,
+        visited: tuple[Rows, list[Any]],
+        bases: Sequence[Basis],
+        coefficients: Sequence[Array],
+    ) -> list[Array]:
+        """See :class:`Gradients`."""
+        return gradients_of(self.loss, *visited, coefficients)
+
+
+def gradients_of(
+    loss: Loss, rows: Rows, features: Sequence[Any], coefficients: Sequence[Array]
+) -> list[Array]:
+    """Gradient of the weighted sum of a loss at rows in the coefficients of each basis.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of classes.
+    rows : Rows
+        With class codes.
+    features, coefficients : sequences
+        Features of the rows on each basis, and coefficients: of a function that is the sum of their
+        products.
+    """
+    pairs = list(zip(features, coefficients, strict=True))
+    values: Array = np.asarray(
+        np.sum([Z @ its.astype(Z.dtype) for Z, its in pairs], axis=0, dtype=np.float64)
+    )
+    slopes = loss_and_slopes(loss, values, targets_of_codes(loss, rows.targets))[1]
+    slopes *= rows.weights[:, np.newaxis]
+    return [products_with(Z, slopes) for Z in features]
+
+
 def refine(
     parts: Sequence[BasisPart],
     weights: Sequence[float],
     loss: Loss,
-    rows: RevisitableRows,
+    gradients: Gradients,
     held: Rows,
 ) -> bool:
     r"""Take Newton steps on a loss with bounded curvature; keep them if they help.
@@ -52,10 +139,10 @@ def refine(
         What their coefficients are multiplied by to be in units of the loss.
     loss : Loss
         Of classes.
-    rows : RevisitableRows
-        All of them.
+    gradients : Gradients
+        Of the loss at all rows.
     held : Rows
-        The last of them.
+        Those of them that are held back.
 
     Returns
     -------
@@ -80,35 +167,26 @@ def refine(
     error = float(np.mean(loss.decide(values_at(held.X)) != labels_of_codes(held.targets)))
     share, first_rate = _CLEAN if error < _CLEAN_ERROR else _NOISY
     batch = max(_ROWS_AT_LEAST, int(share * max(part.n_points for part in parts)))
-    factors, generator = [part.factor() for part in parts], np.random.default_rng(0)
+    factors = [part.factor() for part in parts]
+    bases = [part.basis for part in parts]
 
-    def visit(numbers: NDArray[np.int64]) -> tuple[Rows, list[Any]]:
-        some = rows[numbers]
-        return some, [part.basis.features(some.X) for part in parts]
+    def step(visited: Any, rate: float) -> None:
+        found = gradients.at(visited, bases, [part.coefficients for part in parts])
+        for part, factor, gradient in zip(parts, factors, found, strict=True):
+            part.step(gradient, factor, rate / (curvature * len(parts)), curvature)
 
-    def step(visited: tuple[Rows, list[Any]], rate: float) -> None:
-        some, features = visited
-        pairs = list(zip(parts, features, strict=True))
-        each = [Z @ part.coefficients.astype(Z.dtype) for part, Z in pairs]
-        values: Array = np.asarray(np.sum(each, axis=0, dtype=np.float64))
-        slopes = loss_and_slopes(loss, values, targets_of_codes(loss, some.targets))[1]
-        slopes *= (some.weights / some.weights.sum())[:, np.newaxis]
-        for (part, Z), factor in zip(pairs, factors, strict=True):
-            part.step(Z, slopes, factor, rate / (curvature * len(parts)), curvature)
-
-    def passes(n: int, n_passes: int, rate: float) -> None:
-        orders = [generator.permutation(n) for _ in range(n_passes)]
-        batches = [order[at : at + batch] for order in orders for at in range(0, n, batch)]
-        visited: Any = visit(batches[0])
-        for number in range(len(batches)):
-            decayed = rate * (1.0 - number / len(batches))
+    def passes(n_passes: int, rate: float, *, with_held: bool) -> None:
+        steps = gradients.steps(batch, n_passes, held=with_held)
+        visited: Any = gradients.visit(steps[0], bases)
+        for number in range(len(steps)):
+            decayed = rate * (1.0 - number / len(steps))
             pieces: list[Callable[[], Any]] = [partial(step, visited, decayed)]
-            # Features of the next rows do not depend on what the step changes.
-            pieces += [partial(visit, some) for some in batches[number + 1 : number + 2]]
+            # What is there of the next rows does not depend on what the step changes.
+            pieces += [partial(gradients.visit, n, bases) for n in steps[number + 1 : number + 2]]
             visited = in_order(lambda piece: piece(), pieces)[-1]
 
     # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
-    passes(len(rows) - len(held), 1, first_rate)
+    passes(1, first_rate, with_held=False)
     # One pass finds the directions, not yet how sure to be, which one factor tells on both sides.
     values = values_at(held.X)
     sure = stack([values], held.targets, held.weights, loss)[0]
@@ -116,5 +194,5 @@ def refine(
         use(before)
         return False
     use([part.coefficients for part in parts], max(sure, 1.0))
-    passes(len(rows), _MORE_PASSES, _AGAIN * first_rate)
+    passes(_MORE_PASSES, _AGAIN * first_rate, with_held=True)
     return True

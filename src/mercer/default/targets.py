@@ -22,9 +22,9 @@ from mercer.losses import AbsoluteError, Loss, Squared, loss_and_slopes
 from mercer.objectives import Compositional, Objective, Pointwise
 from mercer.risks import Risk
 from mercer.selection import left_out_by_pilot, pilot_kernel
-from mercer.sums import Correction, Rows, targets_of_codes
+from mercer.sums import Correction, Rows, coded_rows, targets_of_codes
 
-__all__ = ["LearnedTargets", "Limits", "limits_of"]
+__all__ = ["Learnable", "LearnedTargets", "Limits", "limits_of"]
 
 Array = NDArray[np.float64]
 
@@ -194,6 +194,20 @@ class LearnedTargets:
             raise ValueError("the units of the targets do not fit them")
         if "limits" in state:
             self.limits = Limits.from_state(state["limits"], n_features, self.n_targets)
+
+
+@dataclass(frozen=True)
+class Learnable:
+    """What components learn of rows, wherever these are."""
+
+    targets: LearnedTargets
+    n_outputs: int
+    dtype: Any
+
+    def __call__(self, X: Any, targets: Array, weights: Array) -> Rows:
+        """Rows with what is learned, of inputs, encoded targets and weights."""
+        loss, sizes = self.targets.loss, (self.n_outputs, self.dtype)
+        return self.targets(coded_rows(loss, X, targets, weights, *sizes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -618,8 +618,7 @@ class TableModel:
             if self.preprocessor.partial_fit(table).frozen_:
                 break
         self.preprocessor.freeze()
-        if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
-            self.preprocessor.set_params(dtype="float32")
+        self._finish_measuring()
         y = np.concatenate(targets)[: self.preprocessor.n_samples_seen_]
         if self.task == "rank":
             self._first_classes = first_classes(self.estimator, y, self.group is not None)
@@ -627,6 +626,38 @@ class TableModel:
             self.target_mean_ = float(y.mean())
             self.target_scale_ = float(y.std()) or 1.0
         return self
+
+    def measured(self, columns: TablePreprocessor, targets: Any = None) -> Self:
+        """Take over what was measured of columns and targets elsewhere, in place of a warm-up.
+
+        Parameters
+        ----------
+        columns : TablePreprocessor
+            With statistics of all rows, not frozen; it is frozen. Moments are rounded to seven
+            digits, so that the order of merging does not matter.
+        targets : NumberStatistics, default=None
+            Moments of the target, if it is a quantity.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a column is unusable.
+        """
+        self.preprocessor = columns.rounded().freeze()
+        self._finish_measuring()
+        if targets is not None and not self._counts():
+            targets = targets.rounded()
+            self.target_mean_ = float(targets.mean[0])
+            self.target_scale_ = float(np.sqrt(targets.variance()[0])) or 1.0
+        return self
+
+    def _finish_measuring(self) -> None:
+        if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
+            self.preprocessor.set_params(dtype="float32")
 
     def _counts(self) -> bool:
         """Whether the loss is of counts, which are learned as they are: they have no units."""

@@ -376,6 +376,10 @@ class Classes(LossTargets):
         totals = np.bincount(places, minlength=self.labels.size).astype(np.float64)
         return replace(self, counts=self.counts + totals)
 
+    def with_counts(self, counts: Array) -> Self:
+        """Return the classes with so many rows each, which were counted elsewhere."""
+        return replace(self, counts=counts)
+
     def weights(self, y: NDArray[Any], sample_weight: Array, class_weight: Any) -> Array:
         """Weights of all rows, those of their classes included.
 

@@ -72,6 +72,17 @@ class FeatureBlocks:
         self.cached_bytes = 0
         self._last: tuple[int, Numbers] = (-1, ())
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the features are the same, to the last bit."""
+        if not isinstance(other, FeatureBlocks):
+            return NotImplemented
+        names = "kernel", "block_size", "seed", "options", "dtype"
+        return self.map.n_inputs == other.map.n_inputs and all(
+            getattr(self, name) == getattr(other, name) for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def resized(self, block_size: int) -> FeatureBlocks:
         """Blocks of another size from the same seed, without a cache."""
         n_inputs = self.map.n_inputs

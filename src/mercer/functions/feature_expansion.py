@@ -48,6 +48,12 @@ class BlockBasis:
     def __init__(self, blocks: FeatureBlocks) -> None:
         self._blocks = blocks
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the features are the same."""
+        return isinstance(other, BlockBasis) and self._blocks == other._blocks
+
+    __hash__ = None  # type: ignore[assignment]
+
     @property
     def size(self) -> int:
         """Number of features."""

@@ -147,7 +147,7 @@ class FeaturePosterior:
         ValueError
             If these differ; neither posterior has changed then.
         """
-        if not _are_same(self.blocks, other.blocks):
+        if self.blocks != other.blocks:
             raise ValueError(
                 f"Posteriors on other features cannot be merged: {_named(self.blocks)} and "
                 f"{_named(other.blocks)}. Make both with the same kernel, features and seed, or on "
@@ -280,15 +280,6 @@ class FeaturePosterior:
         """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
         self.statistics.restore(state["statistics"])
         self._solved = None
-
-
-def _are_same(mine: FeatureSource, theirs: FeatureSource) -> bool:
-    if not (isinstance(mine, FeatureBlocks) and isinstance(theirs, FeatureBlocks)):
-        return mine is theirs or mine == theirs
-    names = "kernel", "block_size", "seed", "options", "dtype"
-    return mine.map.n_inputs == theirs.map.n_inputs and all(
-        getattr(mine, name) == getattr(theirs, name) for name in names
-    )
 
 
 def _named(features: FeatureSource) -> str:
@@ -602,6 +593,10 @@ class DictionaryPosterior:
             elif other._first is not None:
                 fixed.learn(other._first)
         self._first, self._provisional, self._fixed = None, None, fixed
+
+    def fix(self) -> None:
+        """Choose the dictionary for good, from the rows there are, however few."""
+        self._first, self._provisional, self._fixed = None, None, self._sums()
 
     def emptied(self) -> Self:
         """Return the same model on the same dictionary, if it is chosen, of no rows."""

@@ -7,7 +7,7 @@ or float64; anchors are float64.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -82,17 +82,14 @@ class Cells:
         """Anchor of each cell, after all splits, shape (n_cells, n_features)."""
         centres = np.empty((len(self), self.n_features))
         centres[: len(self._anchors)] = self._anchors
-        for s, (cell, pair) in enumerate(zip(self.parents, self.pairs, strict=True)):
-            centres[cell], centres[len(self._anchors) + s] = pair
+        centres[len(self._anchors) :] = self.pairs[:, 1]
+        # Each cell is split after it was made, and the last split of a cell is the last assignment.
+        centres[self.parents] = self.pairs[:, 0]
         return centres
 
     def centre(self, cell: int) -> Array:
         """Anchor of a cell, after all splits, shape (n_features,)."""
-        own = cell - len(self._anchors)  # the split that made it
-        later = np.flatnonzero(self.parents == cell)
-        if later.size:
-            return np.asarray(self.pairs[later[-1], 0])
-        return np.asarray(self._anchors[cell] if own < 0 else self.pairs[own, 1])
+        return np.asarray(self.centres[cell])
 
     @cached_property
     def _splits(self) -> tuple[Indices, Indices]:
@@ -721,6 +718,63 @@ class Partitioned(Kernel):
             "split_cells": np.append(before.parents, c),
             "split_anchors": np.append(before.pairs, found[0][None], axis=0),
         }
+        return type(self)(**{**self.get_params(deep=False), **changes})
+
+    def refined(self, inner: Sequence[Partitioned]) -> Self:
+        """Kernel whose cells are divided as other partitions say, one for each of them.
+
+        The first cell of each keeps the number of the cell that it is in; all others follow, one
+        partition after the other. Their length scales are in those of the cell.
+
+        Parameters
+        ----------
+        inner : sequence of Partitioned
+            What divides each cell: of a single anchor, split or not.
+
+        Returns
+        -------
+        kernel : Partitioned
+            A kernel of all their cells; none of these changes.
+
+        Raises
+        ------
+        ValueError
+            If they are not as many as there are cells, or one has several anchors.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Partitioned
+        >>> whole = Partitioned.balanced([[0.0], [1.0], [3.0], [50.0]], 2)
+        >>> left, right = Partitioned.balanced([[0.0], [1.0]], 2), Partitioned.balanced([[3.0]], 1)
+        >>> whole.refined([left, right]).cells([[0.0], [1.0], [3.0], [50.0]])
+        array([0, 2, 1, 1])
+        """
+        self._require_resolved()
+        before, divided = self._known_cells(), [each._known_cells() for each in inner]
+        if len(divided) != len(before) or any(len(cells._anchors) > 1 for cells in divided):
+            raise ValueError(
+                f"`inner` must have a partition with one anchor for each of {len(before)} cells, "
+                f"got {[len(cells._anchors) for cells in divided][:10]} anchors. Make them by "
+                "Partitioned.balanced from the rows of each cell."
+            )
+        parents, firsts = [before.parents], len(before)
+        for number, cells in enumerate(divided):
+            own = cells.parents
+            parents.append(np.where(own == 0, number, firsts + own - 1))
+            firsts += len(cells) - 1
+        lengths = [
+            length * each._own_lengths
+            for length, each in zip(self._own_lengths, inner, strict=True)
+        ]
+        changes = {
+            "length_scales": np.concatenate(
+                [[own[0] for own in lengths], *(o[1:] for o in lengths)]
+            ),
+            "split_cells": np.concatenate(parents),
+            "split_anchors": np.concatenate([before.pairs, *(cells.pairs for cells in divided)]),
+        }
+        if not changes["split_cells"].size:
+            return self
         return type(self)(**{**self.get_params(deep=False), **changes})
 
     # Numbers from data.

@@ -9,6 +9,7 @@ number of random features: equations are solved where the objective is quadratic
 made where it is not. (The sums of the default are in :mod:`mercer.default`.)
 """
 
+from mercer.learning.elsewhere import Elsewhere, Layout, Solved
 from mercer.learning.feature_steps import FeatureLearner
 from mercer.learning.kernel_steps import KernelLearner
 from mercer.learning.learner import Learner, NewOutputs, Passes, Record, StepLearner
@@ -28,15 +29,18 @@ from mercer.learning.sums import SecondOrderLearner
 __all__ = [
     "AutomaticStep",
     "CarefulSteps",
+    "Elsewhere",
     "FeatureLearner",
     "FeatureSteps",
     "FirstRows",
     "KernelLearner",
+    "Layout",
     "Learner",
     "NewOutputs",
     "Passes",
     "Record",
     "SecondOrderLearner",
+    "Solved",
     "StepLearner",
     "automatic_step",
     "stable_steps",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
+from mercer.learning.elsewhere import Layout, Solved
 from mercer.learning.learner import (
     Array,
     NewOutputs,
@@ -28,6 +29,7 @@ from mercer.learning.temporal_differences import LinearRows, is_linear
 from mercer.objectives import Batch, Bellman, Novelty, Objective, Pointwise
 from mercer.sums import (
     Basis,
+    BasisSums,
     RidgeStream,
     Rows,
     blocks_from_state,
@@ -48,6 +50,30 @@ Engine = RidgeStream | LinearRows | NewtonRows
 
 _FIRST_BYTES = 2**30  # of the rows that learning begins with
 _CHUNK = 8192  # rows that are learned, or reported, together
+
+
+def checked_rows(function: Any, X: Any) -> Floats:
+    """Rows as a function takes them, dense, at which its kernel is finite."""
+    rows: Floats = function.rows(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = function.kernel.diag(rows)
+    if not np.isfinite(np.square(own, dtype=np.float64)).all():
+        raise ValueError(
+            f"{function.kernel!r} overflows on these rows, whose largest input is "
+            f"{float(np.abs(rows).max()):.3g}. Rescale the inputs, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Rows that are learned, wherever they are."""
+
+    function: Any
+
+    def __call__(self, X: Any, targets: Array, weights: Array) -> Rows:
+        return Rows(checked_rows(self.function, X), targets, weights)
 
 
 def _lacks_equations(objective: Objective, function: Any) -> str | None:
@@ -198,16 +224,7 @@ class SecondOrderLearner(StepLearner):
 
     def _checked(self, X: Any) -> Floats:
         """Rows, dense, at which the kernel is finite."""
-        rows: Floats = self.function.rows(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            own = self.function.kernel.diag(rows)
-        if not np.isfinite(np.square(own, dtype=np.float64)).all():
-            raise ValueError(
-                f"{self.function.kernel!r} overflows on these rows, whose largest input is "
-                f"{float(np.abs(rows).max()):.3g}. Rescale the inputs, for example with "
-                "sklearn.preprocessing.StandardScaler."
-            )
-        return rows
+        return checked_rows(self.function, X)
 
     def _learn(self, rows: Rows) -> None:
         if type(self.objective) is Pointwise:
@@ -431,6 +448,32 @@ class SecondOrderLearner(StepLearner):
             self._n_solved = 0
         else:
             self._n_solved = 0
+
+    # -- rows that are learned elsewhere ----------------------------------------------------------
+
+    def lay_out(
+        self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
+    ) -> Layout:
+        """See :class:`mercer.learning.Elsewhere`: the sample decides on kernel and features."""
+        if not is_quadratic(self.objective):
+            raise ValueError("Newton steps need the one before: learn a squared loss elsewhere.")
+        sample = Rows(self._checked(X), targets, weights)[weights > 0.0]
+        self._look(targets, weights)
+        basis = self._build_basis(sample[: self._n_first_rows], chosen=True)
+        self._engine = self._new_engine(basis)
+        sums = BasisSums(basis, self.function.n_outputs)
+        return Layout(_Checked(self.function), {0: sums}, {})
+
+    def adopt(
+        self, held: Rows, solved: dict[int, Solved], sums: dict[int, Any], gradients: Any = None
+    ) -> None:
+        """See :class:`mercer.learning.Elsewhere`: as on a stream whose last rows are these."""
+        held = Rows(self._checked(held.X), held.targets, held.weights)
+        assert isinstance(self._engine, RidgeStream)
+        self._engine = self._engine.copy()
+        self._engine.take_over(sums[0].statistics.copy(), held)
+        self._n_rows = self.n_samples = self._engine.n_rows
+        self._solve()
 
     def end_race(self) -> None:
         """See :class:`Learner`; there are no candidates."""

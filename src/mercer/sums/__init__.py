@@ -17,7 +17,7 @@ from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.leaves import LeafBasis, TreesPart
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
-from mercer.sums.ridge import BasisPart, GlobalPart, RidgeStream, descend, squared_error
+from mercer.sums.ridge import BasisPart, BasisSums, GlobalPart, RidgeStream, descend, squared_error
 from mercer.sums.rows import (
     RevisitableRows,
     Rows,
@@ -26,6 +26,7 @@ from mercer.sums.rows import (
     blocks_to_state,
     check_sizes,
     class_numbers,
+    coded_rows,
     codes_of_targets,
     labels_of_codes,
     merge_classes,
@@ -40,6 +41,7 @@ __all__ = [
     "CENTERS",
     "Basis",
     "BasisPart",
+    "BasisSums",
     "Cell",
     "CellsPart",
     "Correction",
@@ -68,6 +70,7 @@ __all__ = [
     "check_sizes",
     "choose_centers",
     "class_numbers",
+    "coded_rows",
     "codes_of_targets",
     "descend",
     "distinct_rows",

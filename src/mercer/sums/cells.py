@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import heapq
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -337,6 +338,12 @@ class Cell:
             made.statistics = Statistics(*self.statistics.products.shape)
         return made
 
+    def compact(self) -> Cell:
+        """Return a cell that predicts as this one, and has neither rows nor sums."""
+        made = copy.copy(self)
+        made.rows = made.statistics = None
+        return made
+
     def predict_constant(self, values: Array, at: Array) -> None:
         """Predict these values around a point while there is no row."""
         self.function = self.function._replace(points=at[np.newaxis])
@@ -411,6 +418,8 @@ class CellsPart:
     """
 
     form = "cells"
+    #: Whether its cells are split along columns, wherever they are laid out.
+    along_columns = True
 
     def __init__(
         self,
@@ -463,7 +472,7 @@ class CellsPart:
         """Points of all cells."""
         return sum(len(cell.predictor.points) for cell in self.cells)
 
-    def _placed(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
+    def place(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
         """Images of rows, in the precision of the part, and which of them are in which cell."""
         images = np.ascontiguousarray(X if self.map is None else self.map(X))
         single = self.dtype == np.float32
@@ -472,7 +481,7 @@ class CellsPart:
 
     def learn(self, rows: Rows) -> None:
         """Add rows to those of their cells, or to the sums."""
-        images, members = self._placed(rows.X)
+        images, members = self.place(rows.X)
         mapped = Rows(images, rows.targets, rows.weights)
         # Just when a cell has so many rows, and the first one first, however the stream is cut.
         queue = [(at, c) for c, mine in members.items() if (at := self._filled_at(c, mine)) >= 0]
@@ -581,6 +590,31 @@ class CellsPart:
                 made._relieve(number)
         self.cells, self.partition = made.cells, made.partition
 
+    @classmethod
+    def joined(cls, whole: CellsPart, regions: Sequence[CellsPart]) -> CellsPart:
+        """Part of all cells of several, which are solved, each in one cell of a partition.
+
+        It predicts, and has neither rows nor sums.
+
+        Parameters
+        ----------
+        whole : CellsPart
+            Of the partition; stays as it is.
+        regions : sequence of CellsPart
+            One for each of its cells, without a map.
+        """
+        made = copy.copy(whole)
+        made.partition = whole.partition.refined([region.partition for region in regions])
+        made.cells = [region.cells[0] for region in regions]
+        made.cells += [cell for region in regions for cell in region.cells[1:]]
+        return made
+
+    def compact(self) -> Self:
+        """Return what is needed to predict: cells without rows and sums."""
+        made = copy.copy(self)
+        made.cells = [cell.compact() for cell in self.cells]
+        return made
+
     def emptied(self) -> Self:
         """Return the same cells without rows: for those that are learned elsewhere."""
         empty = copy.copy(self)
@@ -602,7 +636,7 @@ class CellsPart:
         predictions : ndarray of shape (n_held, n_outputs)
             Values at the rows before they were learned.
         """
-        images, members = self._placed(held.X)
+        images, members = self.place(held.X)
         mapped = Rows(images, held.targets, held.weights)
         ridge = self._best_ridge(mapped, members)
         mean, centres = self._mean_target(), self.partition.centres
@@ -655,7 +689,7 @@ class CellsPart:
 
     def evaluate(self, X: Any) -> Array:
         """Values at rows, shape (n, n_outputs)."""
-        images, members = self._placed(X)
+        images, members = self.place(X)
         values = np.zeros((len(images), self.n_outputs))
 
         def evaluate(number: int) -> None:

@@ -15,13 +15,13 @@ from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, KernelBasis, check_same_basis
 from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
-from mercer.sums.newton import newton_gradient
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
 from mercer.sums.statistics import Statistics, check_alike
 
 __all__ = [
     "RIDGES",
     "BasisPart",
+    "BasisSums",
     "GlobalPart",
     "RidgeStream",
     "add_rows",
@@ -126,6 +126,46 @@ def merged(mine: Statistics, earlier: Statistics, forgetting: float) -> Statisti
         total.forget(forgetting**mine.n_rows)
     total.merge(mine)
     return total
+
+
+class BasisSums:
+    """Sums over rows of the features of a basis, without a solution: for rows elsewhere.
+
+    Parameters
+    ----------
+    basis : Basis
+        Features.
+    n_targets : int
+        Number of targets.
+
+    Attributes
+    ----------
+    statistics : Statistics
+        The sums.
+    """
+
+    def __init__(self, basis: Basis, n_targets: int) -> None:
+        self.basis = basis
+        self.statistics = Statistics(basis.size, n_targets)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learned."""
+        return self.statistics.n_rows
+
+    def learn(self, rows: Rows) -> None:
+        """Add rows."""
+        chunk = max(_BLOCK, min(_CHUNK, _NUMBERS // self.basis.size))
+        add_rows(self.statistics, self.basis, rows, 1.0, chunk)
+
+    def merge(self, other: BasisSums) -> None:
+        """Add the rows of other sums, which stay as they are."""
+        check_same_basis(self.basis, other.basis)
+        self.statistics.merge(other.statistics)
+
+    def emptied(self) -> Self:
+        """Return sums of no rows, of the same features."""
+        return type(self)(self.basis, self.statistics.n_targets)
 
 
 class RidgeStream:
@@ -260,6 +300,19 @@ class RidgeStream:
         self._recent, self._n_recent = recent, sum(map(len, recent))
         self.ridge = self.ridge if self.n_rows else other.ridge
         self.n_rows += other.n_rows
+
+    def take_over(self, sums: Statistics, held: Rows) -> None:
+        """Go on from rows that were learned elsewhere, but for some that choose the ridge.
+
+        Parameters
+        ----------
+        sums : Statistics
+            On the same features, of all rows but those held back; they are this object's now.
+        held : Rows
+            The others.
+        """
+        self._sums, self._recent = sums, [held]
+        self._n_recent, self.n_rows = len(held), sums.n_rows + len(held)
 
     def emptied(self) -> Self:
         """Return the same regression on no rows: for those that are learned elsewhere."""
@@ -535,17 +588,13 @@ class BasisPart:
         right = statistics.centred(mean, np.ones_like(mean))[0] / statistics.weight
         return self.constant * mean + factor.solve(right)
 
-    def step(
-        self, Z: Any, slopes: Array, factor: RidgeFactor, rate: float, curvature: float
-    ) -> None:
+    def step(self, gradient: Array, factor: RidgeFactor, rate: float, curvature: float) -> None:
         """Make a preconditioned Newton step on some rows.
 
         Parameters
         ----------
-        Z : ndarray of shape (n_rows, n_points)
-            Features of the rows of the step.
-        slopes : ndarray of shape (n_rows, n_outputs)
-            Derivatives in the values at the rows, divided by the number of rows.
+        gradient : ndarray of shape (n_points, n_outputs)
+            Of the mean loss of the rows in the coefficients.
         factor : RidgeFactor
             From :meth:`factor`.
         rate : float
@@ -557,8 +606,8 @@ class BasisPart:
         if penalty is not None:
             products = in_order(lambda some: pull.T @ penalty[:, some], tiles(len(penalty)))
             pull = np.hstack(products).T
-        gradient = newton_gradient(Z, slopes, curvature * self.ridges[self.ridge] * pull)
-        moved = self.coefficients - rate * factor.solve(gradient)
+        whole = gradient + curvature * self.ridges[self.ridge] * pull
+        moved = self.coefficients - rate * factor.solve(whole)
         self.coefficients = np.ascontiguousarray(moved)
 
     def factor(self) -> RidgeFactor:

@@ -23,6 +23,7 @@ __all__ = [
     "blocks_to_state",
     "check_sizes",
     "class_numbers",
+    "coded_rows",
     "codes_of_targets",
     "labels_of_codes",
     "merge_classes",
@@ -248,6 +249,27 @@ def codes_of_targets(loss: Loss, targets: Array, n_columns: int) -> Array:
     codes = np.full((len(targets), n_columns), -1.0)
     codes[np.arange(len(targets)), targets[:, 0].astype(np.int64)] = 1.0
     return codes
+
+
+def coded_rows(
+    loss: Loss, X: Any, targets: Array, weights: Array, n_columns: int, dtype: Any
+) -> Rows:
+    """Rows whose targets are numbers, or class codes: see :func:`codes_of_targets`.
+
+    Parameters
+    ----------
+    loss, targets, n_columns
+        As there.
+    X : ndarray or CSR matrix of shape (n, n_features)
+        Inputs.
+    weights : ndarray of shape (n,)
+        Weights.
+    dtype : dtype
+        Of the inputs, which become dense.
+    """
+    dense = X if isinstance(X, np.ndarray) else X.toarray()
+    codes = codes_of_targets(loss, targets, n_columns)
+    return Rows(dense.astype(dtype, copy=False), codes, weights)
 
 
 def targets_of_codes(loss: Loss, codes: Array) -> Array:

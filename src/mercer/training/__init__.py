@@ -8,28 +8,17 @@ interrupted.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from mercer._component import to_config
 from mercer._threads import ahead, check_jobs, jobs
-from mercer._validation import check_choice, check_integer
-from mercer.data import TablePreprocessor, count_rows, infer_task, read_tables, schema
-from mercer.data.columns import check_names
-from mercer.data.tables import in_place
-from mercer.estimators import TableModel
-from mercer.estimators.table import TASKS, check_group, check_marks
-from mercer.losses import Loss, as_loss
+from mercer._validation import check_integer
+from mercer.data import count_rows
+from mercer.losses import Loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
-from mercer.training._checks import (
-    check_two_classes,
-    first_classes,
-    refuse_stray_text,
-    warn_if_no_pairs,
-    warn_of_stray_text,
-)
+from mercer.training._checks import warn_if_no_pairs
 from mercer.training._estimator import (
     RunPlan,
     TrainingProgress,
@@ -40,15 +29,12 @@ from mercer.training._estimator import (
     plan_run,
 )
 from mercer.training._row_stream import RowStream, shuffled_groups
+from mercer.training.tables import TableTraining
 
 __all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
 
 
-#: Columns that pandas adds to files for the index of a frame.
-_ROW_NUMBERS = re.compile(r"__index_level_\d+__")
-
-
-class FileTraining:
+class FileTraining(TableTraining):
     r"""Train a :class:`mercer.estimators.TableModel` on Parquet, CSV or Arrow files of any size.
 
     Call :meth:`start` or :meth:`resume`, then :meth:`run`. Memory does not grow with the files.
@@ -130,8 +116,6 @@ class FileTraining:
     >>> folder.cleanup()
     """
 
-    model_: TableModel
-
     def __init__(
         self,
         data: str | os.PathLike[str],
@@ -150,54 +134,32 @@ class FileTraining:
         categories: int = 128,
         n_jobs: int | None = None,
     ) -> None:
-        check_choice("task", task, ("auto", *TASKS))
-        if target is None and task != "novelty":
-            raise ValueError(
-                "`target` must name the column to predict: only novelty detection (`task` "
-                f"'novelty') goes without, and this is task {task!r}."
-            )
-        self.data = Path(data)
-        self.target = target
-        self.options = dict(options or {})
+        super().__init__(
+            data,
+            target,
+            task=task,
+            group=group,
+            loss=loss,
+            options=options,
+            exclude=exclude,
+            scaling=scaling,
+            seed=seed,
+            warmup_rows=warmup_rows,
+            categories=categories,
+        )
         self.n_passes = check_integer("n_passes", n_passes, low=1)
-        self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
         self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
-        check_group(group, target, task == "rank", None)
-        self.group = group
-        if loss is not None and task != "auto" and TASKS[task].losses is None:
-            raise ValueError(
-                f"`loss` cannot be chosen for {TASKS[task].words}, which has an objective of its "
-                "own. Leave it out."
-            )
         if task == "gp" and self.n_passes > 1:
             raise ValueError(
                 f"`n_passes` must be 1 for a Gaussian process, got {n_passes}: it would take every "
                 f"row for {n_passes} independent observations. One pass is all it needs."
             )
-        known: Any = None if task == "auto" else TASKS[task].losses
-        self.loss = None if loss is None else as_loss(loss, known)
-        self.task: str = task if task != "auto" or self.loss is None else self.loss.task
         check_jobs(n_jobs)
         self.n_jobs = n_jobs
-        own = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
-        if own:
-            raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
-        self._columns: dict[str, Any] = {
-            "exclude": tuple(
-                dict.fromkeys(name for name in (target, group, *exclude) if name is not None)
-            ),
-            "scaling": scaling,
-            "categories": categories,
-            "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
-        }
-        self._warmup_rows = self._columns["warmup_rows"]
-        TablePreprocessor(**self._columns)  # checks them
         self._settings = self._describe()
         self.n_passes_ = self.n_passes
         self._rows_per_pass: int | None = None
         self._every: int | None = None
-        self.first_classes_: list[Any] = []
-        self.n_rows_ = 0
 
     def _describe(self) -> dict[str, Any]:
         """Everything besides the data that the model depends on."""
@@ -246,44 +208,12 @@ class FileTraining:
         ValueError
             For files, columns or parameters that cannot be used, each with the reason.
         """
-        if self.task != "auto":
-            self._estimator()  # checks the parameters
-        names = schema(self.data).names
-        check_names(self._columns["exclude"], names, f"{self.data}")
-        # Numbers of rows that data frames store beside their columns are no inputs.
-        own = {self.target, *self._columns["exclude"]}
-        numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]
-        self._columns["exclude"] = (*self._columns["exclude"], *numbers)
-        names = [name for name in names if name not in numbers]
-        warmup_rows = self._warmup_rows
-        looked_at = names[0] if self.target is None else self.target
-        beginning = read_tables(self.data, columns=[looked_at], rows_per_table=warmup_rows)
-        table = next(beginning, None)
-        if table is None:
-            raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
-        if self.task not in ("classification", "novelty"):
-            refuse_stray_text(self.data, str(self.target), table)
-        if self.task == "novelty" and self.target is not None:
-            check_marks(table, self.target)
-        if self.task == "auto":
-            try:
-                self.task = infer_task(table.column(looked_at))
-            except ValueError:
-                self.task = "regression"  # reading the targets says what is wrong with them
-        model = TableModel(
-            self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
-        )
-        n_outputs = 1
-        if model.has_target:
-            (targets,) = in_place(self.data, iter([table]), model.targets)
-        if self.task == "classification":
-            self.first_classes_ = first_classes(targets, self.target)
-            n_outputs = len(self.first_classes_) if len(self.first_classes_) > 2 else 1
-        warn_of_stray_text(self.data, self._columns["exclude"], warmup_rows)
-        self.model_ = model.warm_up(read_tables(self.data))
+        self._begin()
+        model, n_classes = self.model_, len(self.first_classes_)
+        n_outputs = n_classes if n_classes > 2 else 1
         self._rows_per_pass = count_rows(self.data)
         n_rows = self._rows_per_pass
-        if n_rows is None and model.preprocessor.n_samples_seen_ < warmup_rows:
+        if n_rows is None and model.preprocessor.n_samples_seen_ < self._warmup_rows:
             n_rows = model.preprocessor.n_samples_seen_  # all there are
         self._follow(plan_run(model.estimator, self.n_passes, n_rows, n_outputs))
         self.n_rows_ = 0
@@ -414,8 +344,7 @@ class FileTraining:
                 saved_at = self.n_rows_
             if stop:
                 return False
-        if self.task == "classification":
-            check_two_classes(self.model_.classes_, self.target, self.n_rows_)
+        self._check_classes()
         self.model_.save(out)
         checkpoint_path(out).unlink(missing_ok=True)
         warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from mercer._validation import check_integer
 from mercer.data import schema
+from mercer.data.places import size_of
 from mercer.data.tables import find_files
 from mercer.estimators import TableModel
 from mercer.model_file import RECOVER, read_state, write_state
@@ -39,7 +40,7 @@ def fingerprint(data: str | os.PathLike[str]) -> dict[str, Any]:
     files = find_files(data)
     return {
         "files": [file.name for file in files],
-        "sizes in bytes": [file.stat().st_size for file in files],
+        "sizes in bytes": [size_of(file) for file in files],
         "columns": [f"{field.name}: {field.type}" for field in schema(data)],
     }
 

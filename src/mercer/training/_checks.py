@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +25,12 @@ __all__ = [
 _MOST_CLASSES = 1000
 
 
-def refuse_stray_text(data: Path, target: str, table: Any) -> None:
+def refuse_stray_text(data: str, target: str, table: Any) -> None:
     """Raise ``ValueError`` if a few cells make text of a target that is to be a number.
 
     Parameters
     ----------
-    data : Path
+    data : str
         The files, for the message.
     target : str
         Column of the target.
@@ -47,12 +46,12 @@ def refuse_stray_text(data: Path, target: str, table: Any) -> None:
         )
 
 
-def warn_of_stray_text(data: Path, exclude: Collection[str], n_rows: int) -> None:
+def warn_of_stray_text(data: str, exclude: Collection[str], n_rows: int) -> None:
     """Warn of inputs that a few cells make categories of.
 
     Parameters
     ----------
-    data : Path
+    data : str
         The files.
     exclude : collection of str
         Columns that are no inputs.
@@ -74,7 +73,7 @@ def warn_of_stray_text(data: Path, exclude: Collection[str], n_rows: int) -> Non
                 f"The column {name!r} is taken for categories, because "
                 f"{stray.says(place_of(data, stray.row))}. If it holds quantities, correct such "
                 "cells, or leave them empty, which is a missing value.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

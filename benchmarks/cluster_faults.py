@@ -1,0 +1,128 @@
+"""Workers killed with -9 at random moments: the model has the same bits as without.
+
+Each run fits the same shards. A thread kills a worker, drawn at random, at moments that are
+drawn, until the run ends; the hash of the predictions is compared with that of a run in one
+process. "starved": Ray's store of objects has 80 MB, a fraction of what the run puts there.
+
+    python benchmarks/cluster_faults.py --kills 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import _common
+import numpy as np
+import psutil
+from cluster import shards, test_rows
+
+N_ROWS = 600_000
+#: What the command line of a worker has in it.
+WORKERS = {"processes": " -P -c ", "ray": "ray::", "dask": "spawn_main"}
+
+
+class Killer:
+    """Kills a worker now and then."""
+
+    def __init__(self, engine, seed, pause):
+        self.word, self.random, self.pause = WORKERS[engine], random.Random(seed), pause
+        self.kills = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._kill, daemon=True)
+
+    def _workers(self):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                command = " ".join(child.cmdline())
+                # Ray's agents are named as workers are, and take their node with them.
+                if self.word in command and "Agent" not in command:
+                    yield child
+
+    def _kill(self):
+        while not self._stop.wait(self.random.uniform(*self.pause)):
+            found = list(self._workers())
+            if found:
+                with contextlib.suppress(psutil.Error):
+                    self.random.choice(found).kill()
+                    self.kills += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._stop.set()
+        self._thread.join()
+
+
+def run(engine, killer=None):
+    """Hash of a fit, its seconds, and the rows that it has learned."""
+    from mercer import KernelRegressor
+    from mercer.distributed import fit
+
+    start = time.perf_counter()
+    with killer or contextlib.nullcontext():
+        model = fit(KernelRegressor(random_state=0), shards(N_ROWS), engine=engine)
+    seconds = time.perf_counter() - start
+    predicted = np.ascontiguousarray(model.predict(test_rows()[0]))
+    return hashlib.sha256(predicted.tobytes()).hexdigest()[:12], seconds, model.learner_.n_rows
+
+
+def main():
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--kills", type=int, default=50, help="for each engine, at least")
+    parser.add_argument("--engines", nargs="+", default=list(WORKERS))
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYTHONPATH", str(Path(__file__).parent))  # for the workers
+    from mercer.distributed.engines import RayEngine, engine_of
+
+    wanted, _, n_rows = run("here")
+    rows = []
+    for name in arguments.engines:
+        with engine_of(name, n_workers=2) as engine:
+            _, plain, _ = run(engine)
+        seen, kills, seconds = [], 0, []
+        while kills < arguments.kills:
+            with engine_of(name, n_workers=2) as engine:
+                with_kills = Killer(name, len(seen), (2.0, 8.0))
+                found, lasted, learned = run(engine, with_kills)
+            kills += with_kills.kills
+            seen.append(found == wanted and learned == n_rows)
+            seconds.append(lasted)
+            print(name, kills, found == wanted, f"{lasted:.1f} s", flush=True)
+        rows.append(
+            {
+                "engine": name,
+                "runs": len(seen),
+                "workers killed": kills,
+                "runs of the same bits": sum(seen),
+                "s without kills": plain,
+                "s with kills, median": float(np.median(seconds)),
+            }
+        )
+    if "ray" in arguments.engines:
+        with RayEngine(2, object_store_memory=80 * 2**20) as engine:
+            found, lasted, learned = run(engine)
+        rows.append(
+            {
+                "engine": "ray, starved",
+                "runs": 1,
+                "workers killed": 0,
+                "runs of the same bits": int(found == wanted and learned == n_rows),
+                "s without kills": lasted,
+                "s with kills, median": "-",
+            }
+        )
+    _common.publish("cluster_faults", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""What all trainings on files share: what is learned, of which columns, and the first look."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mercer._validation import check_choice, check_integer
+from mercer.data import TablePreprocessor, infer_task, read_tables, schema
+from mercer.data.columns import check_names
+from mercer.data.tables import in_place
+from mercer.estimators import TableModel
+from mercer.estimators.table import TASKS, check_group, check_marks
+from mercer.losses import Loss, as_loss
+from mercer.training._checks import (
+    check_two_classes,
+    first_classes,
+    refuse_stray_text,
+    warn_of_stray_text,
+)
+from mercer.training._estimator import make_estimator
+
+__all__ = ["TableTraining"]
+
+#: Columns that pandas adds to files for the index of a frame.
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__")
+
+
+class TableTraining:
+    """What is to be learned from files.
+
+    Parameters
+    ----------
+    data, target, task, group, loss, options, exclude, scaling, seed, warmup_rows, categories
+        See :class:`mercer.training.FileTraining`.
+
+    Attributes
+    ----------
+    model_ : TableModel
+        The model, once the training was started.
+    task : str
+        Once started, no longer "auto".
+    first_classes_ : list
+        Labels among the first rows; none but of a classification that was started.
+    n_passes_ : int
+        Passes over the data.
+    n_rows_ : int
+        Rows learned so far.
+    """
+
+    model_: TableModel
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str],
+        target: str | None,
+        *,
+        task: str,
+        group: str | None,
+        loss: str | Loss | None,
+        options: Mapping[str, Any] | None,
+        exclude: Sequence[str],
+        scaling: str,
+        seed: int,
+        categories: int,
+        warmup_rows: int = 50_000,
+    ) -> None:
+        check_choice("task", task, ("auto", *TASKS))
+        if target is None and task != "novelty":
+            raise ValueError(
+                "`target` must name the column to predict: only novelty detection (`task` "
+                f"'novelty') goes without, and this is task {task!r}."
+            )
+        self.data = os.fspath(data)
+        self.target = target
+        self.options = dict(options or {})
+        self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
+        check_group(group, target, task == "rank", None)
+        self.group = group
+        if loss is not None and task != "auto" and TASKS[task].losses is None:
+            raise ValueError(
+                f"`loss` cannot be chosen for {TASKS[task].words}, which has an objective of its "
+                "own. Leave it out."
+            )
+        known: Any = None if task == "auto" else TASKS[task].losses
+        self.loss = None if loss is None else as_loss(loss, known)
+        self.task: str = task if task != "auto" or self.loss is None else self.loss.task
+        own = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
+        if own:
+            raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
+        self._columns: dict[str, Any] = {
+            "exclude": tuple(
+                dict.fromkeys(name for name in (target, group, *exclude) if name is not None)
+            ),
+            "scaling": scaling,
+            "categories": categories,
+            "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
+        }
+        self._warmup_rows = self._columns["warmup_rows"]
+        TablePreprocessor(**self._columns)  # checks them
+        self.first_classes_: list[Any] = []
+        self.n_passes_, self.n_rows_ = 1, 0
+
+    def _estimator(self) -> Any:
+        """Make the estimator, which checks its parameters."""
+        return make_estimator(self.task, self.loss, self.options, 1, self.seed)
+
+    def _begin(self) -> None:
+        """Look at the first rows, and make a model that has learned nothing but their columns.
+
+        Raises
+        ------
+        ImportError, FileNotFoundError, ValueError
+            See :meth:`mercer.training.FileTraining.start`.
+        """
+        if self.task != "auto":
+            self._estimator()  # checks the parameters
+        names = schema(self.data).names
+        check_names(self._columns["exclude"], names, f"{self.data}")
+        # Numbers of rows that data frames store beside their columns are no inputs.
+        own = {self.target, *self._columns["exclude"]}
+        numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]
+        self._columns["exclude"] = (*self._columns["exclude"], *numbers)
+        names = [name for name in names if name not in numbers]
+        looked_at = names[0] if self.target is None else self.target
+        beginning = read_tables(self.data, columns=[looked_at], rows_per_table=self._warmup_rows)
+        table = next(beginning, None)
+        if table is None:
+            raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
+        if self.task not in ("classification", "novelty"):
+            refuse_stray_text(self.data, str(self.target), table)
+        if self.task == "novelty" and self.target is not None:
+            check_marks(table, self.target)
+        if self.task == "auto":
+            try:
+                self.task = infer_task(table.column(looked_at))
+            except ValueError:
+                self.task = "regression"  # reading the targets says what is wrong with them
+        model = TableModel(
+            self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
+        )
+        if model.has_target:
+            (targets,) = in_place(self.data, iter([table]), model.targets)
+        if self.task == "classification":
+            self.first_classes_ = first_classes(targets, self.target)
+        warn_of_stray_text(self.data, self._columns["exclude"], self._warmup_rows)
+        self.model_ = model.warm_up(read_tables(self.data))
+
+    def _check_classes(self) -> None:
+        """Raise ValueError if a classification has met one class only."""
+        if self.task == "classification":
+            check_two_classes(self.model_.classes_, self.target, self.n_rows_)

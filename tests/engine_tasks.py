@@ -1,0 +1,120 @@
+"""Tasks for the tests of engines: the workers import them from here."""
+
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+
+def products(scale, rows, n_parts):
+    """Return `n_parts` pieces of the scaled products of some columns."""
+    return np.array_split(scale["by"] * rows.T @ rows, n_parts)
+
+
+def added(*pieces):
+    """Add into the first argument, as a task may do."""
+    first = pieces[0]
+    for piece in pieces[1:]:
+        first += piece
+    return first
+
+
+def failing(message):
+    raise KeyError(message)
+
+
+def counted(marker):
+    """Raise, and count how often by the length of a file."""
+    with open(marker, "a") as file:
+        file.write("x")
+    raise ValueError("once and no more")
+
+
+def odd():
+    error = ArithmeticError("one and two")
+    error.lock = Lock()  # it cannot be pickled
+    raise error
+
+
+def dying_once(marker, value):
+    """Kill the worker by which it runs, unless the file is there."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return value * 2
+
+
+def shard_dying_once(marker, time, X, y):
+    """Return the rows of a shard; kill the worker that reads it so many times after others."""
+    with open(marker, "a") as file:
+        file.write("x")
+    if Path(marker).stat().st_size == time:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return X, y
+
+
+def dying():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leaving():
+    raise SystemExit("left")
+
+
+def slept(seconds, value):
+    time.sleep(seconds)
+    return value
+
+
+def slept_there(seconds):
+    """Return the worker's number, when others have had time to take the next task."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def worker():
+    return os.getpid()
+
+
+def threads():
+    """Return the numbers of threads that BLAS libraries have here."""
+    from threadpoolctl import threadpool_info
+
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def table_rows(table):
+    """Return a table's columns as lists, be it of pandas or pyarrow."""
+    return table.to_pydict() if hasattr(table, "to_pydict") else table.to_dict("list")
+
+
+def sums(*arrays):
+    return [float(one.sum()) for one in arrays]
+
+
+def nothing(*arguments):
+    return len(arguments)
+
+
+def writing_on_answers(text):
+    """Write on all pipes of the process, one of which its answers go through."""
+    for number in range(3, 64):
+        try:
+            if stat.S_ISFIFO(os.fstat(number).st_mode):
+                os.write(number, text)
+        except OSError:  # there is none, or it is for reading
+            continue
+    return 1
+
+
+def ended_by(number):
+    os.kill(os.getpid(), number)
+
+
+def removing_files_of_tasks(folder):
+    for path in Path(folder).glob("*/task-*"):
+        path.unlink()

@@ -1,0 +1,535 @@
+"""Engines: the same answers everywhere, whatever becomes of the workers."""
+
+import gc
+import mmap
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import engine_tasks as tasks
+from mercer.distributed.engines import (
+    DaskEngine,
+    Engine,
+    HereEngine,
+    ProcessEngine,
+    RayEngine,
+    engine_of,
+)
+from mercer.distributed.engines.engine import Packed
+from mercer.distributed.engines.files import LARGE, read, write
+from mercer.exceptions import ParameterError, WorkerError
+
+RETRIES = 2
+STORE = 200_000_000
+MADE = {
+    "here": HereEngine,
+    "processes": lambda: ProcessEngine(2, retries=RETRIES),
+    "ray": lambda: RayEngine(2, address="local", retries=RETRIES, object_store_memory=STORE),
+    # Here each death counts for all tasks that the worker had been given.
+    "dask": lambda: DaskEngine(2, retries=5),
+}
+PACKAGES = {"ray": "ray", "dask": "distributed"}
+
+
+@contextmanager
+def warnings_of(name):
+    """Let pass what Ray warns of when it starts and ends, until all of it is collected."""
+    with warnings.catch_warnings():
+        if name == "ray":
+            # What some versions will do about GPUs, and what old ones leave open.
+            warnings.filterwarnings("ignore", ".*Ray will no longer override", FutureWarning)
+            warnings.filterwarnings("ignore", "unclosed file .*/logs/", ResourceWarning)
+            warnings.filterwarnings("ignore", "subprocess .* is still running", ResourceWarning)
+        yield
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def engines():
+    """Engines by name, made when they are asked for, once for all tests of the module."""
+    made = {}
+    yield made
+    while made:
+        name, one = made.popitem()
+        with warnings_of(name):
+            one.close()
+            del one
+
+
+@pytest.fixture(params=MADE)
+def engine(request, engines):
+    """Each engine."""
+    name = request.param
+    if name not in engines:
+        if package := PACKAGES.get(name):
+            pytest.importorskip(package, reason=f"{package} is not installed")
+        with warnings_of(name):
+            engines[name] = MADE[name]()
+    return engines[name]
+
+
+def of(*names):
+    """Run a test with some of the engines."""
+    return pytest.mark.parametrize("engine", names, indirect=True)
+
+
+elsewhere = of(*(name for name in MADE if name != "here"))  # whose workers may die
+
+
+def graph(engine, rows):
+    """Map, reduce and solve: blocks of a matrix of products, added up pairwise."""
+    n_parts, scale = 3, engine.put({"by": 2.0})
+    shards = [
+        engine.submit(tasks.products, scale, part, n_parts, n_parts=n_parts, name=f"shard {i}")
+        for i, part in enumerate(np.array_split(rows, 4))
+    ]
+    sums = []
+    for block in zip(*shards, strict=True):
+        pairs = [engine.submit(tasks.added, *block[i : i + 2]) for i in (0, 2)]
+        engine.release(block)
+        sums.append(engine.submit(tasks.added, *pairs))
+    return [engine.get(one) for one in sums]
+
+
+def test_answers_are_those_of_one_process(engine, rng):
+    rows = rng.normal(size=(400, 200))
+    with HereEngine() as here:
+        expected = graph(here, rows)
+    for found, right in zip(graph(engine, rows), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+def test_a_task_changes_nobody_elses_values(engine):
+    zeros = np.zeros(50_000)
+    value, other = engine.put(zeros), engine.submit(np.ones, 50_000)
+    engine.get(engine.submit(tasks.added, value, other))
+    zeros += 7
+    for _ in range(2):
+        engine.get(value)[:] = 3
+        engine.get(other)[:] = 3
+    assert not engine.get(value).any()
+    np.testing.assert_array_equal(engine.get(other), 1)
+
+
+def test_exceptions_come_back_as_themselves_and_are_not_retried(engine, tmp_path):
+    marker = tmp_path / "times"
+    failed = engine.submit(tasks.counted, marker, name="bad one")
+    follower = engine.submit(tasks.nothing, failed, 1)
+    parts = engine.submit(tasks.nothing, 1, follower, n_parts=2)
+    for handle in (failed, follower, parts[1]):
+        with pytest.raises(ValueError, match=r"^once and no more\n") as caught:
+            engine.get(handle)
+        assert (type(caught.value), str(caught.value)) == (ValueError, "once and no more")
+        assert "In task 'bad one'" in caught.value.__notes__[0]
+    assert marker.read_text() == "x"
+    with pytest.raises(KeyError, match=r"^'a word'\n"):
+        engine.get(engine.submit(tasks.failing, "a word"))
+    with pytest.raises(SystemExit, match=r"^left\n"):
+        engine.get(engine.submit(tasks.leaving))
+
+
+def test_an_exception_that_cannot_be_sent_is_told(engine):
+    with pytest.raises(WorkerError, match="'odd' raised ArithmeticError: one and two") as caught:
+        engine.get(engine.submit(tasks.odd))
+    assert caught.value.task == "odd"
+
+
+def test_parts_are_as_many_as_were_said(engine):
+    handles = engine.submit(divmod, 17, 5, n_parts=2)
+    assert [engine.get(handle) for handle in handles] == [3, 2]
+    with pytest.raises(ValueError, match="returned 2 parts, but it was submitted with n_parts=3"):
+        engine.get(engine.submit(divmod, 17, 5, n_parts=3)[2])
+    with pytest.raises(ParameterError, match="`n_parts` must be an integer of at least 1, got 0"):
+        engine.submit(divmod, 17, 5, n_parts=0)
+
+
+def test_handles_are_arguments_themselves(engine):
+    handle = engine.put(1)
+    with pytest.raises(TypeError, match="The handle of 'put' is a part of an argument"):
+        engine.submit(tasks.nothing, [handle])
+    assert engine.get(engine.submit(tasks.nothing, handle, handle)) == 2
+
+
+def test_released_values_are_there_for_tasks_that_need_them(engine):
+    value = engine.submit(tasks.slept, 0.2, np.arange(20_000))
+    total = engine.submit(np.sum, value)
+    engine.release([value])
+    engine.release(value)
+    with pytest.raises(ValueError, match="The value of 'slept' was released"):
+        engine.get(value)
+    with pytest.raises(ValueError, match="or submit the tasks that need it, before"):
+        engine.submit(np.sum, value)
+    assert engine.get(total) == 199_990_000
+    assert engine.get(total) == 199_990_000
+
+
+def test_tasks_are_told_as_they_complete(engine):
+    engine.get(engine.submit(tasks.nothing))
+    started = time.monotonic()
+    quick = engine.submit(tasks.slept, 0.0, "quick")
+    slow = engine.submit(tasks.slept, 1.0, "slow")
+    if engine.name != "here":
+        assert time.monotonic() - started < 0.9, "submit has waited"
+    failed = engine.submit(tasks.failing, "word", name="failed")
+    found = list(engine.completed(iter([slow, failed, quick])))
+    assert set(found) == {slow, quick, failed}
+    assert len(found) == 3
+    assert engine.name == "here" or found.index(quick) < found.index(slow)
+    assert list(engine.completed([])) == []
+
+
+def test_blas_has_one_thread(engine):
+    assert set(engine.get(engine.submit(tasks.threads))) == {1}
+
+
+@elsewhere
+def test_tasks_run_in_processes_of_their_own(engine):
+    assert engine.n_workers == 2
+    handles = [engine.submit(tasks.worker) for _ in range(4)]
+    assert os.getpid() not in {engine.get(handle) for handle in handles}
+
+
+@elsewhere
+def test_a_killed_worker_loses_and_doubles_nothing(engine, tmp_path):
+    value = engine.submit(np.arange, 30_000)
+    engine.get(value)
+    handles = [
+        engine.submit(tasks.dying_once, tmp_path / f"{i % 2 and i}", value) for i in range(4)
+    ]
+    total = engine.submit(tasks.added, *handles)
+    np.testing.assert_array_equal(engine.get(total), 8 * np.arange(30_000))
+    assert (tmp_path / "0").exists()
+
+
+@elsewhere
+def test_workers_killed_at_any_time_change_no_result(engine, rng):
+    pid = engine.get(engine.submit(tasks.worker))
+    handles = [engine.submit(tasks.slept, 0.05, i) for i in range(20)]
+    engine.get(handles[2])
+    os.kill(pid, signal.SIGKILL)
+    total = engine.submit(tasks.added, *handles)
+    assert engine.get(total) == sum(range(20))
+    assert [engine.get(handle) for handle in handles] == list(range(20))
+
+
+@elsewhere
+def test_a_task_that_always_kills_its_worker_is_named(engine):
+    handle = engine.submit(tasks.dying, name="deadly shard")
+    follower = engine.submit(tasks.nothing, handle)
+    other = engine.submit(tasks.nothing, 1)
+    with pytest.raises(WorkerError, match="'deadly shard' has no result") as caught:
+        engine.get(handle)
+    assert caught.value.task == "deadly shard"
+    with pytest.raises(WorkerError):
+        engine.get(follower)
+    assert len(list(engine.completed([handle, follower]))) == 2
+    assert engine.get(other) == 1
+
+
+def test_other_data_are_no_shards(engine):
+    assert engine.shards(np.zeros((3, 2))) is None
+    assert engine.shards(["a.parquet"]) is None
+
+
+def test_engines_go_by_name():
+    with engine_of("here") as one:
+        assert isinstance(one, Engine)
+        assert engine_of(one) is one
+        with pytest.raises(ParameterError, match="`n_workers` must be None where `engine` is"):
+            engine_of(one, n_workers=2)
+    with pytest.raises(ParameterError, match=r"`engine` must be one of .* Did you mean 'here'"):
+        engine_of("hear")
+    with pytest.raises(ParameterError, match="`n_workers` must be an integer of at least 1"):
+        engine_of("processes", n_workers=0)
+    with pytest.raises(ParameterError, match="`n_workers` must be 1 or None for engine='here'"):
+        engine_of("here", n_workers=2)
+    told = r"must be None for engine='processes'.*connects to no cluster.*use engine='ray' or"
+    with pytest.raises(ParameterError, match=told):
+        engine_of("processes", address="127.0.0.1:1")
+    with engine_of("processes", n_workers=3) as one:
+        assert (one.name, one.n_workers) == ("processes", 3)
+
+
+# Clusters.
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_an_engine_whose_package_is_missing_says_how_to_install_it(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, PACKAGES[name], None)
+    with pytest.raises(ImportError, match=rf'pip install "mercer\[{name}\]"'):
+        engine_of(name)
+
+
+# Ray Data sets deprecated attributes of its own settings to their defaults.
+@pytest.mark.filterwarnings(r"ignore:.*:DeprecationWarning:ray\.data\.context")
+@of("ray")
+def test_parts_of_a_ray_dataset_come_in_order(engine):
+    pytest.importorskip("ray.data", reason="ray[data] is not installed")
+    import ray.data
+
+    data = ray.data.range(60, override_num_blocks=6)
+    data = data.map_batches(lambda batch: {"id": batch["id"], "twice": 2 * batch["id"]})
+    handles = engine.shards(data)
+    assert len(handles) == 6
+    tables = [engine.get(engine.submit(tasks.table_rows, one)) for one in handles]
+    assert [i for table in tables for i in table["id"]] == list(range(60))
+    assert [i for table in tables for i in table["twice"]] == list(range(0, 120, 2))
+    assert engine.get(handles[0]).num_rows == 10
+
+
+@of("ray")
+def test_a_ray_cluster_of_the_user_goes_on(engine):
+    import ray
+
+    with engine_of("ray", address="auto") as other:
+        assert other.get(other.submit(tasks.nothing, 1, 2)) == 2
+        assert other.n_workers == 2
+    assert ray.is_initialized()
+    assert engine.get(engine.submit(tasks.nothing, 1)) == 1
+    with pytest.raises(ParameterError, match="Ray allows one connection per process"):
+        engine_of("ray", address="192.0.2.1:6379")
+
+
+@of("dask")
+def test_parts_of_a_dask_frame_come_in_order(engine):
+    pytest.importorskip("dask.dataframe", reason="dask[dataframe] is not installed")
+    import dask.dataframe
+    import pandas
+
+    frame = pandas.DataFrame({"id": range(60)})
+    data = dask.dataframe.from_pandas(frame, npartitions=6)
+    data = data.assign(twice=2 * data["id"])
+    handles = engine.shards(data)
+    assert len(handles) == 6
+    tables = [engine.get(engine.submit(tasks.table_rows, one)) for one in handles]
+    assert [i for table in tables for i in table["id"]] == list(range(60))
+    assert [i for table in tables for i in table["twice"]] == list(range(0, 120, 2))
+    assert len(engine.get(handles[0])) == 10
+
+
+@of("dask")
+def test_a_dask_cluster_of_the_user_goes_on(engine):
+    import distributed
+
+    client = engine._client
+    with engine_of("dask", address=client.scheduler.address) as other:
+        assert other.get(other.submit(tasks.nothing, 1, 2)) == 2
+        assert other.n_workers == 2
+    with client.as_current(), engine_of("dask") as other:
+        assert other.get(other.submit(tasks.nothing, 1, 2, 3)) == 3
+    assert client.status == "running"
+    assert engine.get(engine.submit(tasks.nothing, 1)) == 1
+    with pytest.raises(ValueError, match="No"):
+        distributed.default_client()
+
+
+@of("dask")
+def test_what_is_put_survives_the_worker_that_has_it(engine, rng):
+    rows = {"a": rng.normal(size=(1_500_000)), "b": [rng.normal(size=3), "text"]}
+    value = engine.put(rows)
+    engine.get(engine.submit(tasks.nothing, value))
+    waiting = [engine.submit(tasks.slept_there, 0.2) for _ in range(2)]
+    for pid in {engine.get(handle) for handle in waiting}:
+        os.kill(pid, signal.SIGKILL)
+    found = engine.get(value)
+    np.testing.assert_array_equal(found["a"], rows["a"])
+    np.testing.assert_array_equal(found["b"][0], rows["b"][0])
+
+
+def test_a_script_that_would_start_dask_again_and_again_is_told(tmp_path):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    script = tmp_path / "script.py"
+    script.write_text("import mercer.distributed.engines as e; e.engine_of('dask', n_workers=1)")
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "The workers of Dask could not be started." in done.stderr
+
+
+# Processes: values in files.
+
+
+def test_files_keep_values(tmp_path, rng):
+    value = {"a": rng.normal(size=(30, 4)), "f": np.asfortranarray(rng.normal(size=(3, 5))), "n": 1}
+    value["empty"] = np.zeros((0, 3))
+    write(Packed.of(value), tmp_path / "value")
+    found = read(tmp_path / "value").value()
+    (tmp_path / "value").unlink()
+    for name, right in value.items():
+        np.testing.assert_array_equal(found[name], right)
+    assert found["f"].flags.f_contiguous
+    assert found["a"].ctypes.data % 64 == 0
+    found["a"] += 1
+
+
+def test_large_arrays_may_be_the_pages_of_a_file(tmp_path, rng):
+    value = [rng.normal(size=LARGE // 8), rng.normal(size=LARGE // 8 - 1), np.zeros(0)]
+    write(Packed.of(value), tmp_path / "value")
+    for mapped in (False, True):
+        packed = read(tmp_path / "value", mapped=mapped)
+        maps = [isinstance(memoryview(one).obj, mmap.mmap) for one in packed.buffers]
+        assert maps == [mapped, False, False]
+        found = packed.value()
+        for one, right in zip(found, value, strict=True):
+            np.testing.assert_array_equal(one, right)
+        assert found[0].ctypes.data % 64 == found[1].ctypes.data % 64 == 0
+        found[0][:] = found[1][0] = 7
+    os.truncate(tmp_path / "value", LARGE)
+    with pytest.raises(EOFError, match="has lost its end"):
+        read(tmp_path / "value")
+
+
+FEW_DESCRIPTORS = """
+import resource, sys
+import numpy as np
+import engine_tasks as tasks
+from mercer.distributed.engines import ProcessEngine
+from mercer.distributed.engines.files import LARGE
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+with ProcessEngine(1, folder=sys.argv[1]) as engine:
+    small, large = engine.put(np.arange(200.0)), engine.put(np.ones(LARGE // 8))
+    assert engine.get(engine.submit(tasks.sums, *[small] * 2000)) == [19900.0] * 2000
+    if sys.version_info < (3, 13):  # a map has a descriptor: beyond half of them arrays are read
+        assert engine.get(engine.submit(tasks.sums, *[large] * 70)) == [LARGE / 8] * 70
+    kept = [engine.get(small) for _ in range(300)]
+    kept += [engine.get(large) for _ in range(5)]
+with open("/proc/self/maps") as maps:
+    assert sys.argv[1] not in maps.read()
+assert all(one.flags.writeable and one.sum() for one in kept)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads Linux's list of a process's maps")
+def test_values_need_no_file_descriptors(tmp_path):
+    found = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_DESCRIPTORS, tmp_path],
+        env={**os.environ, "PYTHONPATH": found},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Too many open files" not in done.stderr
+
+
+def test_files_go_when_their_values_are_released(tmp_path):
+    with ProcessEngine(1, folder=tmp_path) as one:
+        (folder,) = tmp_path.iterdir()
+        value = one.put(np.zeros(10))
+        handles = one.submit(divmod, 7, 2, n_parts=2)
+        failed = one.submit(tasks.failing, "word")
+        unused = one.submit(tasks.slept, 0.1, 1)
+        one.release(unused)
+        total = one.submit(tasks.nothing, value, *handles)
+        one.release([value, *handles])
+        assert one.get(total) == 3
+        list(one.completed([failed]))
+        last = one.submit(tasks.nothing)  # after what nobody wants
+        assert one.get(last) == 0
+        one.release(last)
+        assert len(list(folder.iterdir())) == 1
+        one.release([total, failed])
+        assert not list(folder.iterdir())
+        one.put(np.zeros(10))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(RuntimeError, match="The engine is closed"):
+        one.put(1)
+    with pytest.raises(RuntimeError, match="Submit and get inside of its `with` block"):
+        one.submit(tasks.nothing)
+    one.close()
+
+
+SCRIPT = """
+import os, signal, sys, time
+from mercer.distributed.engines import ProcessEngine
+
+def pid(seconds):
+    time.sleep(seconds)
+    return os.getpid()
+
+# What started this may run in the background, where Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+engine = ProcessEngine(2, folder=sys.argv[1])
+handles = [engine.submit(pid, 0.3) for _ in range(2)]
+print(*{engine.get(handle) for handle in handles}, flush=True)
+handles = [engine.submit(pid, 60) for _ in range(3)]
+time.sleep(0.2)
+END
+"""
+ENDS = {
+    "end": "",
+    "error": "raise ValueError('an error of the script')",
+    "interrupt": "with engine: os.kill(os.getpid(), 2); engine.get(handles[0])",
+    "interrupted, no with": "os.kill(os.getpid(), 2); engine.get(handles[0])",
+    "killed": "os.kill(os.getpid(), 9)",
+    "forgotten": "del engine, handles; time.sleep(60)",
+}
+
+
+def runs(pid):
+    """Whether there is such a process; one that only waits to be counted by its parent is none."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_process_and_no_file_is_left(tmp_path, end):
+    # No `if __name__ == "__main__":` either.
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("END", ENDS[end]))
+    files = tmp_path / "files"
+    files.mkdir()
+    with subprocess.Popen(
+        [sys.executable, script, files], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        pids = [int(word) for word in process.stdout.readline().split()]
+        assert pids, process.communicate()
+        if end != "forgotten":
+            process.wait(timeout=20)
+        patience = time.monotonic() + 10
+        while time.monotonic() < patience and (any(map(runs, pids)) or list(files.iterdir())):
+            time.sleep(0.02)
+        assert not list(filter(runs, pids))
+        assert not list(files.iterdir())
+        process.kill()
+        assert ("ValueError: an error" in process.stderr.read()) == (end == "error")
+
+
+def test_workers_that_cannot_start_are_told(monkeypatch):
+    with ProcessEngine(1, retries=1) as one:
+        monkeypatch.setattr(sys, "executable", str(Path(sys.executable).with_name("none")))
+        with pytest.raises(WorkerError, match=r"'nothing' has no result.*could not be started"):
+            one.get(one.submit(tasks.nothing))
+
+
+def test_what_others_write_among_the_answers_is_told():
+    errors = {b"hello\n": "UnpicklingError", b"Ione\n.": "ValueError", b"N.": "it says None"}
+    with ProcessEngine(2, retries=0) as one:
+        handles = [one.submit(tasks.writing_on_answers, text, name="writer") for text in errors]
+        for handle, error in zip(handles, errors.values(), strict=True):
+            with pytest.raises(WorkerError, match=f"'writer' .* 1 times .*{error}.* standard out"):
+                one.get(handle)
+        assert one.get(one.submit(tasks.nothing, 1)) == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="there are no real-time signals")
+def test_signals_without_a_name_and_files_that_others_remove_are_no_harm(tmp_path):
+    with ProcessEngine(1, retries=0, folder=tmp_path) as one:
+        number = signal.SIGRTMIN + 5
+        with pytest.raises(WorkerError, match=f"was ended by signal {number}"):
+            one.get(one.submit(tasks.ended_by, number))
+        assert one.get(one.submit(tasks.removing_files_of_tasks, tmp_path)) is None
+        assert one.get(one.submit(tasks.nothing, 1)) == 1
+        shutil.rmtree(*tmp_path.iterdir())

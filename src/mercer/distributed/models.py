@@ -147,8 +147,6 @@ class Begun(NamedTuple):
             return model
         learner = copy.copy(model.learner_)
         learner.function = copy.copy(learner.function)
-        if hasattr(learner.function, "components"):
-            learner.function.components = list(learner.function.components)
         learner.adopt(held, solved, sums, gradients)
         model.learner_ = learner
         return model

@@ -282,12 +282,10 @@ class _Run:
         def solve(pairs: Sequence[tuple[int, int]]) -> list[Region]:
             names = [f"region {number}" for number, _ in pairs]
             tasks = [
-                *(
-                    self.submit(
-                        _solve, work, *pair, *(parts[pair[0]] for parts in learned), name=name
-                    )[0]
-                    for pair, name in zip(pairs, names, strict=True)
-                )
+                self.submit(_solve, work, *pair, *(parts[pair[0]] for parts in learned), name=name)[
+                    0
+                ]
+                for pair, name in zip(pairs, names, strict=True)
             ]
             found: dict[int, Region] = {}
             for n in watched(self.workers, "solve", tasks, names, lambda _: 0, self.callback):

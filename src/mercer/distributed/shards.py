@@ -89,7 +89,7 @@ class Block(NamedTuple):
 
     @property
     def counts(self) -> Any:
-        """Whether rows have a weight above 0: True, or an array of as many."""
+        """Which rows have a weight above 0, an array of truth values."""
         return np.ones(len(self), dtype=bool) if self.weights is None else self.weights > 0.0
 
     def keys(self, seed: int, shard: int, first: int, *, by_content: bool) -> NDArray[np.uint64]:

@@ -3,6 +3,7 @@
 import gc
 import mmap
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -318,12 +319,14 @@ def test_parts_of_a_dask_frame_come_in_order(engine):
 
 
 @of("dask")
-def test_a_dask_cluster_of_the_user_goes_on(engine):
+def test_a_dask_cluster_of_the_user_goes_on(engine, rng):
     import distributed
 
-    client = engine._client
+    client, rows = engine._client, rng.normal(size=(2000, 3))
     with engine_of("dask", address=client.scheduler.address) as other:
         assert other.get(other.submit(tasks.nothing, 1, 2)) == 2
+        # Through the scheduler, which pickles by an older protocol.
+        np.testing.assert_array_equal(other.get(other.put(rows)), rows)
         assert other.n_workers == 2
     with client.as_current(), engine_of("dask") as other:
         assert other.get(other.submit(tasks.nothing, 1, 2, 3)) == 3
@@ -355,6 +358,15 @@ def test_a_script_that_would_start_dask_again_and_again_is_told(tmp_path):
     )
     assert done.returncode == 1
     assert "The workers of Dask could not be started." in done.stderr
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_what_is_packed_is_pickled_by_any_protocol(protocol, rng):
+    value = {"a": rng.normal(size=(300, 4)), "b": "text"}
+    found = pickle.loads(pickle.dumps(Packed.of(value), protocol=protocol)).value()
+    np.testing.assert_array_equal(found["a"], value["a"])
+    found["a"][0] = 0.0  # a copy of one's own
+    assert found["b"] == "text"
 
 
 # Processes: values in files.

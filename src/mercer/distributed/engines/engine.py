@@ -46,6 +46,7 @@ __all__ = [
 
 #: How often a task is run again whose worker died.
 RETRIES = 4
+_WITH_BUFFERS = 5  # the first protocol of pickle that can send arrays without copying them
 
 
 class Handle:
@@ -141,9 +142,11 @@ class Packed:
         buffers = self.buffers if self.private else self.copied().buffers
         return pickle.loads(self.data, buffers=buffers)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Engines that can send arrays without copying them are told which they are.
-        return Packed, (self.data, [pickle.PickleBuffer(buffer) for buffer in self.buffers])
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # Engines that can send arrays without copying them are told which they are. What goes
+        # through the scheduler of Dask cannot: it is pickled by an older protocol.
+        whole = bytes if protocol < _WITH_BUFFERS else pickle.PickleBuffer
+        return Packed, (self.data, [whole(buffer) for buffer in self.buffers])
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.size

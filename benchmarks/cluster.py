@@ -9,6 +9,7 @@ lies in shared memory, which counts for each process that has looked at it.
     python benchmarks/cluster.py grow --rows 1e5 1e6 1e7
     python benchmarks/cluster.py scale --rows 1e8 --engine processes
     python benchmarks/cluster.py engines --rows 2e6
+    python benchmarks/cluster.py steps --rows 5e5
     python benchmarks/cluster.py simulate
 """
 
@@ -32,6 +33,7 @@ import numpy as np
 import psutil
 
 N_COLUMNS, NOISE, SHARD = 54, 2.0, 500_000
+MEAN = 14.0  # about that of the truth
 WORKERS = 2
 
 
@@ -309,6 +311,70 @@ def engines(arguments):
     _common.publish("cluster_engines", rows)
 
 
+def above(make):
+    """Rows of a shard whose noisy target is above the mean, as classes."""
+    X, y = make()
+    return X, y > MEAN
+
+
+def steps(arguments):
+    """What makes steps: on shards, with rows of steps on all workers, and by `fit` in one place.
+
+    The error of classes is the share that differs from those of the truth.
+    """
+    from sklearn.base import clone
+
+    from mercer import KernelClassifier, KernelRegressor
+    from mercer.distributed import fit
+    from mercer.expansions import Dictionary, RandomFeatures
+
+    def of(kind, expansion, **more):
+        return kind(expansion=expansion, random_state=0, **more)
+
+    block = RandomFeatures(block_size="auto")
+    cyclic = RandomFeatures(mode="cyclic")
+    models = {
+        "Dictionary(1000), Huber": of(KernelRegressor, Dictionary(1000), loss="huber"),
+        "Dictionary(1000), logistic": of(KernelClassifier, Dictionary(1000)),
+        "RandomFeatures(), squared": of(KernelRegressor, block),
+        "RandomFeatures(), logistic": of(KernelClassifier, block),
+        'RandomFeatures(mode="cyclic"), logistic': of(KernelClassifier, cyclic),
+    }
+    X, f = test_rows()
+    rows = []
+    for wanted in arguments.rows:
+        makers = shards(int(wanted))
+        for name, estimator in models.items():
+            classes = isinstance(estimator, KernelClassifier)
+            mine = [partial(above, make) for make in makers] if classes else makers
+
+            def error(model, classes=classes):
+                predicted = model.predict(X)
+                if classes:
+                    return float(np.mean(predicted != (f > MEAN)))
+                return float(np.mean((predicted - f) ** 2) / f.var())
+
+            start = time.perf_counter()
+            model = fit(estimator, mine, engine=arguments.engine, n_workers=arguments.workers)
+            seconds = time.perf_counter() - start
+            blocks = [make() for make in mine]
+            inputs, targets = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+            start = time.perf_counter()
+            whole = clone(estimator).fit(inputs, targets)
+            rows.append(
+                {
+                    "rows": int(wanted),
+                    "model": name,
+                    f"wall s, {arguments.workers} workers": seconds,
+                    "error": error(model),
+                    "wall s, fit": time.perf_counter() - start,
+                    "error, fit": error(whole),
+                }
+            )
+            print(rows[-1], flush=True)
+    replace("cluster_steps", rows, ("rows", "model"))
+
+
 # -- a model of clusters that are not here ---------------------------------------------------------
 
 
@@ -413,7 +479,8 @@ def main():
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     commands = parser.add_subparsers()
-    for function, rows in ((grow, [1e5, 1e6, 1e7]), (scale, [1e6, 1e7, 1e8]), (engines, [2e6])):
+    lists = {grow: [1e5, 1e6, 1e7], scale: [1e6, 1e7, 1e8], engines: [2e6], steps: [5e5]}
+    for function, rows in lists.items():
         one = commands.add_parser(function.__name__, help=function.__doc__)
         one.add_argument("--rows", type=float, nargs="+", default=rows)
         one.add_argument("--engine", default="processes")
@@ -428,7 +495,7 @@ def main():
     lines = [sys.argv[1:]]
     if not sys.argv[1:]:
         short = ["scale", "--rows", "1e6", "1e7"]
-        lines = [["engines"], short, ["grow"], ["simulate"]]
+        lines = [["engines"], short, ["grow"], ["steps"], ["simulate"]]
     for line in lines:
         arguments = parser.parse_args(line)
         arguments.function(arguments)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
 from sklearn.base import clone
 
 from engine_tasks import shard_dying_once
@@ -22,16 +23,18 @@ from mercer import (
 )
 from mercer.data import TablePreprocessor
 from mercer.default import DefaultLearner
+from mercer.default.newton import GradientsElsewhere
 from mercer.distributed import Plan, Region, Settings, content_keys, fit, predict, row_keys
 from mercer.distributed.engines import ProcessEngine, engine_of
 from mercer.distributed.shards import ArrayReader
+from mercer.distributed.steps import Totals
 from mercer.distributed.survey import Survey
 from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError, ShardError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
 from mercer.kernels import Gaussian, Partitioned
-from mercer.losses import Softmax
+from mercer.losses import Huber, Softmax
 from mercer.sums import CellsPart, KernelBasis
 from mercer.sums.cells import CELL_RIDGES
 from oracles_second_order import ridge_on_dictionary
@@ -99,6 +102,28 @@ MODELS = {
         GaussianProcessRegressor(Gaussian(1.0), method=InducingPoints(80), random_state=0),
         WAVE,
     ),
+    "steps on a dictionary": (
+        KernelRegressor("huber", kernel=Gaussian(1.0), expansion=Dictionary(100), random_state=0),
+        WAVE,
+    ),
+    "steps for classes": (KernelClassifier(expansion=Dictionary(100), random_state=0), CLASSES),
+    "steps from nothing": (
+        KernelRegressor("poisson", kernel=Gaussian(1.0), expansion=Dictionary(100), random_state=0),
+        np.round(np.exp(WAVE)),
+    ),
+    "blocks": (KernelRegressor(kernel=Gaussian(1.0), expansion=RandomFeatures(64)), TWO),
+    "blocks for classes": (
+        KernelClassifier(kernel=Gaussian(1.0), expansion=RandomFeatures(64)),
+        CLASSES,
+    ),
+    "blocks in turns": (
+        KernelRegressor(
+            "huber",
+            kernel=Gaussian(1.0),
+            expansion=RandomFeatures(64, mode="cyclic", max_blocks=4),
+        ),
+        WAVE,
+    ),
     "partition of one's own": (
         KernelRegressor(kernel=Partitioned(Gaussian(0.5), 6), random_state=0),
         WAVE,
@@ -160,8 +185,20 @@ def test_regions_may_be_solved_anywhere(case):
         found = [work.solve(*pair, [blocks[pair[0]]]) for pair in pairs]
         return pickle.loads(pickle.dumps(found))
 
+    def gather(step, ask, of):
+        ask, of = pickle.loads(pickle.dumps((ask, of)))
+        return [work.total(step, [blocks[step]], ask, of)]
+
     regions = work.regions.solved(solve)
-    assert hash_of(plan.finish(rest, regions)) == hash_of(plan.finish(whole))
+    assert hash_of(plan.finish(rest, regions, gather)) == hash_of(plan.finish(whole))
+
+
+#: Models whose rows are added in the order of the shards, and how far that may move them.
+ROUNDED = {
+    **dict.fromkeys(("dictionary", "process", "inducing points"), 1e-3),
+    **dict.fromkeys(("steps on a dictionary", "steps for classes", "steps from nothing"), 1e-3),
+    **dict.fromkeys(("features", "blocks", "blocks for classes", "blocks in turns"), 3e-2),
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -173,10 +210,11 @@ def test_another_cut_of_the_rows_gives_the_same_model(name, monkeypatch):
     expected = here(estimator, cut(X, y))
     order = np.random.default_rng(1).permutation(N)
     other = here(estimator, cut(X[order], y[order], n=7))
-    if name in ("dictionary", "features", "process", "inducing points"):
+    if name in ROUNDED:
         # Sums are rounded, those of random features in single precision; solving enlarges that.
-        atol = (3e-2 if name == "features" else 1e-3) * np.std(WAVE)
-        assert_allclose(other.predict(X_TEST), expected.predict(X_TEST), atol=atol)
+        ask = "predict_proba" if y is CLASSES else "predict"
+        found, right = (getattr(model, ask)(X_TEST) for model in (other, expected))
+        assert_allclose(found, right, atol=ROUNDED[name] * np.std(right))
     else:
         assert hash_of(other) == hash_of(expected)
 
@@ -351,13 +389,79 @@ def test_gradients_of_steps_are_those_of_all_rows(wide):
     ]
     basis = KernelBasis(Gaussian(10.0), inputs[:40])
     w = np.random.default_rng(0).normal(size=(40, 3))
+    steps = Totals(work.n_steps, lambda *step: [work.total(step[0], several, *step[1:])])
+    gradients = GradientsElsewhere(Softmax(), work.held, steps)
     seen, total = 0.0, np.zeros_like(w)
-    for step in range(work.n_steps):
-        found = work.gradient(step, several, Softmax(), [basis], [w])
-        seen, total = seen + found.weight, total + found.sums[0]
+    for step in gradients.steps(100, 1, held=False):
+        n = sum(len(its.rows) for one in several for its in one.pieces[step].values())
+        seen, total = seen + n, total + n * gradients.at(step, [basis], [w])[0]
     assert seen == len(X_all)
     slopes = Softmax().derivative(y_all[:, None].astype(float), basis.features(X_all) @ w)
     assert_allclose(total, basis.features(X_all).T @ slopes, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["steps on a dictionary", "steps for classes", "blocks"])
+def test_steps_are_asked_of_all_rows(name):
+    """What all steps of a pass are told of all shards adds up to what one place would tell."""
+    estimator, y = MODELS[name]
+    plan = planned(estimator, y)
+    work, asked = plan.work, []
+    keys = row_keys(0, 0, 0, N)
+    several = [
+        plan.add(X[i : i + 550], y[i : i + 550], shard=i, keys=keys[i : i + 550])
+        for i in range(0, N - 200, 550)
+    ]
+    whole = plan.add(X[:-200], y[:-200], shard=9, keys=keys[:-200])
+
+    def gather(step, ask, of):
+        asked.append(ask)
+        parts = [work.total(step, [some], ask, of) for some in several]
+        together = [sum(each) for each in zip(*parts, strict=True)]
+        expected = work.total(step, [whole], ask, of)
+        assert together[0].flat[0] == sum(len(one.rows) for one in whole.pieces[step].values())
+        for found, right in zip(together, expected, strict=True):
+            assert_allclose(found, right, atol=1e-5 * max(1.0, np.abs(right).max()))
+        return parts
+
+    merged = several[0]
+    for one in several[1:]:
+        merged = merged.merge(one)
+    model = plan.finish(merged, gather=gather)
+    assert len(asked) >= 2 * work.n_steps
+    assert all(ask is asked[0] for ask in asked)
+    assert model.n_samples_seen_ == N - (200 if name == "blocks" else 0)
+
+
+@pytest.mark.parametrize("name", ["steps on a dictionary", "steps for classes", "blocks"])
+def test_steps_go_on_from_more_rows(name):
+    estimator, y = MODELS[name]
+    model = here(estimator, cut(X, y))
+    before = hash_of(model)
+    model.partial_fit(X[:1000], y[:1000])
+    assert model.n_samples_seen_ in (N + 1000, N + 800)  # blocks do not learn the rows held back
+    assert hash_of(model) != before
+
+
+def test_newton_steps_elsewhere_come_to_the_minimum():
+    estimator = KernelRegressor(
+        "huber", kernel=Gaussian(1.0), expansion=Dictionary(60, ridge=1e-3), random_state=0
+    )
+    model, loss = here(estimator, cut(X, WAVE)), Huber()
+    points = model.dictionary_
+    K, K_DD = Gaussian(1.0)(X, points), Gaussian(1.0)(points, points)
+
+    def objective(w):
+        values = (K @ w)[:, None]
+        slopes = loss.derivative(WAVE[:, None], values)[:, 0]
+        mean = loss.value(WAVE[:, None], values).mean()
+        return mean + 0.5e-3 * w @ K_DD @ w, K.T @ slopes / N + 1e-3 * K_DD @ w
+
+    least = minimize(
+        objective, np.zeros(60), jac=True, method="L-BFGS-B", options={"maxiter": 3000}
+    )
+    found, _ = objective(model.coefficients_[:, 0])
+    at_zero, _ = objective(np.zeros(60))
+    assert found - least.fun < 1e-3 * (at_zero - least.fun)
 
 
 def test_few_rows_are_fitted_as_by_fit():
@@ -527,6 +631,9 @@ def test_killed_workers_change_no_bit(engine, tmp_path):
     ]
     with engine_of(engine, n_workers=2) as workers:
         model = fit(estimator, dying, engine=workers, settings=SMALL)
+        stepping = KernelClassifier(kernel=Gaussian(1.0), expansion=RandomFeatures(64, min_steps=9))
+        steps = fit(stepping, cut(X, CLASSES), engine=workers, settings=SMALL)
+    assert hash_of(steps) == hash_of(here(stepping, cut(X, CLASSES)))
     reads = [(tmp_path / f"{number}").stat().st_size for number in range(N_SHARDS)]
     assert min(reads) >= 2
     assert min(reads[0], reads[2]) >= 3
@@ -770,12 +877,15 @@ def test_a_shard_that_changes_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (KernelRegressor(expansion="komp"), "learns by steps"),
-        (KernelRegressor(expansion=RandomFeatures(64, mode="faithful")), "learns by steps"),
+        (KernelRegressor(expansion="komp"), "many small steps"),
+        (KernelRegressor(expansion=RandomFeatures(64, mode="faithful")), "many small steps"),
         (KernelRegressor(expansion=Auto(forgetting=0.99)), "how old a row is"),
         (KernelRegressor(expansion=Dictionary(50, forgetting=0.99)), "how old a row is"),
-        (KernelRegressor("huber", expansion=Dictionary(50)), "Newton steps"),
-        (KernelRanker(), "learns by steps"),
+        (KernelRegressor(risk="cvar:0.9", expansion=Dictionary(50)), "an average from step to"),
+        (KernelRegressor(risk="cvar:0.9", expansion=RandomFeatures(64)), "an average from step to"),
+        (KernelRanker(), "many small steps"),
+        (KernelRanker(expansion=RandomFeatures(64)), "rows belong together"),
+        (KernelRanker(expansion=Dictionary(50)), "rows belong together"),
         (GaussianProcessRegressor(method="dsg"), "again and again"),
     ],
 )

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from mercer._threads import in_order, one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, Resources
-from mercer.default.newton import Gradients, GradientsOfRows, refine
+from mercer.default.newton import Gradients, GradientsElsewhere, GradientsOfRows, refine
 from mercer.default.settings import CORRECTING, Phase, Settings
 from mercer.default.targets import Learnable, LearnedTargets
 from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
-from mercer.learning import AutomaticStep, Layout, Learner, NewOutputs, Record, Solved
+from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
+from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere
 from mercer.learning.learner import Array, Passes, StepSize, Take, one_at_a_time
 from mercer.losses import Loss
 from mercer.objectives import Objective
@@ -569,28 +570,27 @@ class DefaultLearner(Learner):
         held: Rows,
         solved: dict[int, Solved],
         sums: dict[int, Any],
-        gradients: Gradients | None = None,
+        steps: StepsElsewhere | None = None,
     ) -> None:
         """See :class:`mercer.learning.Elsewhere`: components are solved, and weighed."""
         learned = self._rows(held.X, held.targets, held.weights)
         held, learned = learned, self.targets(learned)
         # Copies, so that what this model chooses changes no other of the same plan.
-        components = self.function.components = list(map(copy, self.function.components))
+        components: list[Any] = list(map(copy, self.function.components))
+        self.function.components = components
         for number, one in solved.items():
             components[number] = one.part
         for number, its in sums.items():
-            part = components[number]
-            assert isinstance(part, BasisPart)
-            part.statistics = its.statistics.copy()
+            components[number].statistics = its.statistics.copy()
 
         def values(number: int) -> Array:
             if number in solved:
                 return solved[number].values
-            return components[number].solve(learned)
+            return np.asarray(components[number].solve(learned))
 
         self._weigh(held, learned, in_order(values, range(len(components))))
-        if gradients is not None:
-            self._refine(gradients, held)
+        if steps is not None:
+            self._refine(GradientsElsewhere(self.loss, learned, steps), held)
         self.n_samples, self.is_compact, self.phase = self.n_rows, True, Phase.FINISHED
         self.note(Record(self.n_rows, self.n_rows * self.held_loss, 0.0, self._monitors()))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import in_order
+from mercer.learning import StepsElsewhere
 from mercer.losses import Loss, loss_and_slopes
 from mercer.selection import mean_loss, stack
 from mercer.sums import (
@@ -23,7 +24,7 @@ from mercer.sums import (
 )
 from mercer.sums.newton import products_with
 
-__all__ = ["Gradients", "GradientsOfRows", "gradients_of", "refine"]
+__all__ = ["Gradients", "GradientsElsewhere", "GradientsOfRows", "gradients_of", "refine"]
 
 Array = NDArray[np.float64]
 
@@ -91,6 +92,58 @@ class GradientsOfRows:
     ) -> list[Array]:
         """See :class:`Gradients`."""
         return gradients_of(self.loss, *visited, coefficients)
+
+
+class _ClassSlopes(NamedTuple):
+    """Weight of rows, and gradients of a loss there: :class:`mercer.learning.Ask`."""
+
+    loss: Loss
+    bases: Sequence[Basis]
+
+    def __call__(self, rows: Rows, coefficients: Sequence[Array]) -> list[Array]:
+        features = [basis.features(rows.X) for basis in self.bases]
+        gradients = gradients_of(self.loss, rows, features, coefficients)
+        return [np.asarray(rows.weights.sum()), *gradients]
+
+
+class GradientsElsewhere:
+    """Gradients at rows that lie elsewhere: :class:`Gradients`.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of classes.
+    held : Rows
+        Rows held back, which are at hand.
+    rows : StepsElsewhere
+        All others.
+    """
+
+    def __init__(self, loss: Loss, held: Rows, rows: StepsElsewhere) -> None:
+        self.loss, self.held, self.rows = loss, held, rows
+        self._ask: _ClassSlopes | None = None
+        self._with_held = False
+
+    def steps(self, size: int, n_passes: int, *, held: bool) -> list[int]:
+        """See :class:`Gradients`: numbers of steps, of as many rows as were laid out."""
+        self._with_held = held
+        return [step for _ in range(n_passes) for step in range(self.rows.n_steps)]
+
+    def visit(self, step: int, bases: Sequence[Basis]) -> int:
+        """See :class:`Gradients`: the step, as its rows are elsewhere."""
+        return step
+
+    def at(
+        self, visited: int, bases: Sequence[Basis], coefficients: Sequence[Array]
+    ) -> list[Array]:
+        """See :class:`Gradients`."""
+        if self._ask is None:
+            self._ask = _ClassSlopes(self.loss, list(bases))
+        weight, *found = self.rows.total(visited, self._ask, list(coefficients))
+        if self._with_held:
+            more, *others = self._ask(self.held[visited :: self.rows.n_steps], coefficients)
+            weight, found = weight + more, [a + b for a, b in zip(found, others, strict=True)]
+        return [each / weight for each in found]
 
 
 def gradients_of(

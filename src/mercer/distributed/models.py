@@ -11,17 +11,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from mercer.estimators import GaussianProcessRegressor, KernelClassifier, KernelRegressor
+from mercer.estimators import GaussianProcessRegressor, KernelClassifier
 from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.fitting import Data, Given, KernelEstimator
-from mercer.estimators.problem import solves
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto
 from mercer.gaussian_process import DictionaryPosterior
-from mercer.learning import Layout, Solved
-from mercer.learning.regression_targets import is_quadratic
-from mercer.losses import as_loss
-from mercer.objectives import Pointwise
+from mercer.learning import Layout, Solved, StepsElsewhere
 from mercer.risks import as_risk
 from mercer.sums import Rows
 
@@ -51,6 +47,8 @@ class Draft(NamedTuple):
         return Draft(X, np.asarray(self.y), weights)
 
 
+# How expansions learn that can be in several places; the default can always.
+_IN_MANY_PLACES = ("solve", "newton", "cyclic")
 # Parameters of expansions, their usual values, and why others go in one place only.
 _OF_ONE_PLACE = (
     ("forgetting", 1.0, "It asks how old a row is, and these rows have no order."),
@@ -76,12 +74,13 @@ def check_learnable(estimator: Any) -> None:
     estimator.check()
     estimator.check_settings(anew=True)
     expansion: Any = chosen_expansion(estimator)
-    if not (isinstance(expansion, Auto) or solves(expansion)):
+    if not (isinstance(expansion, Auto) or expansion.mode in _IN_MANY_PLACES):
         raise ParameterError(
-            f"The expansion {type(expansion).__name__} cannot be learned in several places.",
+            f"{expansion!r} cannot be learned in several places.",
             parameter="expansion",
             value=estimator.expansion,
-            why="It learns by steps, each of which needs the one before it; others add rows up.",
+            why="It makes many small steps, each of which needs the one before it; others add rows "
+            "up, or make few steps on many rows.",
             mend=Advice(
                 "Use ",
                 Setting("expansion", "auto"),
@@ -90,13 +89,14 @@ def check_learnable(estimator: Any) -> None:
                 ".",
             ),
         )
-    if not isinstance(expansion, Auto) and not _adds_up(estimator):
+    risk = getattr(estimator, "risk", None)
+    if not isinstance(expansion, Auto) and as_risk(risk) is not None:
         raise ParameterError(
-            f"The expansion {type(expansion).__name__} adds rows up for the squared loss only.",
-            parameter="expansion",
-            value=estimator.expansion,
-            why="For others it makes Newton steps, each of which needs the one before it.",
-            mend=Advice("Use ", Setting("expansion", "auto"), ", which has every loss."),
+            f"A risk cannot be learned in several places by {type(expansion).__name__}.",
+            parameter="risk",
+            value=risk,
+            why="It follows an average from step to step.",
+            mend=Advice("Use ", Setting("expansion", "auto"), ", which has every loss and risk."),
         )
     for name, usual, why in _OF_ONE_PLACE:
         value = getattr(expansion, name, usual)
@@ -108,13 +108,6 @@ def check_learnable(estimator: Any) -> None:
                 why=why,
                 mend="Leave it out, or learn all rows in one place.",
             )
-
-
-def _adds_up(estimator: Any) -> bool:
-    """Whether a dictionary solves equations for what an estimator minimises."""
-    if not isinstance(estimator, KernelRegressor) or as_risk(estimator.risk) is not None:
-        return False
-    return is_quadratic(Pointwise(as_loss(estimator.loss, "regression")))
 
 
 class Begun(NamedTuple):
@@ -135,7 +128,11 @@ class Begun(NamedTuple):
     layout: Layout
 
     def finish(
-        self, held: Rows, solved: dict[int, Solved], sums: dict[int, Any], gradients: Any
+        self,
+        held: Rows,
+        solved: dict[int, Solved],
+        sums: dict[int, Any],
+        steps: StepsElsewhere | None,
     ) -> Any:
         """Model of all rows: see :meth:`mercer.learning.Elsewhere.adopt`."""
         model = copy.copy(self.model)
@@ -147,7 +144,7 @@ class Begun(NamedTuple):
             return model
         learner = copy.copy(model.learner_)
         learner.function = copy.copy(learner.function)
-        learner.adopt(held, solved, sums, gradients)
+        learner.adopt(held, solved, sums, steps)
         model.learner_ = learner
         return model
 
@@ -198,9 +195,9 @@ def begin(
     learner: Any = model._adopt(problem)
     if not hasattr(learner, "lay_out"):
         raise ValueError(
-            f"{estimator!r} learns by steps, each of which needs the one before it, so its rows "
-            "cannot be learned in several places. Use the default expansion, Dictionary() or "
-            "RandomFeatures(mode='solve'), which add rows up."
+            f"{estimator!r} learns by many small steps, each of which needs the one before it, so "
+            "its rows cannot be learned in several places. Use the default expansion, Dictionary() "
+            "or RandomFeatures()."
         )
     if class_counts is not None:
         counts = np.array([float(n) for n in class_counts.values()])

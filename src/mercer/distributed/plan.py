@@ -17,11 +17,10 @@ from mercer.distributed.keys import KeyedRows, row_keys
 from mercer.distributed.models import Begun, Draft, begin
 from mercer.distributed.regions import Region, Regions
 from mercer.distributed.settings import DEFAULT, Settings
-from mercer.distributed.steps import Gather, Gradient, GradientsElsewhere
+from mercer.distributed.steps import Gather, Totals, total_of
 from mercer.kernels.partitioned import rows_by_cell
-from mercer.learning import Layout
-from mercer.losses import Loss
-from mercer.sums import Basis, Rows
+from mercer.learning import Ask, Layout
+from mercer.sums import Rows
 
 __all__ = ["Piece", "Plan", "Sums", "Work", "seed_of"]
 
@@ -171,13 +170,13 @@ class Plan:
         regions : sequence of Region, default=None
             All regions, if they were solved elsewhere; None: they are solved here.
         gather : callable, default=None
-            Brings the gradients of Newton steps (``mercer.distributed.steps.Gather``), if
-            their rows are elsewhere; None: they are in ``sums``.
+            Brings the sums over the rows of steps (``mercer.distributed.steps.Gather``), if these
+            are elsewhere; None: they are in ``sums``.
 
         Returns
         -------
         estimator : estimator
-            Fitted. It predicts; more rows can be learned only by a new fit.
+            Fitted. The default predicts, and learns further rows only by a new fit.
         """
         work = self.work
         sums.check(work)
@@ -194,12 +193,12 @@ class Plan:
                 regions = work.regions.solved(
                     lambda pairs: [work.solve(*pair, [sums]) for pair in pairs]
                 )
-            gradients = None
+            steps = None
             if work.n_steps:
-                here = gather or (lambda step, *of: [work.gradient(step, [sums], *of)])
-                gradients = GradientsElsewhere(work.n_steps, work.loss, work.held, here)
+                here = gather or (lambda step, ask, of: [work.total(step, [sums], ask, of)])
+                steps = Totals(work.n_steps, here)
             solved = work.regions.joined(regions)
-            return self._begun.finish(self._held, solved, sums.summands, gradients)
+            return self._begun.finish(self._held, solved, sums.summands, steps)
 
 
 class Drawn(NamedTuple):
@@ -226,7 +225,7 @@ class Drawn(NamedTuple):
 class Work:
     """The part of a plan that those need who learn rows.
 
-    Rows that belong together are a *block*: those of a region, or of a Newton step; where there are
+    Rows that belong together are a *block*: those of a region, or of a step; where there are
     regions there are no steps.
 
     Attributes
@@ -253,19 +252,13 @@ class Work:
 
     @property
     def n_blocks(self) -> int:
-        """Regions, or Newton steps."""
+        """Regions, or steps."""
         return len(self.regions) + self.n_steps
 
     @property
     def n_steps(self) -> int:
-        """Newton steps of a pass over all rows."""
+        """Steps of a pass over all rows."""
         return self._layout.n_steps
-
-    @property
-    def loss(self) -> Loss:
-        """What Newton steps minimise."""
-        loss: Any = self._layout.rows
-        return loss.targets.loss  # type: ignore[no-any-return]
 
     def no_sums(self) -> Sums:
         """Return sums of no rows."""
@@ -316,10 +309,8 @@ class Work:
         """
         return self.regions.solve(number, rows_per_cell, _ordered(number, sums))
 
-    def gradient(
-        self, step: int, sums: Iterable[Sums | Piece], loss: Loss, bases: Sequence[Basis], w: Any
-    ) -> Gradient:
-        """Add up the gradients of a loss at the rows of a Newton step.
+    def total(self, step: int, sums: Iterable[Sums | Piece], ask: Ask, of: Any) -> list[Any]:
+        """Sum over the rows of a step.
 
         Parameters
         ----------
@@ -327,10 +318,11 @@ class Work:
             Which one.
         sums : iterable of Sums or dict
             As of :meth:`solve`, of some shards.
-        loss, bases, w
-            As of :func:`mercer.default.newton.gradients_of`.
+        ask, of
+            As of :meth:`mercer.learning.StepsElsewhere.total`.
         """
-        return Gradient.of([one.rows for one in _ordered(step, sums)], loss, bases, w)
+        rows = [one.rows for one in _ordered(step, sums)]
+        return total_of(rows or [self.held[:0]], ask, of)
 
 
 def _ordered(block: int, sums: Iterable[Sums | Piece]) -> list[KeyedRows]:

@@ -31,13 +31,14 @@ from mercer.distributed.shards import (
 from mercer.distributed.survey import Survey
 from mercer.estimators import KernelClassifier, TableModel
 from mercer.exceptions import ParameterError, ShardError
+from mercer.learning import Ask
 from mercer.sums import rows_at_once
 
 __all__ = ["fit"]
 
 # Rows, and bytes of float64, of which one worker had better not hold more at once.
 _LARGE_ROWS, _LARGE_BYTES = 5_000_000, 2**31
-# Shards whose rows of a Newton step are learned by one task.
+# Shards whose rows of a step are asked by one task.
 _SHARDS_OF_A_TASK = 4
 
 
@@ -84,8 +85,8 @@ def fit(
     -------
     estimator : estimator
         Of the same kind, fitted. If all rows are a sample (65,536 rows, fewer if they are wide) it
-        is what its ``fit`` makes of them; else it predicts, and learns further rows only by a new
-        fit.
+        is what its ``fit`` makes of them; else the default predicts, and learns further rows only
+        by a new fit.
 
     Raises
     ------
@@ -348,32 +349,30 @@ class _Run:
 
 
 class _Steps:
-    """Gradients of Newton steps, from the rows of all shards, some of them in each task."""
+    """Sums over the rows of steps in all shards, some of these in each task."""
 
     def __init__(self, run: _Run, work: Handle, learned: Sequence[Sequence[Handle]]) -> None:
         self.run, self.work, self.learned = run, work, learned
-        self._bases: Handle | None = None
+        self._asked: tuple[Ask, Handle] | None = None
 
-    def __call__(
-        self, step: int, loss: Any, bases: Sequence[Any], coefficients: Sequence[Any]
-    ) -> list[Any]:
-        if self._bases is None:
-            self._bases = self.run.put((loss, list(bases)))
-        weights = self.run.put(list(coefficients))
+    def __call__(self, step: int, ask: Ask, of: Any) -> list[list[Any]]:
+        if self._asked is None or self._asked[0] is not ask:
+            self._asked = ask, self.run.put(ask)
+        point = self.run.put(of)
         tasks = [
             self.run.submit(
-                _gradient,
+                _total,
                 self.work,
                 step,
-                self._bases,
-                weights,
+                self._asked[1],
+                point,
                 *(parts[step] for parts in self.learned[at : at + _SHARDS_OF_A_TASK]),
                 name=f"step {step}",
             )[0]
             for at in range(0, len(self.learned), _SHARDS_OF_A_TASK)
         ]
         found = [self.run.workers.get(task) for task in tasks]
-        self.run.release([*tasks, weights])
+        self.run.release([*tasks, point])
         return found
 
 
@@ -450,9 +449,8 @@ def _solve(work: Work, number: int, rows_per_cell: int, *pieces: Piece) -> Regio
     return work.solve(number, rows_per_cell, pieces)
 
 
-def _gradient(work: Work, step: int, of: Any, coefficients: Any, *pieces: Piece) -> Any:
-    loss, bases = of
-    return work.gradient(step, pieces, loss, bases, coefficients)
+def _total(work: Work, step: int, ask: Ask, of: Any, *pieces: Piece) -> list[Any]:
+    return work.total(step, pieces, ask, of)
 
 
 def _merge_sums(one: Sums, other: Sums) -> Sums:

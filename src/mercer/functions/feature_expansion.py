@@ -284,13 +284,60 @@ class FeatureExpansion(Function):
         update : Update
             For :meth:`apply`.
         """
+        gradient, covariance = self.asked(prepared, slopes, weights)
+        return self.move(gradient, covariance, step_size, regularization, curvature, mixing)
+
+    def asked(
+        self, prepared: Prepared, slopes: Array, weights: Array | None = None
+    ) -> tuple[Array, Array | None]:
+        """Return what the next step needs to know of its points.
+
+        Parameters
+        ----------
+        prepared, slopes, weights
+            As of :meth:`step`.
+
+        Returns
+        -------
+        gradient : ndarray of shape (block_size, n_candidates * n_outputs)
+            In the coefficients of the block of the step.
+        covariance : ndarray of shape (block_size, block_size) or None
+            Of its features, the lower triangle; None if the mode does not need it.
+        """
+        Z = self.features.of(prepared, self._block_of_step()[0])
+        gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
+        faithful = self.expansion.mode == "faithful"
+        return gradient, None if faithful else covariance_of(Z, weights)
+
+    def move(
+        self,
+        gradient: Array,
+        covariance: Array | None,
+        step_size: float,
+        regularization: float,
+        curvature: float = 1.0,
+        mixing: Array | None = None,
+    ) -> Update:
+        """Move the function against a gradient.
+
+        Parameters
+        ----------
+        gradient, covariance
+            Of :meth:`asked`.
+        step_size, regularization, curvature, mixing
+            As of :meth:`step`.
+
+        Returns
+        -------
+        update : Update
+            For :meth:`apply`.
+        """
         mode = self.expansion.mode
         block, n_blocks = self._block_of_step()
-        Z = self.features.of(prepared, block)
-        gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
         self.n_steps += 1
         if mode == "cyclic":
-            hessian = curvature * covariance_of(Z, weights)
+            assert covariance is not None
+            hessian = curvature * covariance
             change = self._cyclic_step(block, hessian, gradient, n_blocks, regularization)
             update = Update(1.0, block, (step_size * change).astype(self.dtype))
             while len(self.blocks) <= block:
@@ -299,7 +346,8 @@ class FeatureExpansion(Function):
             self.blocks[block] = self.blocks[block] + update.coefficients
         else:
             if mode == "newton":
-                gradient = self._newton_direction(covariance_of(Z, weights), gradient)
+                assert covariance is not None
+                gradient = self._newton_direction(covariance, gradient)
             factor = 1.0 - step_size * regularization if mixing is None else 1.0
             whole: Array | None = None
             if mixing is not None:

@@ -9,7 +9,7 @@ number of random features: equations are solved where the objective is quadratic
 made where it is not. (The sums of the default are in :mod:`mercer.default`.)
 """
 
-from mercer.learning.elsewhere import Elsewhere, Layout, Solved
+from mercer.learning.elsewhere import Ask, Elsewhere, Layout, Solved, StepsElsewhere
 from mercer.learning.feature_steps import FeatureLearner
 from mercer.learning.kernel_steps import KernelLearner
 from mercer.learning.learner import Learner, NewOutputs, Passes, Record, StepLearner
@@ -27,6 +27,7 @@ from mercer.learning.step_sizes import (
 from mercer.learning.sums import SecondOrderLearner
 
 __all__ = [
+    "Ask",
     "AutomaticStep",
     "CarefulSteps",
     "Elsewhere",
@@ -42,6 +43,7 @@ __all__ = [
     "SecondOrderLearner",
     "Solved",
     "StepLearner",
+    "StepsElsewhere",
     "automatic_step",
     "stable_steps",
     "steps_of_batch",

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.objectives import Objective, Pointwise
 from mercer.sums import CellsPart, Rows
 
-__all__ = ["Elsewhere", "Layout", "Solved"]
+__all__ = ["Ask", "Elsewhere", "Layout", "Solved", "StepsElsewhere", "refuse_elsewhere"]
 
 Array = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ class Layout(NamedTuple):
     partitions : dict of int to CellsPart
         Components in whose regions rows are brought together, by their number.
     n_steps : int
-        Newton steps of a pass over all rows, which follow; 0 for none.
+        Steps of a pass over all rows, which follow; 0 for none.
     """
 
     rows: Callable[[Any, Array, Array], Rows]
@@ -52,6 +53,46 @@ class Solved(NamedTuple):
     values: Array
 
 
+class Ask(Protocol):
+    """What is asked of rows; it can be pickled."""
+
+    def __call__(self, rows: Rows, of: Any, /) -> list[Array]:
+        """Sum over rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Perhaps none.
+        of : object
+            What changes from step to step, such as coefficients.
+        """
+
+
+class StepsElsewhere(Protocol):
+    """Rows of steps, which lie elsewhere: each step has as many as the layout says.
+
+    Attributes
+    ----------
+    n_steps : int
+        Steps of a pass over all rows but those held back.
+    """
+
+    n_steps: int
+
+    def total(self, step: int, ask: Ask, of: Any) -> list[Array]:
+        """Sum over the rows of a step.
+
+        Parameters
+        ----------
+        step : int
+            Which one.
+        ask : Ask
+            It is sent only when it is another object than before.
+        of : object
+            Its second argument.
+        """
+
+
 class Elsewhere(Protocol):
     """A learner whose rows may be learned elsewhere."""
 
@@ -71,7 +112,11 @@ class Elsewhere(Protocol):
         """
 
     def adopt(
-        self, held: Rows, solved: dict[int, Solved], sums: dict[int, Any], gradients: Any = None
+        self,
+        held: Rows,
+        solved: dict[int, Solved],
+        sums: dict[int, Any],
+        steps: StepsElsewhere | None = None,
     ) -> None:
         """Take over what was learned elsewhere, and choose what rows held back choose.
 
@@ -83,6 +128,16 @@ class Elsewhere(Protocol):
             Partitions that are solved.
         sums : dict of int to object
             Merged summands.
-        gradients : Gradients, default=None
-            Of the loss at all rows, if Newton steps were laid out.
+        steps : StepsElsewhere, default=None
+            The rows of steps, if some were laid out.
         """
+
+
+def refuse_elsewhere(objective: Objective) -> None:
+    """Raise ValueError if rows of an objective cannot be learned in several places."""
+    if type(objective) is not Pointwise:
+        raise ValueError(
+            f"The objective {type(objective).__name__} cannot be learned in several places: its "
+            "rows belong together, or it follows averages from step to step. Use the mean of a "
+            "loss, or learn all rows in one place."
+        )

@@ -21,6 +21,7 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Update
+from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere, refuse_elsewhere
 from mercer.learning.learner import (
     Array,
     NewOutputs,
@@ -45,6 +46,8 @@ _MEMORY = 50.0
 # Rows held out to choose the ridge on, if a twentieth of all is not between these.
 _HELD_OUT = 500, 5000
 _FEW_ROWS = 50
+# Steps of a pass over rows that lie elsewhere, at most.
+_STEPS_ELSEWHERE = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +193,37 @@ class Candidates:
         self.race, self.unit = race.copy(), check_real("unit", state["unit"], low=1.0)
         self.objectives = [copy.deepcopy(self.objectives[0]) for _ in range(n)]
         self.set_states([objectives[str(i)] for i in range(n)])
+
+
+class _BlockSums(NamedTuple):
+    """What a block needs to know of rows: :class:`mercer.learning.Ask`."""
+
+    candidates: Candidates
+
+    def __call__(self, rows: Rows, function: FeatureExpansion) -> list[Array]:
+        n, n_columns = len(rows), function.n_candidates * function.n_outputs
+        if not n:
+            m = function.block_size
+            losses = np.zeros(function.n_candidates)
+            return [np.zeros(()), losses, np.zeros((m, n_columns)), np.zeros((m, m))]
+        points = function.prepare(rows.X)
+        batches = [Batch(*rows.arrays)] * function.n_candidates
+        with np.errstate(over="ignore", invalid="ignore"):  # found, and said, by who asks
+            found = self.candidates.slopes(function.current(points), batches)
+            gradient, covariance = function.asked(points, found.slopes, rows.weights)
+        assert covariance is not None
+        # All are means over the rows that are asked together.
+        return [np.array(float(n)), found.losses, n * gradient, n * covariance]
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """Rows that are learned, wherever they are."""
+
+    function: FeatureExpansion
+
+    def __call__(self, X: Any, targets: Array, weights: Array) -> Rows:
+        return Rows(self.function.rows(X), targets, weights)
 
 
 class FeatureLearner(StepLearner):
@@ -450,6 +484,50 @@ class FeatureLearner(StepLearner):
             self._waiting = replace(self._waiting, values=values.copy())
         self.function.keep(best)
         self._candidates.keep(best)
+
+    # -- rows that are learned elsewhere ----------------------------------------------------------
+
+    def lay_out(
+        self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
+    ) -> Layout:
+        """See :class:`mercer.learning.Elsewhere`: the sample tells how large losses are."""
+        refuse_elsewhere(self.objective)
+        self.first.look(self.objective, self.function.n_outputs, targets, weights)
+        self._candidates.unit = max(1.0, float(np.abs(targets).max(initial=0.0)))
+        n_steps = max(1, min(_STEPS_ELSEWHERE, n_rows // self.rows_per_step))
+        return Layout(_Dense(self.function), {}, {}, n_steps)
+
+    def adopt(
+        self,
+        held: Rows,
+        solved: dict[int, Solved],
+        sums: dict[int, Any],
+        steps: StepsElsewhere | None = None,
+    ) -> None:
+        """See :class:`mercer.learning.Elsewhere`: rows held back choose the ridge."""
+        assert steps is not None
+        self.function, self._candidates = self.function.copy(), copy.deepcopy(self._candidates)
+        f, n_seen, largest = self.function, 0, self._steps().largest()
+        values = np.zeros((len(held), f.n_candidates * f.n_outputs))
+        judges = Waiting(f.rows(held.X), held.targets, held.weights, values=values)
+        points = f.prepare(judges.X)
+        ask = _BlockSums(self._candidates)
+        n_passes = -(-f.expansion.min_steps // steps.n_steps) or 1
+        for step in [*range(steps.n_steps)] * n_passes:
+            step_size = self._step_size(judges, whole=steps.n_steps == 1)
+            n, losses, gradient, covariance = steps.total(step, ask, f.copy())
+            update = f.move(
+                gradient / n, covariance / n, step_size, self.regularization, self.curvature()
+            )
+            f.apply(update, points, judges.values)
+            sound = np.isfinite(losses).any() and np.isfinite(update.coefficients).all()
+            if not sound:
+                raise self.diverged(step_size, 0, f" {self._steps().limit()}", largest)
+            self._judge(judges)
+            self.note(Record(int(n), float(losses[f.best]), step_size, self.objective.measured()))
+            n_seen += int(n)
+        self.n_samples = n_seen // n_passes
+        self._keep_best()
 
     # -- rows that wait ---------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
+from mercer.learning.elsewhere import StepsElsewhere
 from mercer.learning.learner import Array, Record
 from mercer.learning.loop import cut_pass
 from mercer.learning.regression_targets import (
@@ -34,6 +35,7 @@ from mercer.sums import (
     blocks_from_state,
     blocks_to_state,
 )
+from mercer.sums.newton import products_with
 
 __all__ = ["FirstFit", "NewtonRows", "Settings", "SmoothedSlopes", "cut_steps", "descends"]
 
@@ -48,6 +50,8 @@ _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 _DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
 _VALUES = 4  # that steps have in memory for a row and an output
 _BLOCK = 8192
+# Steps of a pass over rows that lie elsewhere, at most, and their rows for each feature, at least.
+_STEPS_ELSEWHERE, _ROWS_ELSEWHERE = 48, 16
 # Rows that residuals and losses are measured on.
 _JUDGES = 2000
 # Where slopes are looked up, in widths from a value: midpoints of equal parts.
@@ -222,6 +226,24 @@ class Settings(NamedTuple):
     step_size: Any
     largest_loss: Callable[[Array, Array], float]
     diverged: Callable[[float], DivergenceError]
+
+
+class SlopesOf(NamedTuple):
+    """Rows, their losses and the gradient in the coefficients: :class:`mercer.learning.Ask`."""
+
+    objective: Objective
+    basis: Basis
+
+    def __call__(self, rows: Rows, coefficients: Array) -> list[Array]:
+        n = len(rows)
+        if not n:
+            return [np.zeros(2), np.zeros_like(coefficients)]
+        Z = self.basis.features(rows.X)
+        values = np.asarray(Z @ coefficients.astype(Z.dtype, copy=False), dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # found, and said, by who asks
+            slopes, losses = self.objective.slopes(values, Batch(*rows.arrays))
+        # Slopes are in shares of the rows that are asked together.
+        return [np.array([n, losses.sum()]), n * products_with(Z, slopes)]
 
 
 def cut_steps(n_rows: int, batch_size: int, n_features: int) -> list[int]:
@@ -422,6 +444,50 @@ class NewtonRows:
     def cut(self, n_rows: int) -> list[int]:
         """Where the steps of a pass begin, and its end."""
         return cut_steps(n_rows, self.settings.batch_size, self.basis.size)
+
+    def steps_elsewhere(self, n_rows: int) -> int:
+        """Return how many steps a pass over rows has that lie elsewhere: few, on many rows each."""
+        return max(1, min(_STEPS_ELSEWHERE, n_rows // (_ROWS_ELSEWHERE * self.basis.size)))
+
+    def longest(self, rows: Rows) -> float:
+        """Size of the longest step on rows such as these, and no fewer, that does not overshoot."""
+        some = rows[: _ROWS_ELSEWHERE * self.basis.size]
+        return self.steps.largest_step(self.basis.features(some.X), some.weights, self.ridge)
+
+    def passes_elsewhere(
+        self, rows: StepsElsewhere, held: Rows, n_passes: int, longest: float
+    ) -> Iterator[Record]:
+        """Visit rows that lie elsewhere, with steps that fall to 0.
+
+        Parameters
+        ----------
+        rows : StepsElsewhere
+            The rows.
+        held : Rows
+            Further rows, which are at hand.
+        n_passes : int
+            How often.
+        longest : float
+            Size of the longest step.
+
+        Yields
+        ------
+        record : Record
+            What a step did.
+        """
+        ask, total = SlopesOf(self.objective, self.basis), n_passes * rows.n_steps
+        largest = self.settings.largest_loss(held.targets, held.weights)
+        for done in range(total):
+            step = done % rows.n_steps
+            found = rows.total(step, ask, self.steps.iterate)
+            more = ask(held[step :: rows.n_steps], self.steps.iterate)
+            (n, losses), gradient = (a + b for a, b in zip(found, more, strict=True))
+            size = longest * self._share(1.0 - done / total)
+            if not (np.isfinite(gradient).all() and losses <= n * largest):
+                raise self.settings.diverged(size)
+            self.steps.step_along(gradient / n, size, self.ridge)
+            yield Record(int(n), float(losses), size, self.objective.measured())
+        self.steps.restart_stream(rows.n_steps)
 
     def learn(self, rows: Rows) -> list[Record]:
         """Learn rows of a stream; those too few for a step wait for more."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
-from mercer.learning.elsewhere import Layout, Solved
+from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere, refuse_elsewhere
 from mercer.learning.learner import (
     Array,
     NewOutputs,
@@ -130,6 +130,7 @@ class SecondOrderLearner(StepLearner):
         self._first_rows: list[Rows] = []
         self._n_rows = 0
         self._n_solved = 0
+        self._longest_step = 1.0  # where rows lie elsewhere
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -455,24 +456,45 @@ class SecondOrderLearner(StepLearner):
         self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
     ) -> Layout:
         """See :class:`mercer.learning.Elsewhere`: the sample decides on kernel and features."""
-        if not is_quadratic(self.objective):
-            raise ValueError("Newton steps need the one before: learn a squared loss elsewhere.")
+        refuse_elsewhere(self.objective)
         sample = Rows(self._checked(X), targets, weights)[weights > 0.0]
         self._look(targets, weights)
         basis = self._build_basis(sample[: self._n_first_rows], chosen=True)
-        self._engine = self._new_engine(basis)
-        sums = BasisSums(basis, self.function.n_outputs)
-        return Layout(_Checked(self.function), {0: sums}, {})
+        self._engine = engine = self._new_engine(basis)
+        rows = _Checked(self.function)
+        if isinstance(engine, NewtonRows):
+            engine.begin(sample[: min(engine.n_first_rows, self._most_first_rows)])
+            self._longest_step = engine.longest(sample)
+            return Layout(rows, {}, {}, engine.steps_elsewhere(n_rows))
+        return Layout(rows, {0: BasisSums(basis, self.function.n_outputs)}, {})
 
     def adopt(
-        self, held: Rows, solved: dict[int, Solved], sums: dict[int, Any], gradients: Any = None
+        self,
+        held: Rows,
+        solved: dict[int, Solved],
+        sums: dict[int, Any],
+        steps: StepsElsewhere | None = None,
     ) -> None:
-        """See :class:`mercer.learning.Elsewhere`: as on a stream whose last rows are these."""
+        """See :class:`mercer.learning.Elsewhere`.
+
+        Sums are those of a stream whose last rows are held back; Newton steps begin with the
+        sample's minimum.
+        """
         held = Rows(self._checked(held.X), held.targets, held.weights)
-        assert isinstance(self._engine, RidgeStream)
-        self._engine = self._engine.copy()
-        self._engine.take_over(sums[0].statistics.copy(), held)
-        self._n_rows = self.n_samples = self._engine.n_rows
+        assert self._engine is not None
+        self._engine = engine = self._engine.copy()
+        if isinstance(engine, RidgeStream):
+            engine.take_over(sums[0].statistics.copy(), held)
+            self._n_rows = engine.n_rows
+        else:
+            assert isinstance(engine, NewtonRows)
+            assert steps is not None
+            n_passes = -(-self._times(_STEPS) // steps.n_steps)
+            records = list(engine.passes_elsewhere(steps, held, n_passes, self._longest_step))
+            for record in records:
+                self.note(record)
+            self._n_rows = sum(record.n_rows for record in records[: steps.n_steps])
+        self.n_samples = self._n_rows
         self._solve()
 
     def end_race(self) -> None:

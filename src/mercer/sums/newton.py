@@ -14,7 +14,7 @@ from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis
 from mercer.sums.statistics import Statistics
 
-__all__ = ["NewtonSteps", "newton_gradient"]
+__all__ = ["NewtonSteps", "products_with"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
@@ -190,6 +190,25 @@ class NewtonSteps:
             Features of the points.
         slopes : ndarray of shape (n_points, n_outputs)
             Derivatives of the objective in the values at the points.
+        step_size, ridge, mixing, rate
+            As of :meth:`step_along`.
+        """
+        self.step_along(products_with(Z, slopes), step_size, ridge, mixing, rate)
+
+    def step_along(
+        self,
+        gradient: Array,
+        step_size: float,
+        ridge: float,
+        mixing: Array | None = None,
+        rate: float = 1.0,
+    ) -> None:
+        """Make a step along the gradient of the objective.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_features, n_outputs)
+            In the coefficients, without that of the penalty.
         step_size : float
             eta; 1 is a whole Newton step.
         ridge : float
@@ -204,7 +223,8 @@ class NewtonSteps:
         if mixing is not None:
             start = self.iterate @ mixing
             pulled = rate * np.tile(self.iterate[:, : start.shape[1] // 2], 2)
-        change = self._factored(ridge).solve(self._gradient(Z, slopes, pulled, ridge))
+        gradient = gradient + ridge * self._pull(pulled)
+        change = self._factored(ridge).solve(gradient)
         # Files know one layout only, and products are to be the same.
         self.before, self.iterate = self.iterate, np.ascontiguousarray(start - step_size * change)
         self.n_steps += 1
@@ -239,7 +259,7 @@ class NewtonSteps:
         ahead, t = self.iterate, 1.0
         for _ in range(n_steps):
             # Tall and narrow: this way round, few columns cost half.
-            gradient = self._gradient(Z, slopes((ahead.T @ Z.T).T), ahead, ridge)
+            gradient = products_with(Z, slopes((ahead.T @ Z.T).T)) + ridge * self._pull(ahead)
             new = ahead - self._factored(ridge).solve(gradient)
             change = new - self.iterate
             if float(np.vdot(gradient, change)) > 0.0:
@@ -249,9 +269,9 @@ class NewtonSteps:
             self.before, self.iterate = self.iterate, np.ascontiguousarray(new)
         self.mean = self.iterate
 
-    def _gradient(self, Z: Floats, slopes: Array, coefficients: Array, ridge: float) -> Array:
-        pull = coefficients if self._penalty is None else self._penalty @ coefficients
-        return newton_gradient(Z, slopes, ridge * pull)
+    def _pull(self, coefficients: Array) -> Array:
+        """Gradient of half the penalty."""
+        return coefficients if self._penalty is None else self._penalty @ coefficients
 
     def set_curvature(self, curvature: float) -> None:
         """Go on with another bound of the curvature."""
@@ -323,21 +343,6 @@ class NewtonSteps:
         if state["lower"] is not None:
             lower = _unpacked(state["lower"], self.basis.size)
             self._factor = RidgeFactor(lower, *(float(jitter) for jitter in state["jitters"]))
-
-
-def newton_gradient(Z: Floats, slopes: Array, pull: Array) -> Array:
-    """Gradient in the coefficients, (n_features, n_outputs).
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_points, n_features)
-        Features, in whose precision the product is made.
-    slopes : ndarray of shape (n_points, n_outputs)
-        Derivatives in the values at the points.
-    pull : ndarray of shape (n_features, n_outputs)
-        Gradient of the penalty.
-    """
-    return products_with(Z, slopes) + pull
 
 
 def products_with(Z: Any, slopes: Array) -> Array:

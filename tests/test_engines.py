@@ -349,6 +349,22 @@ def test_what_is_put_survives_the_worker_that_has_it(engine, rng):
     np.testing.assert_array_equal(found["b"][0], rows["b"][0])
 
 
+def test_workers_of_dask_come_back_however_often_they_die():
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    import dask
+
+    # The time after which Dask looks for a worker that was lost: none can be there so soon.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
+        engine_of("dask", n_workers=1) as engine,
+    ):
+        for _ in range(2):
+            os.kill(engine.get(engine.submit(tasks.slept_there, 0.0)), signal.SIGKILL)
+            later = engine.submit(tasks.nothing, 1, 2)
+            later.place.result(timeout=30)
+            assert engine.get(later) == 2
+
+
 def test_a_script_that_would_start_dask_again_and_again_is_told(tmp_path):
     pytest.importorskip("distributed", reason="distributed is not installed")
     script = tmp_path / "script.py"

@@ -111,7 +111,7 @@ class DaskEngine(Engine):
                 # What a new process is told refuses those that run a script again. So they end
                 # here, where old versions of Dask would wait for ever.
                 get_preparation_data("")
-                return self._distributed.LocalCluster(
+                return _cluster(self._distributed)(
                     n_workers=n_workers,
                     threads_per_worker=1,
                     processes=True,
@@ -239,6 +239,22 @@ def _nanny(distributed: Any) -> Any:
                 await super()._on_worker_exit(exitcode)
 
     return Nanny
+
+
+def _cluster(distributed: Any) -> Any:
+    """Return the class of clusters that keep all that start workers until they are closed.
+
+    Dask looks some seconds after a worker died whether another one took its place. If that has just
+    died, too, it would never start one there again, and with the last of them all tasks would wait
+    for ever.
+    """
+    local: Any = distributed.LocalCluster
+
+    class Cluster(local):
+        def _update_worker_status(self, op: Any, msg: Any) -> None:
+            super(distributed.SpecCluster, self)._update_worker_status(op, msg)
+
+    return Cluster
 
 
 def _current(distributed: Any) -> Any:

@@ -50,9 +50,9 @@ class Settings(NamedTuple):
     chunk, chunk_bytes : int, default=131072 and 2**26
         Rows learned at a time, or fewer that take so many bytes: each cell gets some hundred of
         them together.
-    large_pilots : tuple of (int, int), default=((10**6, 2000), (10**7, 3000))
+    large_pilots : tuple of (int, int), default=((10**6, 2000), (10**7, 4500))
         Rows that are learned elsewhere, and rows of the pilots of their race: a metric of few rows
-        may project away what many rows would tell.
+        may project away what many rows would tell, or keep columns that are noise.
     most_steps : int, default=48
         Newton steps of a pass over rows that are learned elsewhere.
     race : RaceSettings
@@ -72,7 +72,7 @@ class Settings(NamedTuple):
     hasty_rows: int = 2500
     chunk: int = 131_072
     chunk_bytes: int = 2**26
-    large_pilots: tuple[tuple[int, int], ...] = ((10**6, 2000), (10**7, 3000))
+    large_pilots: tuple[tuple[int, int], ...] = ((10**6, 2000), (10**7, 4500))
     most_steps: int = 48
     race: RaceSettings = RaceSettings()
     allocation: AllocationSettings = AllocationSettings()

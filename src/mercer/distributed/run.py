@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer._threads import jobs
 from mercer.data import TablePreprocessor
 from mercer.distributed.engines import Engine, Handle, open_engine
+from mercer.distributed.engines.engine import cores
 from mercer.distributed.models import check_learnable
 from mercer.distributed.plan import Piece, Plan, Sums, Work, seed_of
 from mercer.distributed.progress import Callback, Progress, tell, watched
@@ -340,10 +342,14 @@ class _Run:
 
     @contextmanager
     def _planning(self, n_rows: int) -> Iterator[None]:
-        """Context of what is done here, with a sample or with all rows if these are few."""
+        """Context of what is done here, with a sample or with all rows if these are few.
+
+        Workers have nothing to do meanwhile: threads take their place, as far as cores are here.
+        """
         start, n_workers = time.perf_counter(), self.workers.n_workers
         tell(self.callback, Progress("plan", 0, 1, "sample", n_rows, n_workers, 0.0))
-        yield
+        with jobs(min(n_workers, cores(None))):
+            yield
         seconds = time.perf_counter() - start
         tell(self.callback, Progress("plan", 1, 1, "sample", n_rows, n_workers, seconds))
 

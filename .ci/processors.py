@@ -47,6 +47,7 @@ NOT_NUMERICAL = (
         "report*",
         "reproduce*",
         "sklearn_checks",
+        "spark",
         "table_model",
         "training*",
     ),

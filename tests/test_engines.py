@@ -358,6 +358,9 @@ def test_workers_of_dask_come_back_however_often_they_die():
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
         engine_of("dask", n_workers=1) as engine,
     ):
+        # Modules are there before tasks ask for them, which they would do in several threads.
+        imported = "'mercer.distributed.run' in __import__('sys').modules"
+        assert list(engine._client.run(eval, imported).values()) == [True]
         for _ in range(2):
             os.kill(engine.get(engine.submit(tasks.slept_there, 0.0)), signal.SIGKILL)
             later = engine.submit(tasks.nothing, 1, 2)

@@ -102,7 +102,11 @@ class DaskEngine(Engine):
     def _started(self, n_workers: int) -> Any:
         import dask
 
+        # What workers import while they start. Two of their threads would do it at once later, and
+        # one would find modules that are not whole.
+        preloaded = [*dask.config.get("distributed.worker.preload", []), "mercer.distributed.run"]
         settings = {
+            "distributed.worker.preload": preloaded,
             "distributed.scheduler.allowed-failures": self._retries,
             "distributed.scheduler.worker-saturation": 1.0,  # no task waits at a worker
         }

@@ -141,7 +141,7 @@ REFUSED = {
     "--forgetting 0.99": "`--forgetting` cannot be 0.99 where rows are learned in several places.",
     "--block-length 4": "`--block-length` cannot be 4 where rows are learned in several places.",
     "--resumable": "`--resumable` cannot be True where rows are learned in several places.",
-    "--expansion komp": "The expansion KOMP cannot be learned in several places. It learns by",
+    "--expansion komp": "The expansion KOMP cannot be learned in several places. It makes many",
     "--step-size 0.5": "without what asks for steps: `--step-size`, `--tolerance` or `--max-size`.",
     "--nu 0.1": "`--nu` cannot be chosen for a classification",
     "--workers 0": "`--workers` must be an integer of at least 1, got 0",

@@ -15,7 +15,7 @@ from mercer.estimators import GaussianProcessRegressor, KernelClassifier
 from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.fitting import Data, Given, KernelEstimator
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto
+from mercer.expansions import Auto, RandomFeatures
 from mercer.gaussian_process import DictionaryPosterior
 from mercer.learning import Layout, Solved, StepsElsewhere
 from mercer.risks import as_risk
@@ -75,8 +75,9 @@ def check_learnable(estimator: Any) -> None:
     estimator.check_settings(anew=True)
     expansion: Any = chosen_expansion(estimator)
     if not (isinstance(expansion, Auto) or expansion.mode in _IN_MANY_PLACES):
+        mode = " in mode 'faithful'" if isinstance(expansion, RandomFeatures) else ""
         raise ParameterError(
-            f"{expansion!r} cannot be learned in several places.",
+            f"The expansion {type(expansion).__name__}{mode} cannot be learned in several places.",
             parameter="expansion",
             value=estimator.expansion,
             why="It makes many small steps, each of which needs the one before it; others add rows "

@@ -359,18 +359,20 @@ class _Steps:
 
     def __init__(self, run: _Run, work: Handle, learned: Sequence[Sequence[Handle]]) -> None:
         self.run, self.work, self.learned = run, work, learned
-        self._asked: tuple[Ask, Handle] | None = None
+        self._asked: list[tuple[Ask, Handle]] = []  # sent once each
 
     def __call__(self, step: int, ask: Ask, of: Any) -> list[list[Any]]:
-        if self._asked is None or self._asked[0] is not ask:
-            self._asked = ask, self.run.put(ask)
+        sent = next((handle for old, handle in self._asked if old is ask), None)
+        if sent is None:
+            sent = self.run.put(ask)
+            self._asked.append((ask, sent))
         point = self.run.put(of)
         tasks = [
             self.run.submit(
                 _total,
                 self.work,
                 step,
-                self._asked[1],
+                sent,
                 point,
                 *(parts[step] for parts in self.learned[at : at + _SHARDS_OF_A_TASK]),
                 name=f"step {step}",

@@ -87,7 +87,7 @@ class StepsElsewhere(Protocol):
         step : int
             Which one.
         ask : Ask
-            It is sent only when it is another object than before.
+            It is sent once, as long as it is the same object.
         of : object
             Its second argument.
         """

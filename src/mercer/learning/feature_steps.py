@@ -48,6 +48,9 @@ _HELD_OUT = 500, 5000
 _FEW_ROWS = 50
 # Steps of a pass over rows that lie elsewhere, at most.
 _STEPS_ELSEWHERE = 48
+# Lengths of such a step that are tried, each half of the one before, until the loss of rows held
+# back rises by no more than this share.
+_HALVINGS, _RISE = 12, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,17 +202,21 @@ class _BlockSums(NamedTuple):
     """What a block needs to know of rows: :class:`mercer.learning.Ask`."""
 
     candidates: Candidates
+    losses_only: bool = False
 
     def __call__(self, rows: Rows, function: FeatureExpansion) -> list[Array]:
         n, n_columns = len(rows), function.n_candidates * function.n_outputs
         if not n:
-            m = function.block_size
+            m = 0 if self.losses_only else function.block_size
             losses = np.zeros(function.n_candidates)
             return [np.zeros(()), losses, np.zeros((m, n_columns)), np.zeros((m, m))]
         points = function.prepare(rows.X)
         batches = [Batch(*rows.arrays)] * function.n_candidates
         with np.errstate(over="ignore", invalid="ignore"):  # found, and said, by who asks
             found = self.candidates.slopes(function.current(points), batches)
+            if self.losses_only:
+                none = np.zeros((0, n_columns)), np.zeros((0, 0))
+                return [np.array(float(n)), found.losses, *none]
             gradient, covariance = function.asked(points, found.slopes, rows.weights)
         assert covariance is not None
         # All are means over the rows that are asked together.
@@ -512,22 +519,47 @@ class FeatureLearner(StepLearner):
         judges = Waiting(f.rows(held.X), held.targets, held.weights, values=values)
         points = f.prepare(judges.X)
         ask = _BlockSums(self._candidates)
+        ask_losses = ask._replace(losses_only=True)
+        steep = self.objective.curvature is None and self.objective.lipschitz is None
         n_passes = -(-f.expansion.min_steps // steps.n_steps) or 1
         for step in [*range(steps.n_steps)] * n_passes:
-            step_size = self._step_size(judges, whole=steps.n_steps == 1)
+            size = self._step_size(judges, whole=steps.n_steps == 1)
             n, losses, gradient, covariance = steps.total(step, ask, f.copy())
-            update = f.move(
-                gradient / n, covariance / n, step_size, self.regularization, self.curvature()
-            )
-            f.apply(update, points, judges.values)
-            sound = np.isfinite(losses).any() and np.isfinite(update.coefficients).all()
-            if not sound:
-                raise self.diverged(step_size, 0, f" {self._steps().limit()}", largest)
+            if not n:
+                continue
+            start, before = self._held_loss(judges), judges.values.copy()
+            # Steps are good for slopes that are bounded; where they are not, rows held back tell.
+            for step_size in size * 0.5 ** np.arange(_HALVINGS):
+                self.function = trial = f.copy()
+                judges.values[:] = before
+                update = trial.move(
+                    gradient / n, covariance / n, step_size, self.regularization, self.curvature()
+                )
+                trial.apply(update, points, judges.values)
+                if self._held_loss(judges) > start + _RISE * abs(start):
+                    continue
+                if not steep:
+                    break
+                # One row far out may be all that rises.
+                old, new = losses.min(), steps.total(step, ask_losses, trial.copy())[1].min()
+                if new <= old + _RISE * abs(old):
+                    break
+            else:
+                raise self.diverged(size, 0, f" {self._steps().limit()}", largest)
+            f = self.function
             self._judge(judges)
-            self.note(Record(int(n), float(losses[f.best]), step_size, self.objective.measured()))
+            record = int(n), float(losses[f.best]), float(step_size), self.objective.measured()
+            self.note(Record(*record))
             n_seen += int(n)
         self.n_samples = n_seen // n_passes
         self._keep_best()
+
+    def _held_loss(self, held: Waiting) -> float:
+        """Mean loss of rows held back, by the best candidate; infinite if one has no number."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._judge(held)
+        least = float(self._candidates.race.min())
+        return least / float(held.weights.sum()) if np.isfinite(least) else np.inf
 
     # -- rows that wait ---------------------------------------------------------------------------
 

@@ -50,8 +50,9 @@ _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 _DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
 _VALUES = 4  # that steps have in memory for a row and an output
 _BLOCK = 8192
-# Steps of a pass over rows that lie elsewhere, at most, and their rows for each feature, at least.
-_STEPS_ELSEWHERE, _ROWS_ELSEWHERE = 48, 16
+# Steps of a pass over rows that lie elsewhere, at most, and their rows for each feature, at least;
+# lengths of a step that are tried until it does not overshoot, each half of the one before.
+_STEPS_ELSEWHERE, _ROWS_ELSEWHERE, _HALVINGS = 48, 16, 12
 # Rows that residuals and losses are measured on.
 _JUDGES = 2000
 # Where slopes are looked up, in widths from a value: midpoints of equal parts.
@@ -229,21 +230,28 @@ class Settings(NamedTuple):
 
 
 class SlopesOf(NamedTuple):
-    """Rows, their losses and the gradient in the coefficients: :class:`mercer.learning.Ask`."""
+    """Rows, their losses and the gradient in the coefficients: :class:`mercer.learning.Ask`.
+
+    Losses are summed with and without weights; the gradient is left out if only they are asked.
+    """
 
     objective: Objective
     basis: Basis
+    with_gradient: bool = True
 
     def __call__(self, rows: Rows, coefficients: Array) -> list[Array]:
         n = len(rows)
+        gradient = np.zeros_like(coefficients) if self.with_gradient else np.zeros(0)
         if not n:
-            return [np.zeros(2), np.zeros_like(coefficients)]
+            return [np.zeros(3), gradient]
         Z = self.basis.features(rows.X)
         values = np.asarray(Z @ coefficients.astype(Z.dtype, copy=False), dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):  # found, and said, by who asks
+        with np.errstate(over="ignore", invalid="ignore"):  # found by who asks
             slopes, losses = self.objective.slopes(values, Batch(*rows.arrays))
-        # Slopes are in shares of the rows that are asked together.
-        return [np.array([n, losses.sum()]), n * products_with(Z, slopes)]
+            if self.with_gradient:
+                # Slopes are in shares of the rows that are asked together.
+                gradient = n * products_with(Z, slopes)
+            return [np.array([n, losses.sum(), losses @ rows.weights]), gradient]
 
 
 def cut_steps(n_rows: int, batch_size: int, n_features: int) -> list[int]:
@@ -468,7 +476,7 @@ class NewtonRows:
         n_passes : int
             How often.
         longest : float
-            Size of the longest step.
+            Size of the longest step; shorter ones are made where its rows' loss would rise.
 
         Yields
         ------
@@ -476,17 +484,34 @@ class NewtonRows:
             What a step did.
         """
         ask, total = SlopesOf(self.objective, self.basis), n_passes * rows.n_steps
-        largest = self.settings.largest_loss(held.targets, held.weights)
+        ask_loss = ask._replace(with_gradient=False)
+
+        def total_of(step: int, ask: SlopesOf) -> list[Array]:
+            w = self.steps.iterate
+            pairs = zip(rows.total(step, ask, w), ask(held[step :: rows.n_steps], w), strict=True)
+            return [a + b for a, b in pairs]
+
         for done in range(total):
-            step = done % rows.n_steps
-            found = rows.total(step, ask, self.steps.iterate)
-            more = ask(held[step :: rows.n_steps], self.steps.iterate)
-            (n, losses), gradient = (a + b for a, b in zip(found, more, strict=True))
-            size = longest * self._share(1.0 - done / total)
-            if not (np.isfinite(gradient).all() and losses <= n * largest):
-                raise self.settings.diverged(size)
-            self.steps.step_along(gradient / n, size, self.ridge)
-            yield Record(int(n), float(losses), size, self.objective.measured())
+            step, before = done % rows.n_steps, self.steps
+            (n, losses, weighted), gradient = total_of(step, ask)
+            if not n:
+                continue
+            start = weighted / n + before.penalty(self.ridge)
+            share = self._share(1.0 - done / total)
+            if not (np.isfinite(start) and np.isfinite(gradient).all()):
+                raise self.settings.diverged(longest * share)
+            # The sample may not have seen how heavy or steep these rows are: they tell.
+            for size in longest * share * 0.5 ** np.arange(_HALVINGS):
+                self.steps = before.copy()
+                self.steps.step_along(gradient / n, size, self.ridge)
+                if np.isfinite(self.steps.iterate).all():
+                    end = total_of(step, ask_loss)[0][2] / n + self.steps.penalty(self.ridge)
+                    if end <= start:
+                        longest = min(longest, 2.0 * size / share)
+                        break
+            else:  # as good as it can be
+                self.steps, size = before.copy(), 0.0
+            yield Record(int(n), float(losses), float(size), self.objective.measured())
         self.steps.restart_stream(rows.n_steps)
 
     def learn(self, rows: Rows) -> list[Record]:

@@ -477,8 +477,8 @@ class SecondOrderLearner(StepLearner):
     ) -> None:
         """See :class:`mercer.learning.Elsewhere`.
 
-        Sums are those of a stream whose last rows are held back; Newton steps begin with the
-        sample's minimum.
+        Sums are those of a stream whose last rows are held back; Newton steps go on from what the
+        sample began with.
         """
         held = Rows(self._checked(held.X), held.targets, held.weights)
         assert self._engine is not None

@@ -273,6 +273,10 @@ class NewtonSteps:
         """Gradient of half the penalty."""
         return coefficients if self._penalty is None else self._penalty @ coefficients
 
+    def penalty(self, ridge: float) -> float:
+        """Return what the ridge adds to the objective at the iterate."""
+        return 0.5 * ridge * float(np.vdot(self.iterate, self._pull(self.iterate)))
+
     def set_curvature(self, curvature: float) -> None:
         """Go on with another bound of the curvature."""
         self.curvature, self._factor = curvature, None

@@ -21,6 +21,7 @@ from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensit
 from mercer.objectives import Batch, Pointwise
 from mercer.selection import RaceSettings
 from mercer.sums import KernelBasis, NewtonSteps
+from mercer.sums.newton import products_with
 from oracles_second_order import least_objective, objective_of
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -95,7 +96,7 @@ def test_momentum_needs_fewer_steps():
             steps.descend(Z, slopes, 1e-3, 25)
         else:
             for _ in range(25):
-                steps.step(Z, slopes(Z @ steps.iterate), 1.0, 1e-3)
+                steps.step(products_with(Z, slopes(Z @ steps.iterate)), 1.0, 1e-3)
         distances.append(np.abs(Z @ (steps.iterate[:, 0] - exact)).max())
     assert distances[0] < 0.3 * distances[1]
 

@@ -18,6 +18,7 @@ from mercer.sums import (
     choose_centers,
     factor_ridge,
 )
+from mercer.sums.newton import products_with
 from oracles_second_order import (
     exponential_weights,
     logistic_newton,
@@ -382,7 +383,7 @@ def test_whole_steps_on_all_rows_reach_the_minimum_of_newtons_method():
     for _ in range(300):
         size = steps.largest_step(Z, ones, 1e-2)
         assert size > 0.99
-        steps.step(Z, logistic_slopes(steps, Z, y), size, 1e-2)
+        steps.step(products_with(Z, logistic_slopes(steps, Z, y)), size, 1e-2)
     expected = logistic_newton(K, K_DD, y, 1e-2)
     assert_allclose(K @ steps.iterate, K @ expected, atol=1e-8)
 
@@ -406,7 +407,7 @@ def test_a_linear_function_of_one_feature_is_learned_in_one_step():
     steps, Z = NewtonSteps(basis, 1, curvature=1.0), np.array([[1.0], [2.0]])
     steps.add_points(Z.copy(), np.ones(2))
     residuals = (Z @ steps.iterate - 3.0 * Z) / 2.0
-    steps.step(Z, residuals, 1.0, 0.0)
+    steps.step(products_with(Z, residuals), 1.0, 0.0)
     assert_allclose(steps.iterate, [[3.0]], atol=1e-9)
 
 
@@ -416,7 +417,7 @@ def test_averages_weigh_late_steps_more():
     iterates = []
     for t in range(6):
         batch = BASIS.features(X[50 * t : 50 * t + 50])
-        steps.step(batch, -Y[50 * t : 50 * t + 50, :1] / 50, 0.1, 1e-3)
+        steps.step(products_with(batch, -Y[50 * t : 50 * t + 50, :1] / 50), 0.1, 1e-3)
         steps.average(50)
         iterates.append(steps.iterate)
     weights = np.arange(1.0, 7.0) ** 3
@@ -431,7 +432,8 @@ def test_steps_go_on_from_a_snapshot_bit_for_bit():
         batch, ones = Z[numbers], np.ones(len(numbers))
         steps.add_points(batch.copy(), ones)
         size = steps.falling(len(numbers)) * steps.largest_step(batch, ones, 1e-3)
-        steps.step(batch, logistic_slopes(steps, batch, y[numbers]), size, 1e-3)
+        slopes = logistic_slopes(steps, batch, y[numbers])
+        steps.step(products_with(batch, slopes), size, 1e-3)
         steps.average(len(numbers))
 
     for start in range(0, 200, 40):

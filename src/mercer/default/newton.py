@@ -139,10 +139,8 @@ class GradientsElsewhere:
         """See :class:`Gradients`."""
         if self._ask is None:
             self._ask = _ClassSlopes(self.loss, list(bases))
-        weight, *found = self.rows.total(visited, self._ask, list(coefficients))
-        if self._with_held:
-            more, *others = self._ask(self.held[visited :: self.rows.n_steps], coefficients)
-            weight, found = weight + more, [a + b for a, b in zip(found, others, strict=True)]
+        held = self.held if self._with_held else None
+        weight, *found = self.rows.total(visited, self._ask, list(coefficients), held)
         return [each / weight for each in found]
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from mercer.default.allocate import AllocationSettings
+from mercer.learning.elsewhere import MOST_STEPS
 from mercer.selection import RaceSettings
 
 __all__ = ["CORRECTING", "Phase", "Settings"]
@@ -73,7 +74,7 @@ class Settings(NamedTuple):
     chunk: int = 131_072
     chunk_bytes: int = 2**26
     large_pilots: tuple[tuple[int, int], ...] = ((10**6, 2000), (10**7, 4500))
-    most_steps: int = 48
+    most_steps: int = MOST_STEPS
     race: RaceSettings = RaceSettings()
     allocation: AllocationSettings = AllocationSettings()
 

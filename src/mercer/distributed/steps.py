@@ -60,6 +60,9 @@ class Totals:
     def __init__(self, n_steps: int, gather: Gather) -> None:
         self.n_steps, self._gather = n_steps, gather
 
-    def total(self, step: int, ask: Ask, of: Any) -> list[Array]:
+    def total(self, step: int, ask: Ask, of: Any, held: Rows | None = None) -> list[Array]:
         """See :class:`mercer.learning.StepsElsewhere`."""
-        return _added(list(self._gather(step, ask, of)))
+        found = list(self._gather(step, ask, of))
+        if held is not None:
+            found.append(ask(held[step :: self.n_steps], of))
+        return _added(found)

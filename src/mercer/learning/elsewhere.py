@@ -11,9 +11,20 @@ from numpy.typing import NDArray
 from mercer.objectives import Objective, Pointwise
 from mercer.sums import CellsPart, Rows
 
-__all__ = ["Ask", "Elsewhere", "Layout", "Solved", "StepsElsewhere", "refuse_elsewhere"]
+__all__ = [
+    "MOST_STEPS",
+    "Ask",
+    "Elsewhere",
+    "Layout",
+    "Solved",
+    "StepsElsewhere",
+    "refuse_elsewhere",
+]
 
 Array = NDArray[np.float64]
+
+#: Steps of a pass over rows that lie elsewhere, at most: each costs a round of messages.
+MOST_STEPS = 48
 
 
 class Layout(NamedTuple):
@@ -79,7 +90,7 @@ class StepsElsewhere(Protocol):
 
     n_steps: int
 
-    def total(self, step: int, ask: Ask, of: Any) -> list[Array]:
+    def total(self, step: int, ask: Ask, of: Any, held: Rows | None = None) -> list[Array]:
         """Sum over the rows of a step.
 
         Parameters
@@ -90,6 +101,8 @@ class StepsElsewhere(Protocol):
             It is sent once, as long as it is the same object.
         of : object
             Its second argument.
+        held : Rows, default=None
+            Rows held back, which are at hand: each step has its share of them.
         """
 
 

@@ -21,7 +21,13 @@ from mercer._threads import one_blas_thread
 from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Update
-from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere, refuse_elsewhere
+from mercer.learning.elsewhere import (
+    MOST_STEPS,
+    Layout,
+    Solved,
+    StepsElsewhere,
+    refuse_elsewhere,
+)
 from mercer.learning.learner import (
     Array,
     NewOutputs,
@@ -46,10 +52,8 @@ _MEMORY = 50.0
 # Rows held out to choose the ridge on, if a twentieth of all is not between these.
 _HELD_OUT = 500, 5000
 _FEW_ROWS = 50
-# Steps of a pass over rows that lie elsewhere, at most.
-_STEPS_ELSEWHERE = 48
-# Lengths of such a step that are tried, each half of the one before, until the loss of rows held
-# back rises by no more than this share.
+# Of steps on rows that lie elsewhere: lengths that are tried, each half of the one before, until
+# losses rise by no more than this share.
 _HALVINGS, _RISE = 12, 0.1
 
 
@@ -501,7 +505,7 @@ class FeatureLearner(StepLearner):
         refuse_elsewhere(self.objective)
         self.first.look(self.objective, self.function.n_outputs, targets, weights)
         self._candidates.unit = max(1.0, float(np.abs(targets).max(initial=0.0)))
-        n_steps = max(1, min(_STEPS_ELSEWHERE, n_rows // self.rows_per_step))
+        n_steps = max(1, min(MOST_STEPS, n_rows // self.rows_per_step))
         return Layout(_Dense(self.function), {}, {}, n_steps)
 
     def adopt(
@@ -514,20 +518,21 @@ class FeatureLearner(StepLearner):
         """See :class:`mercer.learning.Elsewhere`: rows held back choose the ridge."""
         assert steps is not None
         self.function, self._candidates = self.function.copy(), copy.deepcopy(self._candidates)
-        f, n_seen, largest = self.function, 0, self._steps().largest()
+        f, n_seen = self.function, 0
         values = np.zeros((len(held), f.n_candidates * f.n_outputs))
         judges = Waiting(f.rows(held.X), held.targets, held.weights, values=values)
         points = f.prepare(judges.X)
         ask = _BlockSums(self._candidates)
         ask_losses = ask._replace(losses_only=True)
         steep = self.objective.curvature is None and self.objective.lipschitz is None
+        least = self._held_loss(judges)
         n_passes = -(-f.expansion.min_steps // steps.n_steps) or 1
         for step in [*range(steps.n_steps)] * n_passes:
             size = self._step_size(judges, whole=steps.n_steps == 1)
             n, losses, gradient, covariance = steps.total(step, ask, f.copy())
             if not n:
                 continue
-            start, before = self._held_loss(judges), judges.values.copy()
+            before = judges.values.copy()
             # Steps are good for slopes that are bounded; where they are not, rows held back tell.
             for step_size in size * 0.5 ** np.arange(_HALVINGS):
                 self.function = trial = f.copy()
@@ -536,18 +541,17 @@ class FeatureLearner(StepLearner):
                     gradient / n, covariance / n, step_size, self.regularization, self.curvature()
                 )
                 trial.apply(update, points, judges.values)
-                if self._held_loss(judges) > start + _RISE * abs(start):
-                    continue
-                if not steep:
-                    break
-                # One row far out may be all that rises.
-                old, new = losses.min(), steps.total(step, ask_losses, trial.copy())[1].min()
-                if new <= old + _RISE * abs(old):
+                new = self._held_loss(judges)
+                sound = not _rises(least, new)
+                if sound and steep:  # one row far out may be all that rises
+                    own = steps.total(step, ask_losses, trial.copy())[1]
+                    sound = not _rises(losses.min(), own.min())
+                if sound:
                     break
             else:
-                raise self.diverged(size, 0, f" {self._steps().limit()}", largest)
-            f = self.function
-            self._judge(judges)
+                limits = self._steps()
+                raise self.diverged(size, 0, f" {limits.limit()}", limits.largest())
+            f, least = self.function, new
             record = int(n), float(losses[f.best]), float(step_size), self.objective.measured()
             self.note(Record(*record))
             n_seen += int(n)
@@ -555,11 +559,11 @@ class FeatureLearner(StepLearner):
         self._keep_best()
 
     def _held_loss(self, held: Waiting) -> float:
-        """Mean loss of rows held back, by the best candidate; infinite if one has no number."""
+        """Loss of rows held back, by the best candidate; infinite if one has no number."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._judge(held)
         least = float(self._candidates.race.min())
-        return least / float(held.weights.sum()) if np.isfinite(least) else np.inf
+        return least if np.isfinite(least) else np.inf
 
     # -- rows that wait ---------------------------------------------------------------------------
 
@@ -651,6 +655,10 @@ class FeatureLearner(StepLearner):
 
 def _rows(prepared: Prepared, first: int, last: int) -> Prepared:
     return tuple(array[first:last] for array in prepared)
+
+
+def _rises(old: float, new: float) -> bool:
+    return new > old + _RISE * abs(old)
 
 
 def n_held_out(n: int, n_passes: int, n_candidates: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.learning.elsewhere import StepsElsewhere
+from mercer.learning.elsewhere import MOST_STEPS, StepsElsewhere
 from mercer.learning.learner import Array, Record
 from mercer.learning.loop import cut_pass
 from mercer.learning.regression_targets import (
@@ -50,9 +50,9 @@ _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
 _DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
 _VALUES = 4  # that steps have in memory for a row and an output
 _BLOCK = 8192
-# Steps of a pass over rows that lie elsewhere, at most, and their rows for each feature, at least;
-# lengths of a step that are tried until it does not overshoot, each half of the one before.
-_STEPS_ELSEWHERE, _ROWS_ELSEWHERE, _HALVINGS = 48, 16, 12
+# Of steps on rows that lie elsewhere: rows for each feature, at least, and lengths that are tried
+# until one does not overshoot, each half of the one before.
+_ROWS_ELSEWHERE, _HALVINGS = 16, 12
 # Rows that residuals and losses are measured on.
 _JUDGES = 2000
 # Where slopes are looked up, in widths from a value: midpoints of equal parts.
@@ -245,7 +245,7 @@ class SlopesOf(NamedTuple):
         if not n:
             return [np.zeros(3), gradient]
         Z = self.basis.features(rows.X)
-        values = np.asarray(Z @ coefficients.astype(Z.dtype, copy=False), dtype=np.float64)
+        values = NewtonSteps.values(Z, coefficients)
         with np.errstate(over="ignore", invalid="ignore"):  # found by who asks
             slopes, losses = self.objective.slopes(values, Batch(*rows.arrays))
             if self.with_gradient:
@@ -455,7 +455,7 @@ class NewtonRows:
 
     def steps_elsewhere(self, n_rows: int) -> int:
         """Return how many steps a pass over rows has that lie elsewhere: few, on many rows each."""
-        return max(1, min(_STEPS_ELSEWHERE, n_rows // (_ROWS_ELSEWHERE * self.basis.size)))
+        return max(1, min(MOST_STEPS, n_rows // (_ROWS_ELSEWHERE * self.basis.size)))
 
     def longest(self, rows: Rows) -> float:
         """Size of the longest step on rows such as these, and no fewer, that does not overshoot."""
@@ -486,14 +486,9 @@ class NewtonRows:
         ask, total = SlopesOf(self.objective, self.basis), n_passes * rows.n_steps
         ask_loss = ask._replace(with_gradient=False)
 
-        def total_of(step: int, ask: SlopesOf) -> list[Array]:
-            w = self.steps.iterate
-            pairs = zip(rows.total(step, ask, w), ask(held[step :: rows.n_steps], w), strict=True)
-            return [a + b for a, b in pairs]
-
         for done in range(total):
             step, before = done % rows.n_steps, self.steps
-            (n, losses, weighted), gradient = total_of(step, ask)
+            (n, losses, weighted), gradient = rows.total(step, ask, before.iterate, held)
             if not n:
                 continue
             start = weighted / n + before.penalty(self.ridge)
@@ -503,10 +498,10 @@ class NewtonRows:
             # The sample may not have seen how heavy or steep these rows are: they tell.
             for size in longest * share * 0.5 ** np.arange(_HALVINGS):
                 self.steps = before.copy()
-                self.steps.step_along(gradient / n, size, self.ridge)
+                self.steps.step(gradient / n, size, self.ridge)
                 if np.isfinite(self.steps.iterate).all():
-                    end = total_of(step, ask_loss)[0][2] / n + self.steps.penalty(self.ridge)
-                    if end <= start:
+                    (*_, weighted), _ = rows.total(step, ask_loss, self.steps.iterate, held)
+                    if weighted / n + self.steps.penalty(self.ridge) <= start:
                         longest = min(longest, 2.0 * size / share)
                         break
             else:  # as good as it can be
@@ -567,7 +562,7 @@ class NewtonRows:
         # Scalars of the objective's own move as far as the function's values do.
         unit = float(getattr(objective, "unit", 1.0))
         objective.update(values, batch, size / (self.curvature * unit))
-        steps.step(Z, slopes, size, self.ridge, mixing, rate)
+        steps.step(products_with(Z, slopes), size, self.ridge, mixing, rate)
         if not np.isfinite(steps.iterate).all():
             raise self.settings.diverged(size)
         return Record(len(rows), float(losses.sum()), size, objective.measured())

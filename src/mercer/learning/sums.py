@@ -490,10 +490,11 @@ class SecondOrderLearner(StepLearner):
             assert isinstance(engine, NewtonRows)
             assert steps is not None
             n_passes = -(-self._times(_STEPS) // steps.n_steps)
-            records = list(engine.passes_elsewhere(steps, held, n_passes, self._longest_step))
-            for record in records:
+            n_seen = 0
+            for record in engine.passes_elsewhere(steps, held, n_passes, self._longest_step):
                 self.note(record)
-            self._n_rows = sum(record.n_rows for record in records[: steps.n_steps])
+                n_seen += record.n_rows
+            self._n_rows = n_seen // n_passes
         self.n_samples = self._n_rows
         self._solve()
 

@@ -136,7 +136,8 @@ class NewtonSteps:
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def values(self, Z: Floats, coefficients: Array) -> Array:
+    @staticmethod
+    def values(Z: Floats, coefficients: Array) -> Array:
         """Values of a function at points of given features."""
         values: Array = (Z @ coefficients.astype(Z.dtype, copy=False)).astype(np.float64)
         return values
@@ -174,28 +175,6 @@ class NewtonSteps:
         return top
 
     def step(
-        self,
-        Z: Floats,
-        slopes: Array,
-        step_size: float,
-        ridge: float,
-        mixing: Array | None = None,
-        rate: float = 1.0,
-    ) -> None:
-        """Make a step.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n_points, n_features)
-            Features of the points.
-        slopes : ndarray of shape (n_points, n_outputs)
-            Derivatives of the objective in the values at the points.
-        step_size, ridge, mixing, rate
-            As of :meth:`step_along`.
-        """
-        self.step_along(products_with(Z, slopes), step_size, ridge, mixing, rate)
-
-    def step_along(
         self,
         gradient: Array,
         step_size: float,

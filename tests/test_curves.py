@@ -119,6 +119,37 @@ def test_preimages_beyond_a_flat_end_are_the_end():
 
 
 class TestCurves:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_values_are_those_of_numpy(self, seed):
+        rng = np.random.default_rng(seed)
+        sizes = rng.permutation([1, 2, 3, 9, 200, 0])
+        knots = [np.sort(rng.normal(size=size)) for size in sizes]
+        values = [rng.normal(size=size) for size in sizes]
+        every = np.concatenate(knots)
+        numbers = np.concatenate([every, rng.normal(size=300), [-1e300, 1e300, np.inf, np.nan]])
+        X = np.tile(numbers[:, np.newaxis], (1, 6))
+        bends, straight = (
+            Curves(every, np.concatenate(values), sizes, beyond)(X)
+            for beyond in ("constant", "linear")
+        )
+        for column, j in enumerate(np.flatnonzero(sizes)):
+            expected = np.interp(numbers, knots[j], values[j])
+            expected[-1] = np.nan  # which a single knot would hide
+            assert_array_equal(bends[:, column], expected)
+            if sizes[j] > 1:
+                for end, next, out in (
+                    (0, 1, numbers < knots[j][0]),
+                    (-1, -2, numbers > knots[j][-1]),
+                ):
+                    slope = (values[j][end] - values[j][next]) / (knots[j][end] - knots[j][next])
+                    expected[out] += slope * (numbers[out] - knots[j][end])
+            assert_allclose(straight[:, column], expected, rtol=1e-12)
+
+    def test_flat_curves_come_back_to_one_of_their_places(self):
+        flat = Curves([0.0, 1.0, 2.0, 3.0], [5.0, 5.0, 7.0, 6.0], [4])
+        back = flat.preimage([[5.0], [6.0], [7.0], [4.0], [9.0]])[:, 0]
+        assert_array_equal(flat(back[:, np.newaxis])[:, 0], [5.0, 6.0, 7.0, 5.0, 7.0])
+
     @pytest.mark.parametrize(("beyond", "ends"), [("constant", [0, 4]), ("linear", [-6, 6])])
     def test_between_knots_and_beyond_them(self, beyond, ends):
         curve = Curves([0.0, 1.0, 2.0], [0.0, 3.0, 4.0], [3], beyond)

@@ -151,6 +151,28 @@ def test_large_matrices_are_made_in_tiles_whatever_the_jobs(n, dtype):
     assert not lapack.cholesky(matrix)
 
 
+@PRECISIONS
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_few_columns_are_solved_for_in_blocks_whatever_the_jobs(n_columns, dtype):
+    n = 2300
+    matrix = gram_of(n, dtype)
+    matrix.ravel("K")[:: n + 1] += n
+    lower, right = matrix.copy(order="F"), rows_of(n, dtype)[:n, :n_columns]
+    assert lapack.cholesky(lower)
+    lower += np.triu(np.full_like(lower, np.nan), 1)  # which is not read
+    found = []
+    for n_jobs in (1, 2, 3, 7):
+        with jobs(n_jobs):
+            found.append(lapack.solve(lower, right))
+            one = lapack.solve(lower, right[:, 0])
+    assert len({solution.tobytes() for solution in found}) == 1
+    assert one.shape == (n,)
+    expected = wrapper("potrs", dtype)(lower, right, 1)[0]
+    size = 100 * np.finfo(dtype).eps * np.abs(expected).max()
+    assert_allclose(found[0], expected, rtol=0.0, atol=size)
+    assert_allclose(one, expected[:, 0], rtol=0.0, atol=size)
+
+
 def test_other_precisions_are_refused():
     with pytest.raises(TypeError, match="float16"):
         lapack.pack(np.eye(2, dtype=np.float16))

@@ -294,8 +294,13 @@ class TestSplit:
         rng = np.random.default_rng(0)
         for s in range(12):
             cell = int(rng.choice(np.flatnonzero(np.bincount(expected) > 7)))
-            kernel = kernel.split(cell, X[expected == cell], seed=s)
             mine = expected == cell
+            unchecked = kernel.split(cell, X[mine], seed=s, check=False)
+            kernel = kernel.split(cell, X[mine], seed=s)
+            assert unchecked == kernel
+            assert_array_equal(kernel.last_half(X[mine]), kernel.cells(X[mine]) == 2 + s)
+            single = X[mine].astype(np.float32)
+            assert_array_equal(kernel.last_half(single), kernel.cells(single) == 2 + s)
             second = cdist(X, kernel.centres[[cell, 2 + s]])
             expected[mine & (second[:, 1] < second[:, 0])] = 2 + s
             assert_array_equal(kernel.cells(X), expected)
@@ -315,6 +320,8 @@ class TestSplit:
 
     def test_what_cannot_be_split_is_refused(self):
         kernel, X = small(), points(200)
+        with pytest.raises(ValueError, match="No cell was split"):
+            kernel.last_half(X)
         own = X[kernel.cells(X) == 2]
         for rows in (own[:1], own[[0, 0, 0]], own[:0]):
             with pytest.raises(ValueError, match="Cell 2 cannot be split"):

@@ -20,7 +20,15 @@ from mercer.maps import Affine
 from mercer.numerics import factor
 from mercer.parts import FittedPart
 from mercer.selection import calibrate, mean_loss, stack
-from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart, choose_centers, labels_of_codes
+from mercer.sums import (
+    CellsPart,
+    GlobalPart,
+    Rows,
+    TreesPart,
+    choose_centers,
+    distinct_rows,
+    labels_of_codes,
+)
 from mercer.sums import ridge as ridge_module
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES, descend
@@ -138,13 +146,15 @@ def test_asking_for_a_solution_changes_nothing_of_the_next_one(dtype):
         often.learn(fitted[start : start + 40])
         once.learn(fitted[start : start + 40])
         often.solve(held)
-        often.factor()
+        often.curvature()
         often = component_from_state(component_to_state(often, sums=True), 2, 2)
     often.solve(held)
     once.solve(held)
     assert often.ridge == once.ridge
     assert_array_equal(often.coefficients, once.coefficients)
-    assert_array_equal(np.tril(often.factor().lower), np.tril(once.factor().lower))
+    assert_array_equal(
+        np.tril(often.curvature().factor.lower), np.tril(once.curvature().factor.lower)
+    )
     assert often.statistics.jitter == once.statistics.jitter
 
 
@@ -210,9 +220,9 @@ def test_the_factor_for_steps_is_that_of_a_part_that_was_not_solved(monkeypatch,
     part.solve(held)
     n_in_the_end = len(attempts)
     fresh.ridge = part.ridge
-    expected = fresh.factor()
+    expected = fresh.curvature().factor
     attempts.clear()
-    found = part.factor()
+    found = part.curvature().factor
     assert_array_equal(np.tril(found.lower), np.tril(expected.lower))
     assert found.jitter == expected.jitter > 1e-7 * found.lower[0, 0] ** 2
     assert (part.ridge > first) == knows
@@ -313,24 +323,25 @@ def test_single_precision_is_close_to_double():
     assert_allclose(values[0], values[1], atol=2e-3)
 
 
-def test_a_newton_step_is_the_formula():
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-6), (np.float32, 1e-4)])
+def test_a_newton_step_is_the_formula(dtype, atol):
     fitted, held = split(made_rows(200, 1), 160)
     points, loss = fitted.X[:20], Logistic()
     signs = Rows(fitted.X, np.sign(fitted.targets), fitted.weights)
-    part = GlobalPart(KERNEL, points, 1)
+    part = GlobalPart(KERNEL, points, 1, dtype=dtype)
     part.learn(signs)
     part.solve(Rows(held.X, np.sign(held.targets), held.weights))
     before, ridge = part.coefficients, RIDGES[part.ridge]
 
     Z = part.basis.features(signs.X)
     slopes = loss_and_slopes(loss, Z @ before, signs.targets)[1] / len(signs)
-    part.step(Z.T @ slopes, part.factor(), 0.7, 0.25)
+    part.step(Z.T @ slopes, part.curvature(), 0.7, 0.25)
     K, K_DD = KERNEL(fitted.X, points), KERNEL(points, points)
     A = (K * (fitted.weights / fitted.weights.sum())[:, None]).T @ K
     slope = -signs.targets / (1.0 + np.exp(signs.targets * (K @ before))) / len(signs)
     expected = newton_step(K, A, K_DD, before, slope, ridge, 0.7, 0.25)
     # Coefficients along flat directions are nobody's business: compare functions.
-    assert_allclose(part.evaluate(held.X), KERNEL(held.X, points) @ expected, atol=1e-6)
+    assert_allclose(part.evaluate(held.X), KERNEL(held.X, points) @ expected, atol=atol)
 
 
 def solved_for_classes(n, flip, seed=0):
@@ -1016,3 +1027,24 @@ def test_several_parts_are_refined_together(monkeypatch):
     for own, other, old in ((0, 1, before), (1, 0, before)):  # both have moved
         assert not np.allclose(after[own], old[own])
         assert loss_of(after[own] + old[other]) < loss_of(sum(before)) + 0.1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1.0, 1e35, 1e-42])
+@pytest.mark.parametrize("n_values", [1, 2, 3, 1000])
+def test_rows_that_repeat_are_found(n_values, scale, dtype):
+    rng = np.random.default_rng(n_values)
+    X = (scale * rng.integers(-n_values, n_values, (90, 3))).astype(dtype)
+    X[X == 0.0] *= rng.choice([-1.0, 1.0], (X == 0.0).sum())  # signs of zeros do not count
+    seen, first = {}, []
+    for i, x in enumerate(X):
+        first.append(seen.setdefault(tuple(x.tolist()), i))
+    expected = sorted(seen.values())
+    assert_array_equal(distinct_rows(X), expected)
+    rows = Rows(X, rng.normal(size=(90, 2)), rng.uniform(0.5, 2.0, 90))
+    merged = rows.without_repeats()
+    assert_array_equal(merged.X, X[expected])
+    for i, weight, target in zip(expected, merged.weights, merged.targets, strict=True):
+        mine = np.equal(first, i)
+        assert_allclose(weight, rows.weights[mine].sum())
+        assert_allclose(target, np.average(rows.targets[mine], 0, rows.weights[mine]))

@@ -220,8 +220,8 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     return _on_threads(work, list(items), _JOBS.get() or 1)
 
 
-def tiles(n: int) -> list[slice]:
-    """Return slices of 384 of n rows or columns, the last of which has what is left, too.
+def tiles(n: int, size: int = _TILE) -> list[slice]:
+    """Return slices of some of n rows or columns, the last of which has what is left, too.
 
     They are pieces for :func:`in_order`, none of which is much smaller than the others.
 
@@ -229,13 +229,15 @@ def tiles(n: int) -> list[slice]:
     ----------
     n : int
         Rows or columns in all.
+    size : int, default=384
+        Of a slice.
 
     Examples
     --------
     >>> tiles(1000)
     [slice(0, 384, None), slice(384, 1000, None)]
     """
-    starts = range(0, max(n - _TILE, 0) + 1, _TILE)
+    starts = range(0, max(n - size, 0) + 1, size)
     return list(map(slice, starts, [*starts[1:], n]))
 
 

@@ -168,7 +168,7 @@ class DefaultLearner(Learner):
         chunk = self._chunk(X)
         for start in range(0, X.shape[0], chunk):
             cut = slice(start, start + chunk)
-            self._learn(X[cut], targets[cut], weights[cut])
+            self._learn(self._rows(X[cut], targets[cut], weights[cut]).own())
 
     def learn_passes(
         self,
@@ -185,7 +185,7 @@ class DefaultLearner(Learner):
         stopped, self.revisits = False, True
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
-            self._learn(X[some], targets[some], weights[some])
+            self._learn(self._rows(X[some], targets[some], weights[some]))
             # What is learned last is reported once it is solved.
             stopped = start + chunk < order.size and report(some.size)
             if stopped:
@@ -213,11 +213,11 @@ class DefaultLearner(Learner):
         """Rows at a time."""
         return rows_at_once(X.shape[1], self.settings.chunk, self.settings.chunk_bytes)
 
-    def _learn(self, X: Any, targets: Array, weights: Array) -> None:
-        used = weights > 0.0
-        rows = self._rows(X, targets, weights)
+    def _learn(self, rows: Rows) -> None:
+        """Take in rows that nobody else has."""
+        used = rows.weights > 0.0
         self._take_in(rows if used.all() else rows[used])
-        self.n_samples += len(weights)
+        self.n_samples += len(rows)
 
     def _rows(self, X: Any, targets: Array, weights: Array) -> Rows:
         function = self.function
@@ -259,7 +259,7 @@ class DefaultLearner(Learner):
 
     def _append(self, rows: Rows) -> None:
         if len(rows):
-            self._kept.append(rows.own())
+            self._kept.append(rows)
             self.n_rows += len(rows)
         if len(self._kept) > self.settings.most_pieces:  # single rows are many to count
             self._kept = [Rows.joined(self._kept)]

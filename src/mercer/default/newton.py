@@ -201,7 +201,7 @@ def refine(
         Whether the steps were kept; the coefficients are in units of the loss in any case.
     """
     assert loss.curvature is not None
-    curvature = float(loss.curvature)
+    bound = float(loss.curvature)
     before = [weight * part.coefficients for weight, part in zip(weights, parts, strict=True)]
     without = [weight * part.without_held for weight, part in zip(weights, parts, strict=True)]
 
@@ -218,13 +218,13 @@ def refine(
     error = float(np.mean(loss.decide(values_at(held.X)) != labels_of_codes(held.targets)))
     share, first_rate = _CLEAN if error < _CLEAN_ERROR else _NOISY
     batch = max(_ROWS_AT_LEAST, int(share * max(part.n_points for part in parts)))
-    factors = [part.factor() for part in parts]
+    curvatures = [part.curvature() for part in parts]
     bases = [part.basis for part in parts]
 
     def step(visited: Any, rate: float) -> None:
         found = gradients.at(visited, bases, [part.coefficients for part in parts])
-        for part, factor, gradient in zip(parts, factors, found, strict=True):
-            part.step(gradient, factor, rate / (curvature * len(parts)), curvature)
+        for part, curvature, gradient in zip(parts, curvatures, found, strict=True):
+            part.step(gradient, curvature, rate / (bound * len(parts)), bound)
 
     def passes(n_passes: int, rate: float, *, with_held: bool) -> None:
         steps = gradients.steps(batch, n_passes, held=with_held)

@@ -18,7 +18,7 @@ from mercer.distributed.models import Begun, Draft, begin
 from mercer.distributed.regions import Region, Regions
 from mercer.distributed.settings import DEFAULT, Settings
 from mercer.distributed.steps import Gather, Totals, total_of
-from mercer.kernels.partitioned import rows_by_cell
+from mercer.kernels.cells import rows_by_cell
 from mercer.learning import Ask, Layout
 from mercer.sums import Rows
 

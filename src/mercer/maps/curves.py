@@ -10,6 +10,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
@@ -165,8 +166,10 @@ class Curves(_ColumnMap):
         if not sizes.any():
             raise ValueError("`sizes` must leave a column, got no knots at all.")
         self._kept = np.flatnonzero(sizes)
+        self._all = np.arange(self._kept.size)
         self._middles = np.array([np.median(places) if places.size else 0.0 for places in knots])
         self._curves = [(knots[j], values[j]) for j in self._kept]
+        self._table = _table(self._curves)
 
     _relations = (_check_curves,)
 
@@ -182,26 +185,52 @@ class Curves(_ColumnMap):
 
     def _images(self, rows: Array) -> Array:
         images = np.empty((len(rows), self.n_outputs))
-        for place, (j, (knots, values)) in enumerate(zip(self._kept, self._curves, strict=True)):
-            images[:, place] = self._along(rows[:, j], knots, values)
+        _bend(rows, self._kept, *self._table, self.beyond == "linear", images, self._all)
         return images
-
-    def _along(self, x: Array, knots: Array, values: Array) -> Array:
-        """Value of one curve."""
-        found: Array = np.interp(x, knots, values)
-        if self.beyond == "linear" and knots.size > 1:
-            for end, inner, out in ((0, 1, x < knots[0]), (-1, -2, x > knots[-1])):
-                run = knots[end] - knots[inner]
-                if run != 0.0:  # backwards a curve may end flat
-                    found[out] += (values[end] - values[inner]) / run * (x[out] - knots[end])
-        return found
 
     def _preimages(self, images: Array) -> Array:
         rows = np.tile(self._middles, (len(images), 1))
-        for place, (j, (knots, values)) in enumerate(zip(self._kept, self._curves, strict=True)):
-            order = np.argsort(values, kind="stable")  # falling curves, too
-            rows[:, j] = self._along(images[:, place], values[order], knots[order])
+        # Falling curves, too.
+        orders = [np.argsort(values, kind="stable") for _, values in self._curves]
+        backwards = [(v[o], k[o]) for (k, v), o in zip(self._curves, orders, strict=True)]
+        _bend(images, self._all, *_table(backwards), self.beyond == "linear", rows, self._kept)
         return rows
+
+
+def _table(curves: list[tuple[Array, Array]]) -> tuple[NDArray[np.int64], Array, Array, Array]:
+    """Where each curve begins, and the last one ends; all knots, values, and slopes behind them."""
+    starts = np.cumsum([0, *(knots.size for knots, _ in curves)], dtype=np.int64)
+    knots, values = (np.concatenate(several) for several in zip(*curves, strict=True))
+    runs, slopes = np.diff(knots), np.zeros(knots.size)
+    np.divide(np.diff(values), runs, out=slopes[:-1], where=runs != 0.0)  # backwards some are flat
+    return starts, knots, values, slopes
+
+
+# No fast mathematics: values between two knots are those of `numpy.interp`.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bend(  # type: ignore[no-untyped-def]
+    rows, columns, starts, knots, values, slopes, linear, images, places
+):
+    """Fill columns ``places`` with the values of curves at the numbers in ``columns``."""
+    for i in range(len(rows)):
+        for p in range(len(columns)):
+            x, first, last = rows[i, columns[p]], starts[p], starts[p + 1] - 1
+            if np.isnan(x):
+                images[i, places[p]] = x
+                continue
+            low, high = first, last
+            while high - low > 1:
+                middle = (low + high) // 2
+                if knots[middle] <= x:
+                    low = middle
+                else:
+                    high = middle
+            nearest = high if x >= knots[high] else low
+            value = values[nearest]
+            inside = knots[first] <= x <= knots[last]
+            if x != knots[nearest] and low < high and (linear or inside):
+                value += slopes[low] * (x - knots[nearest])
+            images[i, places[p]] = value
 
 
 class Indicators(_ColumnMap):

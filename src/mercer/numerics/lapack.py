@@ -35,6 +35,9 @@ _UPPER, _RIGHT = ctypes.c_char(b"U"), ctypes.c_char(b"R")
 # many are made in one go; and multiplications that are not worth another thread.
 _PANEL, _ONE_GO = 256, 1024
 _FEW = 2**27
+# Right-hand sides that are few, of many rows: it takes time to read the factor, and several threads
+# have read it sooner. And columns and rows of it that are read at a time.
+_MOST_COLUMNS, _MANY_ROWS, _BLOCK = 64, 2048, 512
 
 
 @cache
@@ -140,9 +143,48 @@ def solve(lower: Floats, right: Floats) -> Floats:
     """
     lower, n = np.asfortranarray(lower), len(lower)
     solution, n_columns = _own(right, lower.dtype)
+    if n > _MANY_ROWS and n_columns <= _MOST_COLUMNS:
+        _substitute(lower, solution.reshape(n, n_columns, order="F"))
+        return solution
     step = max(n, 1)
     _call("potrs", lower.dtype, _LOWER, n, n_columns, lower, step, solution, step, ctypes.c_int())
     return solution
+
+
+def _substitute(lower: Floats, solution: Floats) -> None:
+    """Solve L L' x = b in place, by blocks, most of which are products of several threads."""
+    n = len(solution)
+    starts = range(0, n, _BLOCK)
+    for start in starts:
+        end = min(start + _BLOCK, n)
+        _solve_block(lower, solution, start, end, _NOT)
+        below = tiles(n - end, _BLOCK) if end < n else []
+        rows = [slice(end + some.start, end + some.stop) for some in below]
+        in_order(partial(_take_block, lower, solution, start, end, _NOT), rows)
+    for start in reversed(starts):
+        end = min(start + _BLOCK, n)
+        _solve_block(lower, solution, start, end, _TRANSPOSED)
+        rows = tiles(start, _BLOCK) if start else []
+        in_order(partial(_take_block, lower, solution, start, end, _TRANSPOSED), rows)
+
+
+def _solve_block(lower: Floats, solution: Floats, start: int, end: int, how: Any) -> None:
+    """Solve for some rows, from which all others that they depend on were taken."""
+    n, n_columns, one = *solution.shape, _scalar(1.0, lower.dtype)
+    which = ctypes.c_char(b"L"), _LOWER, how, _NO_UNIT, end - start, n_columns
+    _call("trsm", lower.dtype, *which, one, lower[start:, start:], n, solution[start:], n)
+
+
+def _take_block(
+    lower: Floats, solution: Floats, start: int, end: int, how: Any, rows: slice
+) -> None:
+    """Take what is known, rows ``start`` to ``end``, from rows that depend on it."""
+    n, n_columns = solution.shape
+    one, minus = _scalar(1.0, lower.dtype), _scalar(-1.0, lower.dtype)
+    factors = lower[rows, start:] if how is _NOT else lower[start:, rows]
+    size = rows.stop - rows.start, n_columns, end - start
+    both = minus, factors, n, solution[start:], n
+    _call("gemm", lower.dtype, how, _NOT, *size, *both, one, solution[rows], n)
 
 
 def solve_triangle(lower: Floats, right: Floats, *, transposed: bool = False) -> Floats:

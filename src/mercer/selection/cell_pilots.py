@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._threads import in_order
 from mercer.kernels import DistanceKernel, Partitioned
-from mercer.kernels.partitioned import rows_by_cell
+from mercer.kernels.cells import rows_by_cell
 from mercer.maps import FixedMap
 from mercer.selection.families import LITTLE, Family
 from mercer.selection.pilots import error_of, table_entry
@@ -41,7 +41,7 @@ class CellPilot(NamedTuple):
 
 
 class CellPilots:
-    """Pilots in the same cells, so that their errors can be compared, and the table of these.
+    """Pilots in the same cells, so that their errors can be compared.
 
     Parameters
     ----------
@@ -64,7 +64,6 @@ class CellPilots:
         n_asked: int,
         seed: int,
     ) -> None:
-        self.table: list[dict[str, Any]] = []
         self._rows = rows
         n, images = int(_FITTED * len(rows)), _single(map, rows.X)
         partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
@@ -79,8 +78,8 @@ class CellPilots:
 
     def best_length(
         self, family: Family, map: FixedMap, lengths: list[float], first: int, name: str
-    ) -> CellPilot:
-        """Best length scale of a family of kernels behind a map, and its ridge.
+    ) -> tuple[CellPilot, list[dict[str, Any]]]:
+        """Best length scale of a family of kernels behind a map with its ridge, and what was tried.
 
         Parameters
         ----------
@@ -93,7 +92,7 @@ class CellPilots:
         name : str
             Of the map, for the table.
         """
-        values_with = self._fits(family, map)
+        values_with, table = self._fits(family, map), []
         state = {"ridge": _FIRST_RIDGE}
 
         def attempt(number: int) -> tuple[float, CellPilot]:
@@ -110,10 +109,10 @@ class CellPilots:
             assert numbers is not None  # the largest ridge is enough for any kernel matrix
             pilot = CellPilot(lengths[number], state["ridge"], *numbers)
             what = "cells", family.name, name, map.n_outputs
-            self.table.append(table_entry(*what, pilot.length, *numbers))
+            table.append(table_entry(*what, pilot.length, *numbers))
             return pilot.error, pilot
 
-        return descend(attempt, first, len(lengths))[1]
+        return descend(attempt, first, len(lengths))[1], table
 
     def _fits(self, family: Family, map: FixedMap) -> Callable[[float], _Values]:
         """Length scale to ridge to values at the judging rows, in the range of their targets.

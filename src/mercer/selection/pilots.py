@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import in_order
 from mercer.kernels import DistanceKernel, Kernel
 from mercer.maps import FixedMap
 from mercer.selection.families import LITTLE, METRICS, Family, bias_of, input_maps
@@ -114,8 +116,17 @@ class Pilots:
         kinds = [pilot.metric]
         if "full metric" in pilot.family.metrics and pilot.metric != "full metric":
             kinds.append("full metric")
-        anew = [self._behind_metric(first, kind) for kind in kinds]
-        found = [first, *(one for one in anew if one is not None)]
+
+        def anew(kind: str) -> tuple[Pilot | None, list[dict[str, Any]]]:
+            pilots = copy.copy(self)
+            pilots.table = []
+            return pilots._behind_metric(first, kind), pilots.table
+
+        found = [first]
+        for one, entries in in_order(anew, kinds):
+            self.table += entries
+            if one is not None:
+                found.append(one)
         return min(found, key=lambda one: one.error)
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:

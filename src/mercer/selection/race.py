@@ -326,16 +326,20 @@ def _race_of_cells(
     if not able:
         return (), []
     sizes = settings.cell_rows, 2 * settings.kept_rows, settings.asked_cells
-    pilots, found = CellPilots(rows[: settings.cells_rows], able[0].map, *sizes, seed), []
-    for one in able:
+    pilots = CellPilots(rows[: settings.cells_rows], able[0].map, *sizes, seed)
+
+    def compete(one: Candidate) -> tuple[Candidate, list[dict[str, Any]]]:
         lengths = [multiple * one.length for multiple in settings.multiples]
         what = FAMILIES[one.family], one.map, lengths, settings.first_multiple, one.metric
-        best = pilots.best_length(*what)
+        best, table = pilots.best_length(*what)
         numbers = best.length, best.error, best.deviation
-        found.append(Candidate("cells", one.metric, one.map, *numbers, one.family, best.ridge))
-    found.sort(key=lambda one: one.error)
+        made = Candidate("cells", one.metric, one.map, *numbers, one.family, best.ridge)
+        return made, table
+
+    raced = in_order(compete, able)
+    found = sorted((one for one, _ in raced), key=lambda one: one.error)
     near = [one for one in found if one.error <= settings.near * found[0].error]
-    return tuple(near[: settings.most_families]), pilots.table
+    return tuple(near[: settings.most_families]), [entry for _, table in raced for entry in table]
 
 
 def _candidate(pilot: Pilot) -> Candidate:

@@ -8,7 +8,6 @@ from mercer.sums.basis import (
     KernelBasis,
     check_same_basis,
     choose_centers,
-    distinct_rows,
 )
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.correction import Correction
@@ -28,6 +27,7 @@ from mercer.sums.rows import (
     class_numbers,
     coded_rows,
     codes_of_targets,
+    distinct_rows,
     labels_of_codes,
     merge_classes,
     relabelled,

@@ -11,8 +11,9 @@ from scipy import sparse
 from mercer._threads import in_order, tiles
 from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel, Mapped
-from mercer.kernels.partitioned import Cells, k_means
+from mercer.kernels.cells import Cells, k_means
 from mercer.maps import Affine, FixedMap, PrincipalComponents
+from mercer.sums.rows import distinct_rows
 from mercer.sums.statistics import Statistics
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "KernelBasis",
     "check_same_basis",
     "choose_centers",
-    "distinct_rows",
     "in_single",
 ]
 
@@ -36,6 +36,8 @@ CENTERS = ("kmeans", "uniform", "leverage")
 _MOST_ROWS = 30_000
 _PILOTS = 1000  # of leverage scores
 _CHUNK = 4096
+# Rows whose features are computed at a time: few, so that two threads end at the same time.
+_TILE = 192
 # Mapped inputs beyond this count as this in single precision, whose products would overflow.
 _FARTHEST = 1e30
 # Clusters of rows with more columns than the first are those of so many principal components:
@@ -126,7 +128,7 @@ class KernelBasis:
             images = self._image(X[some].astype(self.points.dtype, copy=False))
             values[some] = self._inner(images, self._images)
 
-        in_order(fill, tiles(len(values)))
+        in_order(fill, tiles(len(values), _TILE))
         return values
 
     def gram(self) -> Floats:
@@ -332,21 +334,6 @@ def _image(X: Floats, kernel: Kernel | None) -> Floats:
         return X
     image: Floats = np.ascontiguousarray(kernel.unwrapped()[0](X), dtype=X.dtype)
     return image
-
-
-def distinct_rows(rows: Floats) -> Indices:
-    """Return the numbers of the rows that equal no earlier one.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
-    array([0, 1])
-    """
-    # Adding 0 makes -0 equal to 0, byte by byte.
-    whole = np.ascontiguousarray(rows + 0.0)
-    keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
-    firsts = np.unique(keys, return_index=True)[1]
-    return np.asarray(np.sort(firsts), dtype=np.int64)
 
 
 def _shares(counts: Indices, size: int) -> Indices:

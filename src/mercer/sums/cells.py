@@ -13,9 +13,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer._threads import in_order
 from mercer.kernels import Kernel, Mapped, Partitioned
-from mercer.kernels.partitioned import rows_by_cell
+from mercer.kernels.cells import rows_by_cell
 from mercer.maps import FixedMap
-from mercer.sums.basis import distinct_rows, in_single
+from mercer.sums.basis import in_single
 from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.ridge import (
     add_rows,
@@ -25,7 +25,7 @@ from mercer.sums.ridge import (
     merged,
     solutions,
 )
-from mercer.sums.rows import Rows
+from mercer.sums.rows import Rows, distinct_rows
 from mercer.sums.statistics import Statistics, check_alike
 
 __all__ = ["CELL_RIDGES", "Cell", "CellsPart", "LocalFunction", "no_range"]
@@ -36,6 +36,8 @@ Array = NDArray[np.float64]
 CELL_RIDGES = 10.0 ** -np.arange(1.0, 7.0, 0.5)
 # Number of the ridge that they begin with.
 _FIRST = 4
+# Rows that are mapped and placed at a time.
+_CHUNK = 4096
 # Rows as a multiple of its points from which a cell that has chosen them anew predicts by them.
 _TRUSTED = 2
 # Cells, spread evenly, whose errors choose the ridge of all: that keep their rows, or have sums.
@@ -99,7 +101,8 @@ class Cell:
     size : int
         Largest number of points beside sums.
     rows : Rows
-        No rows, of the right shapes and the precision in which it computes.
+        Rows to begin with or none, in the precision in which it computes; they do not count as
+        learned.
     before : LocalFunction or None, default=None
         What to predict with while there are few rows of the cell's own.
     forgetting : float, default=1.0
@@ -338,6 +341,18 @@ class Cell:
             made.statistics = Statistics(*self.statistics.products.shape)
         return made
 
+    def renewed(self, rows: Rows) -> Cell:
+        """Return a cell that has these rows or none, and predicts as this one until it is solved.
+
+        Without rows it keeps the range of the targets.
+        """
+        kernel, constant = self.function.kernel, self.function.constant
+        before = self.predictor if self.predictor.size else None
+        made = Cell(kernel, constant, self.size, rows, before, self.forgetting)
+        made.n_rows = len(rows)
+        made.range = wider_range(made.range, rows.targets) if len(rows) else self.range
+        return made
+
     def compact(self) -> Cell:
         """Return a cell that predicts as this one, and has neither rows nor sums."""
         made = copy.copy(self)
@@ -445,17 +460,14 @@ class CellsPart:
         self.ridges = CELL_RIDGES
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
-        self.cells = [self._new(c) for c in range(partition.n_cells)]
+        constant = float(partition.constant)
+        self.cells = [
+            Cell(partition.inside(c).kernel, constant, size, self._none(), forgetting=forgetting)
+            for c in range(partition.n_cells)
+        ]
 
-    def _new(self, cell: int, parent: Cell | None = None) -> Cell:
-        inside = self.partition.inside(cell)
-        none = Rows.none(inside.centres.shape[1], self.n_outputs, self.dtype)
-        before = None if parent is None or not parent.predictor.size else parent.predictor
-        constant = float(inside.constant)
-        made = Cell(inside.kernel, constant, self.size, none, before, self.forgetting)
-        if parent is not None:
-            made.range = parent.range
-        return made
+    def _none(self) -> Rows:
+        return Rows.none(self.partition.centres.shape[1], self.n_outputs, self.dtype)
 
     @property
     def n_targets(self) -> int:
@@ -474,10 +486,17 @@ class CellsPart:
 
     def place(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
         """Images of rows, in the precision of the part, and which of them are in which cell."""
-        images = np.ascontiguousarray(X if self.map is None else self.map(X))
-        single = self.dtype == np.float32
-        images = in_single(images) if single else images.astype(self.dtype, copy=False)
-        return images, rows_by_cell(self.partition.cells(images))
+        images = np.empty((len(X), self.partition.centres.shape[1]), self.dtype)
+        cells = np.empty(len(X), np.int64)
+
+        def place(start: int) -> None:
+            cut = slice(start, start + _CHUNK)
+            some = X[cut] if self.map is None else self.map(X[cut])
+            images[cut] = in_single(some) if self.dtype == np.float32 else some
+            cells[cut] = self.partition.cells(images[cut])
+
+        in_order(place, range(0, len(X), _CHUNK))
+        return images, rows_by_cell(cells)
 
     def learn(self, rows: Rows) -> None:
         """Add rows to those of their cells, or to the sums."""
@@ -491,12 +510,17 @@ class CellsPart:
             mine = members.pop(number)
             n = int(self._room(self.cells[number]))
             self.cells[number].learn(mapped[mine[:n]])
+            rest, n_before = mine[n:], len(self.cells)
             self._relieve(number)
-            rest = mine[n:]
-            for cell, some in rows_by_cell(self.partition.cells(images[rest])).items():
-                members[cell] = rest[some]
-                if (at := self._filled_at(cell, members[cell])) >= 0:
-                    heapq.heappush(queue, (at, cell))
+            halves = [(number, rest)]
+            if len(self.cells) > n_before:
+                last = self.partition.last_half(images[rest])
+                halves = [(number, rest[~last]), (n_before, rest[last])]
+            for cell, some in halves:
+                if len(some):
+                    members[cell] = some
+                    if (at := self._filled_at(cell, some)) >= 0:
+                        heapq.heappush(queue, (at, cell))
         in_order(lambda number: self.cells[number].learn(mapped[members[number]]), members)
 
     def _filled_at(self, number: int, mine: NDArray[np.int64]) -> int:
@@ -530,17 +554,14 @@ class CellsPart:
         if len(self.cells) >= self.max_cells:
             return False
         try:
-            partition = self.partition.split(number, cell.rows.X, seed=len(self.cells))
+            # Whose rows they are is known.
+            seed = len(self.cells)
+            self.partition = self.partition.split(number, cell.rows.X, seed, check=False)
         except ValueError:
             return False  # its rows are too much alike
-        members = rows_by_cell(partition.cells(cell.rows.X))
-        self.partition = partition
-        self.cells.append(cell)
-        for half in (number, len(self.cells) - 1):
-            made, mine = self._new(half, cell), cell.rows[members[half]]
-            made.rows, made.n_rows = mine, len(mine)
-            made.range = wider_range(no_range(self.n_outputs), mine.targets)
-            self.cells[half] = made
+        last = self.partition.last_half(cell.rows.X)
+        self.cells[number] = cell.renewed(cell.rows[~last])
+        self.cells.append(cell.renewed(cell.rows[last]))
         return True
 
     def _renew(self, number: int) -> None:
@@ -549,7 +570,7 @@ class CellsPart:
         assert cell.statistics is not None
         equations = cell.statistics, cell.function.penalty()
         cell.solve(None, general_ridge(*equations, self.ridges), self.keeps)
-        self.cells[number] = self._new(number, cell)
+        self.cells[number] = cell.renewed(self._none())
         self.cells[number].patience = _TRUSTED * self.size
 
     def merge(self, other: CellsPart) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -419,6 +419,22 @@ class RidgeStream:
         self._sums, self.n_rows, self.ridge, self.ridges = sums, n_rows, ridge, ridges
 
 
+class Curvature(NamedTuple):
+    """Matrix A + ridge * P of Newton steps: mean products and a penalty."""
+
+    factor: RidgeFactor
+    ridge: float
+    penalty: Any  # P, or None for the identity
+
+    def pull(self, coefficients: Array) -> Array:
+        """Gradient of half the penalty, ridge * P c, (n_points, n_outputs)."""
+        if self.penalty is None:
+            return self.ridge * coefficients
+        right, matrix = coefficients.T.astype(self.penalty.dtype), self.penalty
+        products = in_order(lambda some: right @ matrix[:, some], tiles(len(matrix)))
+        return self.ridge * np.hstack(products).T.astype(np.float64)
+
+
 class BasisPart:
     """Linear function of the features of a basis, fitted to numbers or codes by least squares.
 
@@ -588,33 +604,32 @@ class BasisPart:
         right = statistics.centred(mean, np.ones_like(mean))[0] / statistics.weight
         return self.constant * mean + factor.solve(right)
 
-    def step(self, gradient: Array, factor: RidgeFactor, rate: float, curvature: float) -> None:
+    def curvature(self) -> Curvature:
+        """Return what Newton steps go by."""
+        least = max(self._enough, self.statistics.jitter)
+        ridge, penalty = float(self.ridges[self.ridge]), self._penalty
+        factor = factor_ridge(self.statistics.moments(), ridge, penalty, least)
+        if penalty is not None and isinstance(self.basis, KernelBasis):
+            penalty = penalty.astype(self.basis.dtype)  # gradients are not more precise
+        return Curvature(factor, ridge, penalty)
+
+    def step(self, gradient: Array, curvature: Curvature, rate: float, bound: float) -> None:
         """Make a preconditioned Newton step on some rows.
 
         Parameters
         ----------
         gradient : ndarray of shape (n_points, n_outputs)
             Of the mean loss of the rows in the coefficients.
-        factor : RidgeFactor
-            From :meth:`factor`.
+        curvature : Curvature
+            From :meth:`curvature`.
         rate : float
-            Step size over the curvature.
-        curvature : float
+            Step size over the bound.
+        bound : float
             Bound of the loss's curvature, by which the ridge is multiplied.
         """
-        pull, penalty = self.coefficients, self._penalty
-        if penalty is not None:
-            products = in_order(lambda some: pull.T @ penalty[:, some], tiles(len(penalty)))
-            pull = np.hstack(products).T
-        whole = gradient + curvature * self.ridges[self.ridge] * pull
-        moved = self.coefficients - rate * factor.solve(whole)
+        whole = gradient + bound * curvature.pull(self.coefficients)
+        moved = self.coefficients - rate * curvature.factor.solve(whole)
         self.coefficients = np.ascontiguousarray(moved)
-
-    def factor(self) -> RidgeFactor:
-        """Factor of mean products + ridge * penalty."""
-        least = max(self._enough, self.statistics.jitter)
-        ridge = float(self.ridges[self.ridge])
-        return factor_ridge(self.statistics.moments(), ridge, self._penalty, least)
 
     def evaluate(self, X: Any) -> Array:
         """Values at rows, shape (n, n_outputs)."""

@@ -25,6 +25,7 @@ __all__ = [
     "class_numbers",
     "coded_rows",
     "codes_of_targets",
+    "distinct_rows",
     "labels_of_codes",
     "merge_classes",
     "relabelled",
@@ -109,6 +110,8 @@ class Rows:
                [2.]]), array([[1.5],
                [5. ]]), array([2., 1.]))
         """
+        if _surely_differ(self.X):
+            return self
         _, firsts, places = np.unique(self.X, axis=0, return_index=True, return_inverse=True)
         if firsts.size == len(self):
             return self
@@ -162,6 +165,32 @@ class Rows:
         if not fits:
             raise ValueError("The rows that are kept do not fit together.")
         return rows.own()
+
+
+def distinct_rows(X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the numbers of the rows that equal no earlier one.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
+    array([0, 1])
+    """
+    if _surely_differ(X):
+        return np.arange(len(X))
+    # Adding 0 makes -0 equal to 0, byte by byte.
+    whole = np.ascontiguousarray(X + 0.0)
+    keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
+    firsts = np.unique(keys, return_index=True)[1]
+    return np.asarray(np.sort(firsts), dtype=np.int64)
+
+
+def _surely_differ(X: NDArray[np.floating[Any]]) -> bool:
+    """Whether all rows differ; False may also be said if they do, which is rare."""
+    # Equal rows have equal sums, and sorting numbers is quicker than sorting rows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = (X * np.sqrt(np.arange(2, X.shape[1] + 2), dtype=X.dtype)).sum(axis=1)
+    sums.sort()
+    return bool((sums[1:] > sums[:-1]).all())
 
 
 class RevisitableRows(Protocol):

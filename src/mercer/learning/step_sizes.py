@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._threads import one_blas_thread
 from mercer.exceptions import ConditioningWarning
 from mercer.expansions import RandomFeatures
 from mercer.kernels import Kernel
@@ -155,7 +156,8 @@ def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: floa
         )
     largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
     typical = largest if kernel.bound is not None else float(np.quantile(diagonal, _TYPICAL))
-    top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
+    with one_blas_thread():  # several take seconds where other work has the cores
+        top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
     # All rows may be zero for an unbounded kernel; any positive bound will do then.
     return AutomaticStep(
         curvature,

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -149,6 +150,14 @@ class TestCurves:
         flat = Curves([0.0, 1.0, 2.0, 3.0], [5.0, 5.0, 7.0, 6.0], [4])
         back = flat.preimage([[5.0], [6.0], [7.0], [4.0], [9.0]])[:, 0]
         assert_array_equal(flat(back[:, np.newaxis])[:, 0], [5.0, 6.0, 7.0, 5.0, 7.0])
+        straight = Curves([0.0, 1.0, 2.0, 3.0], [5.0, 5.0, 7.0, 6.0], [4], "linear")
+        assert_array_equal(straight.preimage([[np.inf], [-np.inf]])[:, 0], [-np.inf, 0.0])
+
+    def test_numbers_at_the_ends_of_what_there_is_pass_without_a_word(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Curves([-1.0, 0.0, 1e-310, 2.0], [0.0, 1.0, 2.0, 1.0], [2, 2])([[0.0, 1.0]])
+            Curves([0.0, 1.0], [-1.7e308, 1.7e308], [2])([[0.0]])
 
     @pytest.mark.parametrize(("beyond", "ends"), [("constant", [0, 4]), ("linear", [-6, 6])])
     def test_between_knots_and_beyond_them(self, beyond, ends):

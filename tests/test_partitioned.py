@@ -1,5 +1,7 @@
 """Kernels that are local to cells: which cell, what length, and splitting one."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -322,6 +324,12 @@ class TestSplit:
         kernel, X = small(), points(200)
         with pytest.raises(ValueError, match="No cell was split"):
             kernel.last_half(X)
+        halved = kernel.split(2, X[kernel.cells(X) == 2])
+        for wrong in (X[:, :1], np.hstack([X, X])):
+            for ask in (halved.last_half, partial(kernel.split, 2, check=False)):
+                with pytest.raises(ValueError, match="The anchors have"):
+                    ask(wrong)
+        assert not halved.last_half(np.full((3, X.shape[1]), np.inf)).any()
         own = X[kernel.cells(X) == 2]
         for rows in (own[:1], own[[0, 0, 0]], own[:0]):
             with pytest.raises(ValueError, match="Cell 2 cannot be split"):

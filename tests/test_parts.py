@@ -1048,3 +1048,28 @@ def test_rows_that_repeat_are_found(n_values, scale, dtype):
         mine = np.equal(first, i)
         assert_allclose(weight, rows.weights[mine].sum())
         assert_allclose(target, np.average(rows.targets[mine], 0, rows.weights[mine]))
+
+
+def test_whole_numbers_are_rows_too():
+    assert_array_equal(distinct_rows(np.array([[1, 2], [1, 2], [3, 4]])), [0, 2])
+    assert_array_equal(distinct_rows(np.array([[True], [False], [True]])), [0, 1])
+
+
+def test_rows_of_another_width_have_no_cell():
+    X = made_rows(60).X
+    part = CellsPart(Partitioned.balanced(X, 3, kernel=Gaussian(0.8)), None, 20, 1)
+    for wrong in (X[:, :1], np.hstack([X, X])):
+        with pytest.raises(ValueError, match="The anchors have"):
+            part.place(wrong)
+
+
+@pytest.mark.parametrize("seed", [5, 94, 200, 311])
+def test_cells_of_rows_that_hardly_differ_are_split_or_frozen(seed):
+    rng = np.random.default_rng(seed)
+    X = np.unique(1e15 + rng.integers(0, 2, (60, 6)) * np.spacing(1e15), axis=0)
+    rng.shuffle(X)
+    kernel = Partitioned(Gaussian(1.0), X[:1], length_scales=[1.0])
+    part = CellsPart(kernel, None, len(X), 1, max_cells=9)
+    for _ in range(6):
+        part.learn(Rows(X, np.zeros((len(X), 1)), np.ones(len(X))))
+    assert all(cell.rows is None or len(cell.rows) < part.keeps for cell in part.cells)

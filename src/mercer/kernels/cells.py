@@ -348,8 +348,7 @@ def halves(
         centre = rows.mean(axis=0, dtype=np.float64)
         offsets = border - centre @ direction + np.array([-reach, reach])
         pair = centre + offsets[:, np.newaxis] * direction
-        distances = [np.sum((rows - anchor) ** 2, axis=1) for anchor in pair]
-        upper = distances[1] < distances[0]
+        upper = Cells(centre[np.newaxis], np.zeros(1, np.int64), pair[np.newaxis]).last_half(rows)
         if min(upper.sum(), (~upper).sum()) >= len(rows) / 4:
             return pair, upper
     return None

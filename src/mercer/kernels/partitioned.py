@@ -393,7 +393,8 @@ class Partitioned(Kernel):
         seed : int, default=0
             Of the column, the rows and where near the median the split is.
         check : bool, default=True
-            Whether to look if they are finite rows of this cell, which takes longer than the rest.
+            Whether to look if they are finite rows of this cell, which takes longer than the rest;
+            False if that is known.
 
         Returns
         -------
@@ -416,6 +417,7 @@ class Partitioned(Kernel):
         self._require_resolved()
         c = check_integer("cell", cell, low=0, high=self.n_cells - 1)
         rows = self._finite(X) if check else self._points(X, "X")
+        self._check_width(rows)
         if check and not (own := self._cells(rows) == c).all():
             raise ValueError(
                 f"`X` must be rows of cell {c}, got {(~own).sum()} of {len(rows)} rows that are of "
@@ -452,7 +454,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If no cell was split.
+            If no cell was split, or the number of features is not that of the anchors.
 
         Examples
         --------
@@ -464,7 +466,9 @@ class Partitioned(Kernel):
         cells = self._known_cells()
         if not len(cells.parents):
             raise ValueError("No cell was split: only halves of a cell are told apart here.")
-        return cells.last_half(self._points(X, "X"))
+        rows: FloatArray = self._points(X, "X")
+        self._check_width(rows)
+        return cells.last_half(rows) & np.isfinite(rows).all(axis=1)
 
     def refined(self, inner: Sequence[Partitioned]) -> Self:
         """Kernel whose cells are divided as other partitions say, one for each of them.
@@ -567,13 +571,16 @@ class Partitioned(Kernel):
         return self._partition
 
     def _cells(self, rows: FloatArray) -> Indices:
-        cells = self._known_cells()
-        if rows.shape[1] != cells.n_features:
+        self._check_width(rows)
+        return self._known_cells().of(rows)
+
+    def _check_width(self, rows: FloatArray) -> None:
+        n_features = self._known_cells().n_features
+        if rows.shape[1] != n_features:
             raise ValueError(
-                f"The anchors have {cells.n_features} features, got rows of {rows.shape[1]}. Use "
+                f"The anchors have {n_features} features, got rows of {rows.shape[1]}. Use "
                 "rows of the space that is partitioned."
             )
-        return cells.of(rows)
 
     def _finite(self, X: ArrayLike) -> FloatArray:
         rows: FloatArray = self._points(X, "X")

@@ -7,6 +7,7 @@ them hold nothing but numbers; an affine map, such as a metric, may follow.
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -166,10 +167,8 @@ class Curves(_ColumnMap):
         if not sizes.any():
             raise ValueError("`sizes` must leave a column, got no knots at all.")
         self._kept = np.flatnonzero(sizes)
-        self._all = np.arange(self._kept.size)
         self._middles = np.array([np.median(places) if places.size else 0.0 for places in knots])
         self._curves = [(knots[j], values[j]) for j in self._kept]
-        self._table = _table(self._curves)
 
     _relations = (_check_curves,)
 
@@ -185,24 +184,37 @@ class Curves(_ColumnMap):
 
     def _images(self, rows: Array) -> Array:
         images = np.empty((len(rows), self.n_outputs))
-        _bend(rows, self._kept, *self._table, self.beyond == "linear", images, self._all)
+        places = np.arange(self._kept.size)
+        _bend(rows, self._kept, *self._table, self.beyond == "linear", images, places)
         return images
+
+    @cached_property
+    def _table(self) -> _Table:
+        return _table(self._curves)
 
     def _preimages(self, images: Array) -> Array:
         rows = np.tile(self._middles, (len(images), 1))
         # Falling curves, too.
         orders = [np.argsort(values, kind="stable") for _, values in self._curves]
         backwards = [(v[o], k[o]) for (k, v), o in zip(self._curves, orders, strict=True)]
-        _bend(images, self._all, *_table(backwards), self.beyond == "linear", rows, self._kept)
+        places = np.arange(self._kept.size)
+        _bend(images, places, *_table(backwards), self.beyond == "linear", rows, self._kept)
         return rows
 
 
-def _table(curves: list[tuple[Array, Array]]) -> tuple[NDArray[np.int64], Array, Array, Array]:
+_Table = tuple[NDArray[np.int64], Array, Array, Array]
+
+
+def _table(curves: list[tuple[Array, Array]]) -> _Table:
     """Where each curve begins, and the last one ends; all knots, values, and slopes behind them."""
     starts = np.cumsum([0, *(knots.size for knots, _ in curves)], dtype=np.int64)
     knots, values = (np.concatenate(several) for several in zip(*curves, strict=True))
-    runs, slopes = np.diff(knots), np.zeros(knots.size)
-    np.divide(np.diff(values), runs, out=slopes[:-1], where=runs != 0.0)  # backwards some are flat
+    slopes = np.zeros(knots.size)
+    with np.errstate(over="ignore"):
+        runs = np.diff(knots)
+        inside = runs != 0.0  # backwards some are flat
+        inside[starts[1:-1] - 1] = False  # from one curve to the next
+        np.divide(np.diff(values), runs, out=slopes[:-1], where=inside)
     return starts, knots, values, slopes
 
 
@@ -228,7 +240,7 @@ def _bend(  # type: ignore[no-untyped-def]
             nearest = high if x >= knots[high] else low
             value = values[nearest]
             inside = knots[first] <= x <= knots[last]
-            if x != knots[nearest] and low < high and (linear or inside):
+            if x != knots[nearest] and slopes[low] != 0.0 and (linear or inside):
                 value += slopes[low] * (x - knots[nearest])
             images[i, places[p]] = value
 

@@ -491,9 +491,11 @@ class CellsPart:
 
         def place(start: int) -> None:
             cut = slice(start, start + _CHUNK)
-            some = X[cut] if self.map is None else self.map(X[cut])
-            images[cut] = in_single(some) if self.dtype == np.float32 else some
-            cells[cut] = self.partition.cells(images[cut])
+            some = np.ascontiguousarray(X[cut] if self.map is None else self.map(X[cut]))
+            single = self.dtype == np.float32
+            some = in_single(some) if single else some.astype(self.dtype, copy=False)
+            cells[cut] = self.partition.cells(some)
+            images[cut] = some
 
         in_order(place, range(0, len(X), _CHUNK))
         return images, rows_by_cell(cells)

@@ -610,7 +610,7 @@ class BasisPart:
         ridge, penalty = float(self.ridges[self.ridge]), self._penalty
         factor = factor_ridge(self.statistics.moments(), ridge, penalty, least)
         if penalty is not None and isinstance(self.basis, KernelBasis):
-            penalty = penalty.astype(self.basis.dtype)  # gradients are not more precise
+            penalty = penalty.astype(self.basis.dtype, copy=False)  # gradients are not more precise
         return Curvature(factor, ridge, penalty)
 
     def step(self, gradient: Array, curvature: Curvature, rate: float, bound: float) -> None:

@@ -175,10 +175,10 @@ def distinct_rows(X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     >>> distinct_rows(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
     array([0, 1])
     """
-    if _surely_differ(X):
-        return np.arange(len(X))
     # Adding 0 makes -0 equal to 0, byte by byte.
     whole = np.ascontiguousarray(X + 0.0)
+    if _surely_differ(whole):
+        return np.arange(len(X))
     keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
     firsts = np.unique(keys, return_index=True)[1]
     return np.asarray(np.sort(firsts), dtype=np.int64)

@@ -462,7 +462,7 @@ def _from_ends(ends: Array) -> Array:
 def _cell_sums(part: CellsPart) -> dict[str, Any]:
     filling = [cell for cell in part.cells if cell.is_filling]
     full = [cell for cell in part.cells if cell.statistics is not None]
-    none = Rows.none(part.partition.centres.shape[1], part.n_outputs, part.dtype)
+    none = part.no_rows()
     kept = [cell.rows for cell in filling if cell.rows is not None]
     states = [cell.statistics.to_state() for cell in full if cell.statistics is not None]
     arrays: dict[str, Any] = {}
@@ -497,7 +497,7 @@ def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) ->
         check_choice("precision", state.get("precision", "float64"), _PRECISIONS),
         check_integer("first_ridge", state.get("first_ridge", 0), low=0, high=CELL_RIDGES.size - 1),
     )
-    n_inputs, n_cells, counts = partition.centres.shape[1], len(part.cells), state["counts"]
+    n_inputs, n_cells, counts = partition.n_features, len(part.cells), state["counts"]
     if counts.shape != (n_cells,) or counts.dtype.kind != "i" or (counts < 0).any():
         raise ValueError("the cells of a part do not match their points")
     total = int(counts.sum())

@@ -15,7 +15,15 @@ from scipy import sparse
 
 from mercer.kernels._pairwise import FloatArray, inner_products, squared_norms
 
-__all__ = ["Cells", "checked_cells", "checked_numbers", "halves", "k_means", "rows_by_cell"]
+__all__ = [
+    "Cells",
+    "checked_cells",
+    "checked_numbers",
+    "finite_rows",
+    "halves",
+    "k_means",
+    "rows_by_cell",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -124,10 +132,7 @@ class Cells:
 
     def _nearest(self, X: FloatArray, dtype: type[np.floating]) -> Indices:
         if len(self._anchors) == 1:
-            with np.errstate(over="ignore", invalid="ignore"):
-                if np.isfinite(X.sum(axis=1)).all():  # quicker, and each number is
-                    return np.zeros(len(X), np.int64)
-            return np.where(np.isfinite(X).all(axis=1), np.int64(0), np.int64(-1))
+            return np.where(finite_rows(X), np.int64(0), np.int64(-1))
         centre, anchors, half_norms = self._tables[np.dtype(dtype).char]
         # Overflow leaves infinity or NaN, which the comparison below passes on to the distances.
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -219,6 +224,13 @@ def _descend(  # type: ignore[no-untyped-def]
                 s = first[cells[i]]
             else:
                 s = following[s]
+
+
+def finite_rows(X: FloatArray) -> NDArray[np.bool_]:
+    """Which rows are finite, (n_rows,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite: NDArray[np.bool_] = np.isfinite(X.sum(axis=1))  # quicker: so is each number then
+    return finite if finite.all() else np.asarray(np.isfinite(X).all(axis=1))
 
 
 def rows_by_cell(cells: Indices) -> dict[int, Indices]:

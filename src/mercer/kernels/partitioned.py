@@ -20,6 +20,7 @@ from mercer.kernels.cells import (
     Cells,
     checked_cells,
     checked_numbers,
+    finite_rows,
     halves,
     k_means,
     rows_by_cell,
@@ -198,6 +199,11 @@ class Partitioned(Kernel):
     def n_cells(self) -> int:
         """Number of cells."""
         return int(self.anchors) if self._partition is None else len(self._partition)
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the space that is partitioned."""
+        return self._known_cells().n_features
 
     @property
     def centres(self) -> Array:
@@ -468,7 +474,7 @@ class Partitioned(Kernel):
             raise ValueError("No cell was split: only halves of a cell are told apart here.")
         rows: FloatArray = self._points(X, "X")
         self._check_width(rows)
-        return cells.last_half(rows) & np.isfinite(rows).all(axis=1)
+        return cells.last_half(rows) & finite_rows(rows)
 
     def refined(self, inner: Sequence[Partitioned]) -> Self:
         """Kernel whose cells are divided as other partitions say, one for each of them.
@@ -575,10 +581,9 @@ class Partitioned(Kernel):
         return self._known_cells().of(rows)
 
     def _check_width(self, rows: FloatArray) -> None:
-        n_features = self._known_cells().n_features
-        if rows.shape[1] != n_features:
+        if rows.shape[1] != self.n_features:
             raise ValueError(
-                f"The anchors have {n_features} features, got rows of {rows.shape[1]}. Use "
+                f"The anchors have {self.n_features} features, got rows of {rows.shape[1]}. Use "
                 "rows of the space that is partitioned."
             )
 

@@ -29,7 +29,7 @@ __all__ = ["add_products", "cholesky", "invert", "pack", "solve", "solve_triangl
 Floats = NDArray[Any]  # float32 or float64
 
 _NOT, _LOWER, _TRANSPOSED, _NO_UNIT = (ctypes.c_char(letter) for letter in (b"N", b"L", b"T", b"N"))
-_UPPER, _RIGHT = ctypes.c_char(b"U"), ctypes.c_char(b"R")
+_UPPER, _LEFT, _RIGHT = (ctypes.c_char(letter) for letter in (b"U", b"L", b"R"))
 
 # Columns of a factor in double precision that are made at a time, as in OpenBLAS, and up to how
 # many are made in one go; and multiplications that are not worth another thread.
@@ -171,7 +171,7 @@ def _substitute(lower: Floats, solution: Floats) -> None:
 def _solve_block(lower: Floats, solution: Floats, start: int, end: int, how: Any) -> None:
     """Solve for some rows, from which all others that they depend on were taken."""
     n, n_columns, one = *solution.shape, _scalar(1.0, lower.dtype)
-    which = ctypes.c_char(b"L"), _LOWER, how, _NO_UNIT, end - start, n_columns
+    which = _LEFT, _LOWER, how, _NO_UNIT, end - start, n_columns
     _call("trsm", lower.dtype, *which, one, lower[start:, start:], n, solution[start:], n)
 
 

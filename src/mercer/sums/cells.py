@@ -460,14 +460,15 @@ class CellsPart:
         self.ridges = CELL_RIDGES
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
-        constant = float(partition.constant)
+        constant, none = float(partition.constant), self.no_rows()
         self.cells = [
-            Cell(partition.inside(c).kernel, constant, size, self._none(), forgetting=forgetting)
+            Cell(partition.inside(c).kernel, constant, size, none, forgetting=forgetting)
             for c in range(partition.n_cells)
         ]
 
-    def _none(self) -> Rows:
-        return Rows.none(self.partition.centres.shape[1], self.n_outputs, self.dtype)
+    def no_rows(self) -> Rows:
+        """No rows, as cells keep them."""
+        return Rows.none(self.partition.n_features, self.n_outputs, self.dtype)
 
     @property
     def n_targets(self) -> int:
@@ -486,7 +487,7 @@ class CellsPart:
 
     def place(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
         """Images of rows, in the precision of the part, and which of them are in which cell."""
-        images = np.empty((len(X), self.partition.centres.shape[1]), self.dtype)
+        images = np.empty((len(X), self.partition.n_features), self.dtype)
         cells = np.empty(len(X), np.int64)
 
         def place(start: int) -> None:
@@ -572,7 +573,7 @@ class CellsPart:
         assert cell.statistics is not None
         equations = cell.statistics, cell.function.penalty()
         cell.solve(None, general_ridge(*equations, self.ridges), self.keeps)
-        self.cells[number] = cell.renewed(self._none())
+        self.cells[number] = cell.renewed(self.no_rows())
         self.cells[number].patience = _TRUSTED * self.size
 
     def merge(self, other: CellsPart) -> None:

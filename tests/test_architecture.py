@@ -27,7 +27,7 @@ LAYERS = [
     {"estimators"},
     {"model_file"},
     {"learner", "gaussian_process"},
-    {"default"},
+    {"default", "streams"},
     {"learning", "planning"},
     {"history"},
     {"data"},

@@ -1,0 +1,278 @@
+"""Experts side by side: their weights are those of Bayes' rule, and the bounds hold."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mercer.streams import FixedShare, LinearWays, RunningScale, Stack
+
+
+def chances_of(seed, n_rows, n_experts):
+    """What experts give to the outcome of each row."""
+    return np.random.default_rng(seed).uniform(0.01, 0.99, (n_rows, n_experts))
+
+
+def mixture(chances, share):
+    """Chance that the mixture gives to each outcome, and weights in the end."""
+    mixed, learned = [], FixedShare(chances.shape[1], share)
+    for row in chances:
+        mixed.append(learned.weights @ row)
+        learned.update(-np.log(row))
+    return np.array(mixed), learned.weights
+
+
+class TestFixedShare:
+    @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
+    def test_is_the_rule_of_bayes_over_all_sequences_of_experts(self, share):
+        chances = chances_of(0, 5, 3)
+        stays, moves = 1.0 - share + share / 3, share / 3
+        whole = 0.0
+        for sequence in itertools.product(range(3), repeat=5):
+            prior = 1.0 / 3
+            for before, after in itertools.pairwise(sequence):
+                prior *= stays if before == after else moves
+            whole += prior * np.prod([chances[t, k] for t, k in enumerate(sequence)])
+        assert_allclose(np.prod(mixture(chances, share)[0]), whole, rtol=1e-12)
+
+    @given(
+        seed=st.integers(0, 10**6),
+        n_experts=st.integers(1, 5),
+        n_rows=st.integers(1, 60),
+        share=st.floats(1e-4, 1.0),
+        data=st.data(),
+    )
+    def test_loses_no_more_than_the_bound_beyond_any_sequence(
+        self, seed, n_experts, n_rows, share, data
+    ):
+        chances = chances_of(seed, n_rows, n_experts)
+        changes = data.draw(st.integers(0, min(5, n_rows - 1)))
+        generator = np.random.default_rng(seed)
+        places = np.sort(generator.choice(np.arange(1, n_rows), changes, replace=False))
+        sequence, parts = np.empty(n_rows, int), np.split(np.arange(n_rows), places)
+        # The best expert of each part, which may be the same as before.
+        for part in parts:
+            sequence[part] = np.log(chances[part]).sum(axis=0).argmax()
+        lost = -np.log(mixture(chances, share)[0]).sum()
+        best = -np.log(chances[np.arange(n_rows), sequence]).sum()
+        n_changes = int((np.diff(sequence) != 0).sum())
+        assert lost <= best + FixedShare(n_experts, share).bound(n_rows, n_changes) + 1e-9
+
+    def test_who_lost_without_bound_comes_back(self):
+        learned = FixedShare(2, 1e-3)
+        learned.update(np.array([np.inf, 0.1]))
+        learned.update(np.array([np.nan, 0.1]))
+        assert np.isfinite(learned.weights).all()
+        assert learned.weights[1] > 0.99
+        for _ in range(30):
+            learned.update(np.array([0.1, 1.0]))
+        assert learned.weights[0] > 0.99
+        learned.update(np.array([np.inf, np.inf]))
+        assert_allclose(learned.weights.sum(), 1.0)
+
+    def test_a_copy_goes_on_with_the_same_bits(self):
+        learned = FixedShare(3, 0.02, 0.5)
+        for losses in chances_of(1, 20, 3):
+            learned.update(losses)
+        again = FixedShare.from_state(learned.to_state())
+        for losses in chances_of(2, 20, 3):
+            learned.update(losses)
+            again.update(losses)
+        assert_array_equal(learned.weights, again.weights)
+
+    def test_wrong_numbers_are_refused(self):
+        for arguments in ((0,), (2, -0.1), (2, 1.1), (2, 0.1, 0.0)):
+            with pytest.raises(ValueError, match="must be"):
+                FixedShare(*arguments)
+        state = FixedShare(2).to_state()
+        for weights in ([0.5, 0.6], [1.5, -0.5], [[0.5, 0.5]]):
+            with pytest.raises(ValueError, match="sum to 1"):
+                FixedShare.from_state({**state, "weights": weights})
+
+
+class TestStack:
+    @pytest.mark.parametrize("n_outputs", [1, 3])
+    def test_of_numbers_is_ridge_regression_on_what_was_said(self, n_outputs):
+        rng = np.random.default_rng(0)
+        said, targets = rng.normal(size=(30, 4, n_outputs)), rng.normal(size=(30, n_outputs))
+        stack = Stack(4, is_class=False, ridge=0.7)
+        for values, target in zip(said, targets, strict=True):
+            stack.learn(values, target)
+        A = np.concatenate(said.transpose(0, 2, 1))
+        first = np.full(4, 0.25)
+        expected = first + np.linalg.solve(
+            A.T @ A + 0.7 * np.eye(4), A.T @ (targets.ravel() - A @ first)
+        )
+        assert_allclose(stack.weights, expected, rtol=1e-9)
+        assert_allclose(stack.values(said[0]), said[0].T @ expected)
+
+    def test_with_forgetting_is_discounted_least_squares(self):
+        rng = np.random.default_rng(0)
+        said, targets = rng.normal(size=(200, 3, 1)), rng.normal(size=(200, 1))
+        stack = Stack(3, is_class=False, forgetting=0.9, ridge=1e-3)
+        for values, target in zip(said, targets, strict=True):
+            stack.learn(values, target)
+        root = np.sqrt(0.9 ** np.arange(199, -1, -1.0))
+        expected = np.linalg.lstsq(root[:, None] * said[..., 0], root * targets[:, 0], rcond=None)[
+            0
+        ]
+        assert_allclose(stack.weights, expected, rtol=1e-5)
+
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_of_classes_is_better_than_each_expert(self, n_classes):
+        rng = np.random.default_rng(0)
+        n_outputs = 1 if n_classes == 2 else n_classes
+        truth = rng.normal(size=(2000, n_outputs))
+        codes = np.where(truth > 0.0, 1.0, -1.0)
+        if n_classes == 3:
+            codes = np.where(np.arange(3) == truth.argmax(axis=1)[:, None], 1.0, -1.0)
+        said = truth[:, None] + rng.normal(size=(2000, 4, n_outputs))
+        said[:, 3] = -said[:, 3]  # always wrong is of use as well
+        stack, mixed = Stack(4, is_class=True, forgetting=0.999), np.empty((2000, n_outputs))
+        for t in range(2000):
+            mixed[t] = stack.values(said[t])
+            stack.learn(said[t], codes[t])
+
+        def error(values):
+            if n_classes == 2:
+                return np.mean(np.sign(values[500:, 0]) != codes[500:, 0])
+            return np.mean(values[500:].argmax(axis=1) != codes[500:].argmax(axis=1))
+
+        assert error(mixed) < 0.8 * min(error(said[:, k]) for k in range(4))
+        assert stack.weights[3] < 0.0 < stack.weights[:3].min()
+
+    def test_directions_of_which_rows_say_nothing_stay_bounded(self):
+        stack = Stack(2, is_class=False, forgetting=0.9)
+        for _ in range(2000):
+            stack.learn(np.array([[1.0], [1.0]]), np.array([1.0]))
+        stack.learn(np.array([[1.0], [0.0]]), np.array([1.0]))
+        assert np.abs(stack.weights).max() < 2.0
+
+    def test_a_copy_goes_on_with_the_same_bits(self):
+        stack = Stack(3, is_class=True, forgetting=0.99)
+        rows = np.random.default_rng(0).normal(size=(40, 3, 1))
+        for said in rows[:20]:
+            stack.learn(said, np.sign(said[0]))
+        again = Stack.from_state(stack.to_state())
+        for said in rows[20:]:
+            stack.learn(said, np.sign(said[0]))
+            again.learn(said, np.sign(said[0]))
+        assert_array_equal(stack.weights, again.weights)
+        with pytest.raises(ValueError, match="do not fit"):
+            Stack.from_state({**stack.to_state(), "weights": np.ones(2)})
+        for wrong in ({"forgetting": 0.0}, {"forgetting": 1.1}, {"ridge": 0.0}):
+            with pytest.raises(ValueError, match="must be"):
+                Stack(2, is_class=True, **wrong)
+
+
+class TestRunningScale:
+    def test_rows_are_standardised_by_those_before(self):
+        X = np.random.default_rng(0).normal(3.0, 2.0, (50, 3))
+        X[:, 1] = 7.3
+        scale = RunningScale(3)
+        for t, x in enumerate(X):
+            image = scale.image(x)
+            if t < 2:
+                assert_array_equal(image, 0.0)
+            else:
+                expected = (x[[0, 2]] - X[:t, [0, 2]].mean(0)) / X[:t, [0, 2]].std(0)
+                assert_allclose(image[[0, 2]], np.clip(expected, -5.0, 5.0), rtol=1e-9)
+            assert image[1] == 0.0
+            scale.learn(x)
+        assert_allclose(scale.spread[[0, 2]], X[:, [0, 2]].std(axis=0))
+        again = RunningScale.from_state(scale.to_state())
+        assert_array_equal(again.image(X[0]), scale.image(X[0]))
+        with pytest.raises(ValueError, match="do not fit"):
+            RunningScale.from_state({**scale.to_state(), "squares": np.ones(2)})
+
+    def test_far_from_zero_no_digits_are_lost(self):
+        X = 1e8 + np.random.default_rng(0).normal(size=(1000, 1))
+        scale = RunningScale(1)
+        for x in X:
+            scale.learn(x)
+        assert_allclose(scale.spread, X.std(axis=0), rtol=1e-6)
+
+
+class TestLinearWays:
+    @pytest.mark.parametrize("n_outputs", [1, 3])
+    @pytest.mark.parametrize("forgetting", [1.0, 0.95])
+    def test_recursive_sums_are_discounted_ridge_regression(self, forgetting, n_outputs):
+        rng = np.random.default_rng(0)
+        F, Y = rng.normal(size=(60, 4)), rng.normal(size=(60, n_outputs))
+        ways = LinearWays(4, n_outputs, is_class=False, steps=[], forgettings=[forgetting])
+        for f, y in zip(F, Y, strict=True):
+            ways.learn(f, y)
+        weights = forgetting ** np.arange(59, -1, -1.0)
+        ridge = 1e-2 * forgetting**60
+        A = (weights[:, None] * F).T @ F + ridge * np.eye(4)
+        expected = np.linalg.solve(A, F.T @ (weights[:, None] * Y))
+        assert_allclose(ways.coefficients[0].T, expected, rtol=1e-7)
+        assert_allclose(ways.values(F[0])[0], F[0] @ expected, rtol=1e-7)
+
+    def test_steps_are_their_formula(self):
+        rng = np.random.default_rng(0)
+        F = rng.normal(size=(20, 3))
+        numbers = LinearWays(3, 1, is_class=False, steps=[0.3, 1.0], forgettings=[])
+        signs = LinearWays(3, 1, is_class=True, steps=[0.3, 4.0], forgettings=[])
+        classes = LinearWays(3, 4, is_class=True, steps=[0.3, 4.0], forgettings=[])
+        w, v, u = np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 4, 3))
+        for t, f in enumerate(F):
+            y, label = rng.normal(), t % 4
+            sign, codes = 1.0 if t % 3 else -1.0, np.where(np.arange(4) == label, 1.0, -1.0)
+            numbers.learn(f, np.array([y]))
+            signs.learn(f, np.array([sign]))
+            classes.learn(f, codes)
+            for k, (small, step) in enumerate([(0.3, 0.3), (1.0, 4.0)]):
+                w[k] += small * (y - w[k] @ f) * f / (f @ f)
+                v[k] += step * sign / (1.0 + np.exp(sign * (v[k] @ f))) * f
+                chances = np.exp(u[k] @ f) / np.exp(u[k] @ f).sum()
+                u[k] += step * np.outer(0.5 * (codes + 1.0) - chances, f)
+        assert_allclose(numbers.coefficients[:, 0], w, rtol=1e-9)
+        assert_allclose(signs.coefficients[:, 0], v, rtol=1e-9)
+        assert_allclose(classes.coefficients, u, rtol=1e-9, atol=1e-12)
+
+    def test_scores_of_sums_are_doubled_where_there_are_classes(self):
+        f, target = np.array([1.0, 2.0]), np.array([1.0])
+        ways = [
+            LinearWays(2, 1, is_class=is_class, steps=[], forgettings=[1.0])
+            for is_class in (True, False)
+        ]
+        for one in ways:
+            one.learn(f, target)
+        assert_allclose(ways[0].values(f), 2.0 * ways[1].values(f))
+
+    def test_rows_that_are_zero_teach_nothing(self):
+        ways = LinearWays(2, 1, is_class=False, steps=[1.0], forgettings=[1.0])
+        ways.learn(np.zeros(2), np.ones(1))
+        assert_array_equal(ways.coefficients, 0.0)
+
+    def test_what_is_forgotten_stays_bounded(self):
+        ways = LinearWays(2, 1, is_class=False, steps=[], forgettings=[0.9])
+        for _ in range(3000):
+            ways.learn(np.array([1.0, 1.0]), np.ones(1))
+        ways.learn(np.array([1.0, 0.0]), np.array([5.0]))
+        assert np.abs(ways.coefficients).max() < 10.0
+
+    def test_a_copy_goes_on_with_the_same_bits(self):
+        rng = np.random.default_rng(0)
+        ways = LinearWays(5, 3, is_class=True, steps=[0.1, 2.0], forgettings=[1.0, 0.99])
+        rows = rng.normal(size=(40, 5))
+        codes = np.where(np.arange(3) == rng.integers(0, 3, (40, 1)), 1.0, -1.0)
+        for f, code in zip(rows[:20], codes[:20], strict=True):
+            ways.learn(f, code)
+        again = LinearWays.from_state(ways.to_state())
+        for f, code in zip(rows[20:], codes[20:], strict=True):
+            ways.learn(f, code)
+            again.learn(f, code)
+        assert_array_equal(ways.values(rows[0]), again.values(rows[0]))
+        for wrong in ({"coefficients": np.zeros((4, 3))}, {"inverses": np.zeros((2, 4, 4))}):
+            with pytest.raises(ValueError, match="of ways"):
+                LinearWays.from_state({**ways.to_state(), **wrong})
+
+    def test_wrong_numbers_are_refused(self):
+        for steps, forgettings in (([0.0], []), ([2.1], []), ([], [0.0]), ([], [1.1])):
+            with pytest.raises(ValueError, match="must be"):
+                LinearWays(2, 1, is_class=False, steps=steps, forgettings=forgettings)

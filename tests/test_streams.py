@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.streams import FixedShare, LinearWays, RunningScale, Stack
+from mercer.streams import Blend, FixedShare, LinearWays, RunningScale, Stack
 
 
 def chances_of(seed, n_rows, n_experts):
@@ -276,3 +276,79 @@ class TestLinearWays:
         for steps, forgettings in (([0.0], []), ([2.1], []), ([], [0.0]), ([], [1.1])):
             with pytest.raises(ValueError, match="must be"):
                 LinearWays(2, 1, is_class=False, steps=steps, forgettings=forgettings)
+
+
+class TestBlend:
+    @pytest.mark.parametrize("n_outputs", [1, 4])
+    def test_follows_the_expert_who_knows(self, n_outputs):
+        rng = np.random.default_rng(0)
+        n_rows = 600
+        blend, right = Blend(3, n_outputs, is_class=True), []
+        for t in range(n_rows):
+            label = int(rng.integers(0, max(n_outputs, 2)))
+            code = np.where(np.arange(n_outputs) == label, 1.0, -1.0)
+            if n_outputs == 1:
+                code = np.array([2.0 * label - 1.0])
+            said = rng.normal(size=(3, n_outputs))
+            said[0 if t < 300 else 2] = 3.0 * code
+            values = blend.values(said)
+            assert values.shape == (n_outputs,)
+            decided = int(values[0] > 0.0) if n_outputs == 1 else int(values.argmax())
+            right.append(decided == label)
+            blend.learn(said, code)
+        assert np.mean(right[50:300]) > 0.95
+        assert np.mean(right[340:]) > 0.95
+
+    def test_values_are_log_odds_and_logarithms_of_chances(self):
+        said = np.array([[2.0], [2.0]])
+        assert_allclose(Blend(2, 1, is_class=True, forgettings=[]).values(said), [2.0])
+        logarithms = np.log([[0.2, 0.5, 0.3]] * 2)
+        three = Blend(2, 3, is_class=True, forgettings=[]).values(logarithms + 1.0)
+        assert_allclose(three, logarithms[0])
+
+    @pytest.mark.parametrize("n_outputs", [1, 3])
+    def test_who_is_too_sure_is_mended(self, n_outputs):
+        rng = np.random.default_rng(0)
+        blend = Blend(1, n_outputs, is_class=True, forgettings=[])
+        n_classes = max(n_outputs, 2)
+        for _ in range(4000):
+            truth = rng.normal(size=n_classes)
+            chances = np.exp(truth) / np.exp(truth).sum()
+            label = rng.choice(n_classes, p=chances)
+            code = np.where(np.arange(n_classes) == label, 1.0, -1.0)
+            said = 3.0 * (truth[1:] - truth[:1] if n_outputs == 1 else truth)
+            blend.learn(said[np.newaxis], code[-n_outputs:] if n_outputs > 1 else code[1:])
+        said = np.zeros((1, n_outputs))
+        said[0, -1] = 3.0
+        values = blend.values(said)
+        odds = values[0] if n_outputs == 1 else values[-1] - values[0]
+        assert_allclose(odds, 1.0, atol=0.2)
+
+    def test_of_numbers_is_better_than_each_expert(self):
+        rng = np.random.default_rng(0)
+        blend, errors = Blend(3, 2, is_class=False), []
+        for _ in range(1500):
+            target = rng.normal(size=2)
+            said = target + rng.normal(size=(3, 2)) * np.array([[0.5], [0.5], [2.0]])
+            errors.append([*np.abs(said - target).mean(axis=1), *[np.nan]])
+            errors[-1][-1] = np.abs(blend.values(said) - target).mean()
+            blend.learn(said, target)
+        means = np.mean(errors[200:], axis=0)
+        assert means[3] < 0.8 * means[:3].min()
+
+    def test_a_copy_goes_on_with_the_same_bits(self):
+        rng = np.random.default_rng(0)
+        for is_class in (True, False):
+            blend = Blend(3, 1, is_class=is_class)
+            rows = rng.normal(size=(40, 3, 1))
+            for said in rows[:20]:
+                blend.learn(said, np.sign(said[0]))
+            again = Blend.from_state(blend.to_state())
+            for said in rows[20:]:
+                blend.learn(said, np.sign(said[0]))
+                again.learn(said, np.sign(said[0]))
+            assert_array_equal(blend.values(rows[0]), again.values(rows[0]))
+            state = blend.to_state()
+            for wrong in ({"slopes": np.ones(2)}, {"stacks": state["stacks"][:1]}):
+                with pytest.raises(ValueError, match="do not fit"):
+                    Blend.from_state({**state, **wrong})

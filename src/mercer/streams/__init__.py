@@ -1,6 +1,6 @@
 """Streams: ways to predict that run side by side, and whom to believe."""
 
-from mercer.streams.experts import FixedShare, Stack
+from mercer.streams.experts import Blend, FixedShare, Stack
 from mercer.streams.ways import LinearWays, RunningScale
 
-__all__ = ["FixedShare", "LinearWays", "RunningScale", "Stack"]
+__all__ = ["Blend", "FixedShare", "LinearWays", "RunningScale", "Stack"]

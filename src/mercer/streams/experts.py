@@ -2,12 +2,13 @@ r"""Several ways to predict a stream, side by side: whom to believe, row by row.
 
 Each way, an *expert*, says a value before the truth is known. Weights follow those that were right
 lately (:class:`FixedShare`); a regression on what experts said is one more (:class:`Stack`), which
-can be better than each of them.
+can be better than each of them. Both together are a :class:`Blend`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer._validation import check_integer, check_real
 
-__all__ = ["FixedShare", "Stack"]
+__all__ = ["Blend", "FixedShare", "Stack"]
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,15 @@ _jit = njit(cache=True, nogil=True, error_model="numpy")
 # Rows on which an expert was this much worse than the best count no more than this, so that one of
 # infinite loss can come back.
 _WORST = 50.0
+# What experts say is cut here, in log odds or spreads of the target.
+_FURTHEST = 10.0
+# Log odds of an expert that multiplies itself too much or too little are mended at this rate, and
+# what the rate is divided by forgets so much.
+_MENDING, _MENDED = 0.2, 0.999
+# The noise of numbers is the mean of so much of the last squared errors of the blend.
+_NOISE = 0.99
+# No chance is less: so that a loss is finite.
+_LEAST_CHANCE = 1e-6
 # Curvature of the log loss counts at least so much, where all are sure.
 _LEAST_CURVATURE = 0.02
 
@@ -287,3 +297,180 @@ def _newton(weights, inverse, said, slopes, curvatures, forgetting, ridge):  # t
                 moved[i] += inverse[i, j] * said[c, j] * slopes[c]
     for i in range(n):
         weights[i] += moved[i]
+
+
+class Blend:
+    r"""What several experts say, as one answer, that follows whoever is best.
+
+    There are the experts themselves and stacks of them (:class:`Stack`) that forget more or less
+    quickly; a fixed share (:class:`FixedShare`) decides how much each counts. Of classes, chances
+    are mixed, and the loss of a row is minus the logarithm of the chance of its class, so that
+    over T rows the blend loses no more than :meth:`FixedShare.bound` beyond any sequence of
+    experts and stacks. Log odds of each are multiplied by a slope, learned by online gradient steps
+    on the same loss, as experts may be too sure. Of numbers, means are weighted, and a loss is the
+    squared error over twice the mean squared error of the last rows.
+
+    Parameters
+    ----------
+    n_experts, n_outputs : int
+        Number of experts, and of outputs of each.
+    is_class : bool
+        Whether targets are class codes -1 and +1 (one output for two classes), and what is said
+        are log odds, or logarithms of chances but for a constant; else numbers of spread about 1.
+    forgettings : sequence of float, default=(0.9999, 0.999, 0.99)
+        Factors of older rows in the stacks.
+    share : float, default=1e-3
+        Part of the weights that is shared anew after each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.streams import Blend
+    >>> blend = Blend(2, 1, is_class=True)
+    >>> for y in [1.0, -1.0] * 50:  # the first one knows, the second one says the opposite
+    ...     blend.learn(np.array([[y], [-y]]), np.array([y]))
+    >>> bool(blend.values(np.array([[1.0], [-1.0]]))[0] > 2.0)
+    True
+    """
+
+    def __init__(
+        self,
+        n_experts: int,
+        n_outputs: int,
+        *,
+        is_class: bool,
+        forgettings: Sequence[float] = (0.9999, 0.999, 0.99),
+        share: float = 1e-3,
+    ) -> None:
+        check_integer("n_outputs", n_outputs, low=1)
+        self.is_class = bool(is_class)
+        self.stacks = [
+            Stack(n_experts, is_class=is_class, forgetting=forgetting) for forgetting in forgettings
+        ]
+        n = n_experts + len(self.stacks)
+        self.share = FixedShare(n, share)
+        self._slopes, self._steepness = np.ones(n), np.ones(n)
+        self._noise = 1.0
+
+    @property
+    def weights(self) -> Array:
+        """How much each expert, and then each stack, counts: they sum to 1."""
+        return self.share.weights
+
+    def _heard(self, said: Array) -> tuple[Array, Array]:
+        """Return what stacks hear of experts, and what all of them say."""
+        said = np.minimum(np.maximum(said, -_FURTHEST), _FURTHEST)
+        heard = np.tanh(0.5 * said) if self.is_class else said
+        every = np.empty((self.weights.size, said.shape[1]))
+        every[: len(said)] = said
+        for k, stack in enumerate(self.stacks, len(said)):
+            every[k] = stack.values(heard)
+        return heard, every
+
+    def values(self, said: Array) -> Array:
+        """Values of the blend, (n_outputs,): log odds, logarithms of chances, or numbers.
+
+        Parameters
+        ----------
+        said : ndarray of shape (n_experts, n_outputs)
+            What experts say; finite.
+        """
+        every = self._heard(said)[1]
+        if not self.is_class:
+            return np.asarray(self.weights @ every)
+        chances = self.weights @ _chances(every, self._slopes)
+        logarithms = np.log(np.maximum(chances, _LEAST_CHANCE))
+        return np.asarray(logarithms[1:] - logarithms[:1] if len(chances) == 2 else logarithms)
+
+    def learn(self, said: Array, target: Array) -> None:
+        """Learn a row.
+
+        Parameters
+        ----------
+        said : ndarray of shape (n_experts, n_outputs)
+            What experts said before they learned it.
+        target : ndarray of shape (n_outputs,)
+            Numbers or class codes.
+        """
+        heard, every = self._heard(said)
+        if self.is_class:
+            label = int(target.argmax()) if len(target) > 1 else int(target[0] > 0.0)
+            chances = _chances(every, self._slopes)
+            losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
+            _mend(every, chances, label, self._slopes, self._steepness)
+        else:
+            losses = np.sum((every - target) ** 2, axis=1) / (2.0 * self._noise)
+            missed = float(np.sum((self.weights @ every - target) ** 2))
+            self._noise = max(_NOISE * self._noise + (1.0 - _NOISE) * missed, _LEAST_CHANCE)
+        self.share.update(losses)
+        for stack in self.stacks:
+            stack.learn(heard, target)
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data, copied."""
+        return {
+            "is_class": self.is_class,
+            "stacks": [stack.to_state() for stack in self.stacks],
+            "share": self.share.to_state(),
+            "slopes": self._slopes.copy(),
+            "steepness": self._steepness.copy(),
+            "noise": self._noise,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If a number is out of its range, or the arrays do not fit together.
+        """
+        share = FixedShare.from_state(state["share"])
+        stacks = [Stack.from_state(stack) for stack in state["stacks"]]
+        n = share.weights.size - len(stacks)
+        made = cls(max(n, 1), 1, is_class=state["is_class"])
+        made.share, made.stacks, made._noise = share, stacks, float(state["noise"])
+        made._slopes, made._steepness = (
+            np.array(state[name], float) for name in ("slopes", "steepness")
+        )
+        sizes = {made._slopes.shape, made._steepness.shape, share.weights.shape}
+        if n < 1 or len(sizes) > 1 or any(stack.weights.size != n for stack in stacks):
+            raise ValueError("The parts of a blend do not fit together.")
+        return made
+
+
+@_jit
+def _chances(every, slopes):  # type: ignore[no-untyped-def]
+    """Chances of all classes by each expert, (n_experts, n_classes)."""
+    n, n_outputs = every.shape
+    chances = np.empty((n, max(n_outputs, 2)))
+    for k in range(n):
+        if n_outputs == 1:
+            chances[k, 1] = 0.5 * (1.0 + np.tanh(0.5 * slopes[k] * every[k, 0]))
+            chances[k, 0] = 1.0 - chances[k, 1]
+        else:
+            most = (slopes[k] * every[k]).max()
+            total = 0.0
+            for c in range(n_outputs):
+                chances[k, c] = np.exp(slopes[k] * every[k, c] - most)
+                total += chances[k, c]
+            for c in range(n_outputs):
+                chances[k, c] /= total
+    return chances
+
+
+@_jit
+def _mend(every, chances, label, slopes, steepness):  # type: ignore[no-untyped-def]
+    """Move the slope of each expert against the gradient of its log loss."""
+    n, n_outputs = every.shape
+    for k in range(n):
+        if n_outputs == 1:
+            gradient = (chances[k, 1] - label) * every[k, 0]
+        else:
+            gradient = -every[k, label]
+            for c in range(n_outputs):
+                gradient += chances[k, c] * every[k, c]
+        steepness[k] = _MENDED * steepness[k] + gradient * gradient
+        slope = slopes[k] - _MENDING * gradient / np.sqrt(steepness[k])
+        slopes[k] = min(max(slope, 0.05), 20.0)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.streams import Blend, FixedShare, LinearWays, RunningScale, Stack
+from mercer.streams import (
+    Blend,
+    FixedShare,
+    LinearWays,
+    Mixture,
+    RunningScale,
+    Stack,
+    StreamSettings,
+)
 
 
 def chances_of(seed, n_rows, n_experts):
@@ -352,3 +360,86 @@ class TestBlend:
             for wrong in ({"slopes": np.ones(2)}, {"stacks": state["stacks"][:1]}):
                 with pytest.raises(ValueError, match="do not fit"):
                     Blend.from_state({**state, **wrong})
+
+
+def stream_of(task, n_rows, seed=0):
+    """Rows, targets, and the share of the targets that is noise or wrong."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)) * [1.0, 100.0, 1e-3, 0.0] + [0.0, 1e4, 0.0, 7.0]
+    Z = (X - [0.0, 1e4, 0.0, 7.0]) / [1.0, 100.0, 1e-3, 1.0]
+    f = np.sin(2.0 * Z[:, 0]) + 0.5 * Z[:, 1] * Z[:, 2]
+    if task == "numbers":
+        return X, np.column_stack([1e3 + 50.0 * f, -f]) + 0.01 * rng.normal(size=(n_rows, 2))
+    if task == "two classes":
+        return X, np.where(f > 0.0, 1.0, -1.0)[:, np.newaxis]
+    labels = np.digitize(f, [-0.5, 0.5])
+    return X, np.where(np.arange(3) == labels[:, np.newaxis], 1.0, -1.0)
+
+
+FEW = StreamSettings(n_features=32, points=20, steps=(0.5, 2.0), number_steps=(0.05, 0.5))
+every_task = pytest.mark.parametrize("task", ["numbers", "two classes", "three classes"])
+
+
+def followed(f, X, Y):
+    """Values at each row before it is learned."""
+    values = np.empty_like(Y)
+    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
+        values[t] = f.values(x)
+        f.learn(x, y)
+    return values
+
+
+class TestMixture:
+    @every_task
+    def test_answers_well_after_some_hundred_rows_in_any_units(self, task):
+        X, Y = stream_of(task, 1500)
+        f = Mixture(4, Y.shape[1], is_class=task != "numbers")
+        values = followed(f, X, Y)
+        assert f.n_rows == 1500
+        late = slice(1000, None)
+        if task == "numbers":
+            unexplained = ((values - Y)[late] ** 2).mean(axis=0) / Y[late].var(axis=0)
+            assert unexplained.max() < 0.1
+        elif task == "two classes":
+            assert np.mean(np.sign(values[late]) == Y[late]) > 0.9
+        else:
+            assert np.mean(values[late].argmax(axis=1) == Y[late].argmax(axis=1)) > 0.85
+            assert_allclose(np.exp(values[late]).sum(axis=1), 1.0)
+
+    @every_task
+    @pytest.mark.parametrize("at", [10, 150])
+    def test_a_copy_goes_on_with_the_same_bits(self, task, at):
+        X, Y = stream_of(task, 300)
+        f = Mixture(4, Y.shape[1], is_class=task != "numbers", settings=FEW)
+        followed(f, X[:at], Y[:at])
+        again = Mixture.from_state(f.to_state())
+        assert_array_equal(followed(f, X[at:], Y[at:]), followed(again, X[at:], Y[at:]))
+
+    def test_units_and_columns_that_are_constant_do_not_matter(self):
+        X, Y = stream_of("two classes", 400)
+        f, g = (Mixture(n, 1, is_class=True, settings=FEW) for n in (4, 4))
+        scaled = X * [1024.0, 0.5, 2.0, 1.0] + [0.0, 0.0, 0.0, 9.0]
+        assert_allclose(followed(f, X, Y), followed(g, scaled, Y), atol=1e-3)
+
+    def test_what_is_asked_changes_nothing(self):
+        X, Y = stream_of("numbers", 200)
+        f, g = (Mixture(4, 2, is_class=False, settings=FEW) for _ in range(2))
+        for x, y in zip(X, Y, strict=True):
+            f.values(X[0])
+            f.learn(x, y)
+            g.learn(x, y)
+        assert_array_equal(f.values(X[0]), g.values(X[0]))
+
+    def test_a_change_is_followed(self):
+        X, Y = stream_of("two classes", 2400)
+        Y[1200:] *= -1.0
+        values = followed(Mixture(4, 1, is_class=True, settings=FEW), X, Y)
+        right = np.sign(values) == Y
+        assert right[1200:1230].mean() < 0.5
+        assert right[1600:].mean() > 0.85
+
+    def test_memory_is_bounded(self):
+        X, Y = stream_of("two classes", 600)
+        f = Mixture(4, 1, is_class=True, settings=FEW)
+        followed(f, X, Y)
+        assert max(way.function.size for way in f.kernels) <= FEW.points

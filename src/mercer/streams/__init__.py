@@ -1,6 +1,15 @@
 """Streams: ways to predict that run side by side, and whom to believe."""
 
 from mercer.streams.experts import Blend, FixedShare, Stack
+from mercer.streams.mixture import Mixture, StreamSettings
 from mercer.streams.ways import LinearWays, RunningScale
 
-__all__ = ["Blend", "FixedShare", "LinearWays", "RunningScale", "Stack"]
+__all__ = [
+    "Blend",
+    "FixedShare",
+    "LinearWays",
+    "Mixture",
+    "RunningScale",
+    "Stack",
+    "StreamSettings",
+]

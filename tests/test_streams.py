@@ -407,7 +407,7 @@ class TestMixture:
             assert_allclose(np.exp(values[late]).sum(axis=1), 1.0)
 
     @every_task
-    @pytest.mark.parametrize("at", [10, 150])
+    @pytest.mark.parametrize("at", [5, 150])
     def test_a_copy_goes_on_with_the_same_bits(self, task, at):
         X, Y = stream_of(task, 300)
         f = Mixture(4, Y.shape[1], is_class=task != "numbers", settings=FEW)

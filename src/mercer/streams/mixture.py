@@ -50,9 +50,9 @@ class StreamSettings(NamedTuple):
         See :class:`mercer.streams.Blend`.
     """
 
-    first_rows: int = 32
-    lengths: tuple[float, ...] = (0.25, 0.5)
-    n_features: int = 128
+    first_rows: int = 8
+    lengths: tuple[float, ...] = (0.25, 0.5, 1.0)
+    n_features: int = 96
     steps: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)
     number_steps: tuple[float, ...] = (0.01, 0.05, 0.2, 0.8)
     forgettings: tuple[float, ...] = (1.0, 0.999)

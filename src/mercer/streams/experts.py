@@ -212,7 +212,7 @@ class Stack:
         """
         return self.weights @ said
 
-    def learn(self, said: Array, target: Array) -> None:
+    def learn(self, said: Array, target: Array, weight: float = 1.0) -> None:
         """Learn a row.
 
         Parameters
@@ -221,6 +221,8 @@ class Stack:
             What experts said of it; finite.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
+        weight : float, default=1.0
+            Of the row, above 0.
         """
         values = self.weights @ said
         if not self.is_class:
@@ -232,7 +234,7 @@ class Stack:
             chances = np.exp(values - values.max())
             chances /= chances.sum()
             slopes, curvatures = 0.5 * (target + 1.0) - chances, chances * (1.0 - chances)
-        curvatures = np.maximum(curvatures, _LEAST_CURVATURE)
+        slopes, curvatures = weight * slopes, weight * np.maximum(curvatures, _LEAST_CURVATURE)
         said = np.ascontiguousarray(said.T)
         _newton(self.weights, self._inverse, said, slopes, curvatures, self.forgetting, self.ridge)
 
@@ -382,7 +384,7 @@ class Blend:
         logarithms = np.log(np.maximum(chances, _LEAST_CHANCE))
         return np.asarray(logarithms[1:] - logarithms[:1] if len(chances) == 2 else logarithms)
 
-    def learn(self, said: Array, target: Array) -> None:
+    def learn(self, said: Array, target: Array, weight: float = 1.0) -> float:
         """Learn a row.
 
         Parameters
@@ -391,26 +393,37 @@ class Blend:
             What experts said before they learned it.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
+        weight : float, default=1.0
+            Of the row, above 0.
+
+        Returns
+        -------
+        loss : float
+            Of the blend on the row, before it learned it: minus the logarithm of the chance of its
+            class, or half the squared error.
         """
         heard, every = self._heard(said)
         if self.is_class:
             label = int(target.argmax()) if len(target) > 1 else int(target[0] > 0.0)
             chances = _chances(every, self._slopes)
             losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
+            loss = -math.log(max(float(self.weights @ chances[:, label]), _LEAST_CHANCE))
             _mend(every, chances, label, self._slopes, self._steepness)
         else:
             losses = np.sum((every - target) ** 2, axis=1) / (2.0 * self._noise)
             missed = float(np.sum((self.weights @ every - target) ** 2))
+            loss = 0.5 * missed
             self._noise = max(_NOISE * self._noise + (1.0 - _NOISE) * missed, _LEAST_CHANCE)
-        self.share.update(losses)
+        self.share.update(weight * losses)
         for stack in self.stacks:
-            stack.learn(heard, target)
+            stack.learn(heard, target, weight)
+        return loss
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
         return {
             "is_class": self.is_class,
-            "stacks": [stack.to_state() for stack in self.stacks],
+            "stacks": {str(k): stack.to_state() for k, stack in enumerate(self.stacks)},
             "share": self.share.to_state(),
             "slopes": self._slopes.copy(),
             "steepness": self._steepness.copy(),
@@ -427,7 +440,8 @@ class Blend:
             If a number is out of its range, or the arrays do not fit together.
         """
         share = FixedShare.from_state(state["share"])
-        stacks = [Stack.from_state(stack) for stack in state["stacks"]]
+        numbered = state["stacks"]
+        stacks = [Stack.from_state(numbered[str(k)]) for k in range(len(numbered))]
         n = share.weights.size - len(stacks)
         made = cls(max(n, 1), 1, is_class=state["is_class"])
         made.share, made.stacks, made._noise = share, stacks, float(state["noise"])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mercer._validation import check_integer, check_real
 
-__all__ = ["LinearWays", "RunningScale"]
+__all__ = ["LinearWays", "RunningScale", "linear_values"]
 
 Array = NDArray[np.float64]
 
@@ -25,6 +25,9 @@ _jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "c
 
 # Scaled inputs are cut here: a first row says nothing of the spread.
 _FARTHEST = 5.0
+# A scale goes by about so many rows, however many have come.
+_REMEMBERED = 20_000.0
+_OF_SCALE = "counts", "mean", "squares"
 # Ridge of the recursive sums, in squares of features that are about 1.
 _RIDGE = 1e-2
 # Scores of least squares on codes -1 and +1, in units of log odds.
@@ -34,7 +37,8 @@ _SURE = 2.0
 class RunningScale:
     """Standardise rows by the mean and the spread of those before, column by column.
 
-    Columns that were constant so far are 0; standardised numbers beyond 5 are cut.
+    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns that were constant so far are 0, and so is a number that a row does not say (NaN);
+    standardised numbers beyond 5 are cut.
 
     Parameters
     ----------
@@ -46,65 +50,83 @@ class RunningScale:
     >>> import numpy as np
     >>> from mercer.streams import RunningScale
     >>> scale = RunningScale(1)
-    >>> for x in ([8.0], [10.0], [12.0]):
+    >>> for x in ([8.0], [10.0], [np.nan], [12.0]):
     ...     scale.learn(np.array(x))
     >>> scale.image(np.array([12.0])).round(3)
     array([1.225])
     """
 
     def __init__(self, n_columns: int) -> None:
-        self.n_rows = 0.0
+        #: Rows that said something of each column, (n_columns,).
+        self.counts = np.zeros(n_columns)
         self.mean = np.zeros(n_columns)
-        self.squares = np.zeros(n_columns)
+        self._squares = np.zeros(n_columns)
 
     def image(self, x: Array) -> Array:
-        """Standardised row, (n_columns,)."""
-        out = np.empty(self.mean.size)
-        _standardise(x, self.n_rows, self.mean, self.squares, out)
+        """Standardised rows, of the shape of ``x``: (n_columns,) or (n, n_columns)."""
+        out = np.empty(x.shape)
+        rows = x.reshape(-1, self.mean.size)
+        _standardise(rows, self.counts, self.mean, self._squares, out.reshape(rows.shape))
         return out
 
     @property
     def spread(self) -> Array:
         """Standard deviation of each column so far, (n_columns,); 0 before the second row."""
-        return np.sqrt(self.squares / max(self.n_rows, 1.0))
+        return np.sqrt(self._squares / np.maximum(self.counts, 1.0))
 
     def learn(self, x: Array) -> None:
-        """Take account of a row, which is finite."""
-        self.n_rows += 1.0
-        _follow(x, self.n_rows, self.mean, self.squares)
+        """Take account of a row: finite, or NaN where it says nothing."""
+        _follow(x, self.counts, self.mean, self._squares)
+
+    def add_columns(self, n: int) -> None:
+        """Go on with so many more columns, of which no row has said anything."""
+        self.counts, self.mean, self._squares = (
+            np.concatenate([numbers, np.zeros(n)])
+            for numbers in (self.counts, self.mean, self._squares)
+        )
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
-        return {"n_rows": self.n_rows, "mean": self.mean.copy(), "squares": self.squares.copy()}
+        numbers = self.counts, self.mean, self._squares
+        return {name: its.copy() for name, its in zip(_OF_SCALE, numbers, strict=True)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if the arrays do not fit together."""
-        made = cls(len(state["mean"]))
-        made.n_rows = float(state["n_rows"])
-        made.mean, made.squares = (np.array(state[name], float) for name in ("mean", "squares"))
-        if made.mean.ndim != 1 or made.mean.shape != made.squares.shape or made.n_rows < 0.0:
+        counts, mean, squares = (np.array(state[name], float) for name in _OF_SCALE)
+        made = cls(mean.size)
+        fits = mean.ndim == 1 and mean.shape == counts.shape == squares.shape
+        finite = all(np.isfinite(numbers).all() for numbers in (counts, mean, squares))
+        if not (fits and finite and (counts >= 0.0).all() and (squares >= 0.0).all()):
             raise ValueError("The numbers of a scale do not fit together.")
+        made.counts, made.mean, made._squares = counts, mean, squares
         return made
 
 
 @_jit
-def _standardise(x, n_rows, mean, squares, out):  # type: ignore[no-untyped-def]
-    for j in range(x.size):
-        spread = np.sqrt(squares[j] / n_rows) if n_rows > 1.0 else 0.0
+def _standardise(rows, counts, mean, squares, out):  # type: ignore[no-untyped-def]
+    for j in range(mean.size):
+        spread = np.sqrt(squares[j] / counts[j]) if counts[j] > 1.0 else 0.0
         # What rounding makes of a constant is no spread.
-        if spread > 1e-9 * abs(mean[j]):
-            out[j] = min(max((x[j] - mean[j]) / spread, -_FARTHEST), _FARTHEST)
-        else:
-            out[j] = 0.0
+        moves = spread > 1e-9 * abs(mean[j])
+        for i in range(rows.shape[0]):
+            if moves and not np.isnan(rows[i, j]):
+                out[i, j] = min(max((rows[i, j] - mean[j]) / spread, -_FARTHEST), _FARTHEST)
+            else:
+                out[i, j] = 0.0
 
 
 @_jit
-def _follow(x, n_rows, mean, squares):  # type: ignore[no-untyped-def]
+def _follow(x, counts, mean, squares):  # type: ignore[no-untyped-def]
     for j in range(x.size):
-        off = x[j] - mean[j]
-        mean[j] += off / n_rows
-        squares[j] += off * (x[j] - mean[j])
+        if not np.isnan(x[j]):
+            counts[j] += 1.0
+            off = x[j] - mean[j]
+            mean[j] += off / counts[j]
+            squares[j] += off * (x[j] - mean[j])
+            if counts[j] > _REMEMBERED:
+                squares[j] *= _REMEMBERED / counts[j]
+                counts[j] = _REMEMBERED
 
 
 class LinearWays:
@@ -172,20 +194,19 @@ class LinearWays:
         return self.steps.size + self.forgettings.size
 
     def values(self, features: Array) -> Array:
-        """Values of all ways at a row, (n_ways, n_outputs), in log odds if of classes.
+        """Values of all ways, (n_ways, n_outputs) or (n, n_ways, n_outputs), log odds of classes.
 
         Parameters
         ----------
-        features : ndarray of shape (n_features,)
-            Of the row.
+        features : ndarray of shape (n_features,) or (n, n_features)
+            Of a row, or of several.
         """
-        values = np.empty(self.coefficients.shape[:2])
-        _values(self.coefficients, features, values)
+        values = linear_values(self.coefficients, features)
         if self.is_class:
-            values[self.steps.size :] *= _SURE
+            values[..., self.steps.size :, :] *= _SURE
         return values
 
-    def learn(self, features: Array, target: Array) -> None:
+    def learn(self, features: Array, target: Array, weight: float = 1.0) -> None:
         """Learn a row in all ways.
 
         Parameters
@@ -194,11 +215,48 @@ class LinearWays:
             Of the row; finite.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
+        weight : float, default=1.0
+            Of the row, above 0. Steps are so many times as long, on numbers no longer than to the
+            target.
         """
         n = self.steps.size
         gradients, sums = self.coefficients[:n], self.coefficients[n:]
-        _step(gradients, features, target, self.steps, self.is_class)
-        _add(sums, self._inverses, features, target, self.forgettings)
+        _step(gradients, features, target, self.steps, self.is_class, weight)
+        _add(sums, self._inverses, features, target, self.forgettings, weight)
+
+    def restart(self, sum_number: int) -> None:
+        """Let a recursive way, numbered among these, begin anew."""
+        self.coefficients[self.steps.size + sum_number] = 0.0
+        self._inverses[sum_number] = np.eye(self.coefficients.shape[2]) / _RIDGE
+
+    def add_features(self, n: int) -> None:
+        """Go on with so many more features, the last ones, which were 0 so far."""
+        n_ways, n_outputs, n_old = self.coefficients.shape
+        zeros = np.zeros((n_ways, n_outputs, n))
+        self.coefficients = np.ascontiguousarray(np.concatenate([self.coefficients, zeros], axis=2))
+        inverses = np.tile(np.eye(n_old + n) / _RIDGE, (len(self._inverses), 1, 1))
+        inverses[:, :n_old, :n_old] = self._inverses
+        self._inverses = inverses
+
+    def map_outputs(self, mixing: Array, codes: Array, offset: Array, constant: int) -> None:
+        """Go on with outputs made of those of now, as where classes are added.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_new)
+            Makes the new log odds of the old ones.
+        codes : ndarray of shape (n_outputs, n_new)
+            Makes the new class codes of the old ones.
+        offset : ndarray of shape (n_new,)
+            What is added to these.
+        constant : int
+            Number of a feature that is 1 in all rows.
+        """
+        n = self.steps.size
+        steps, sums = (self.coefficients[part].transpose(0, 2, 1) for part in np.s_[:n, n:])
+        both = np.concatenate([steps @ mixing, sums @ codes])
+        both[n:, constant] += offset
+        self.coefficients = np.ascontiguousarray(both.transpose(0, 2, 1))
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
@@ -228,18 +286,35 @@ class LinearWays:
         return made
 
 
-@_jit
-def _values(coefficients, features, values):  # type: ignore[no-untyped-def]
-    for k in range(coefficients.shape[0]):
-        for c in range(coefficients.shape[1]):
-            s = 0.0
-            for i in range(features.size):
-                s += coefficients[k, c, i] * features[i]
-            values[k, c] = s
+def linear_values(coefficients: Array, features: Array) -> Array:
+    """Values of linear functions of features, (n_ways, n_outputs) or (n, n_ways, n_outputs).
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_ways, n_outputs, n_features)
+        Of the functions.
+    features : ndarray of shape (n_features,) or (n, n_features)
+        Of a row, or of several.
+    """
+    rows = features.reshape(-1, features.shape[-1])
+    values = np.empty((len(rows), *coefficients.shape[:2]))
+    _values(coefficients, rows, values)
+    return values[0] if features.ndim == 1 else values
 
 
 @_jit
-def _step(coefficients, features, target, steps, is_class):  # type: ignore[no-untyped-def]
+def _values(coefficients, rows, values):  # type: ignore[no-untyped-def]
+    for n in range(rows.shape[0]):
+        for k in range(coefficients.shape[0]):
+            for c in range(coefficients.shape[1]):
+                s = 0.0
+                for i in range(rows.shape[1]):
+                    s += coefficients[k, c, i] * rows[n, i]
+                values[n, k, c] = s
+
+
+@_jit
+def _step(coefficients, features, target, steps, is_class, weight):  # type: ignore[no-untyped-def]
     n_outputs = coefficients.shape[1]
     slopes = np.empty(n_outputs)
     size = 0.0
@@ -253,9 +328,9 @@ def _step(coefficients, features, target, steps, is_class):  # type: ignore[no-u
             for i in range(features.size):
                 s += coefficients[k, c, i] * features[i]
             slopes[c] = s
-        step = steps[k]
+        step = steps[k] * weight
         if not is_class:
-            step /= size
+            step = min(step, max(steps[k], 1.0)) / size
             for c in range(n_outputs):
                 slopes[c] = target[c] - slopes[c]
         elif n_outputs == 1:
@@ -273,13 +348,13 @@ def _step(coefficients, features, target, steps, is_class):  # type: ignore[no-u
 
 
 @_jit
-def _add(coefficients, inverses, features, target, forgettings):  # type: ignore[no-untyped-def]
+def _add(coefficients, inverses, features, target, forgettings, weight):  # type: ignore[no-untyped-def]
     n = features.size
     along = np.empty(n)
     most = n / _RIDGE
     for k in range(coefficients.shape[0]):
         inverse, kept = inverses[k], forgettings[k]
-        whole = kept
+        whole = kept / weight
         for i in range(n):
             s = 0.0
             for j in range(n):

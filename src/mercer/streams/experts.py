@@ -384,7 +384,7 @@ class Blend:
         logarithms = np.log(np.maximum(chances, _LEAST_CHANCE))
         return np.asarray(logarithms[1:] - logarithms[:1] if len(chances) == 2 else logarithms)
 
-    def learn(self, said: Array, target: Array, weight: float = 1.0) -> float:
+    def learn(self, said: Array, target: Array, weight: float = 1.0) -> Array:
         """Learn a row.
 
         Parameters
@@ -398,26 +398,25 @@ class Blend:
 
         Returns
         -------
-        loss : float
-            Of the blend on the row, before it learned it: minus the logarithm of the chance of its
-            class, or half the squared error.
+        answer : ndarray of shape (n_classes,) or (n_outputs,)
+            Of the blend, before it learned the row: chances, or numbers.
         """
         heard, every = self._heard(said)
         if self.is_class:
             label = int(target.argmax()) if len(target) > 1 else int(target[0] > 0.0)
             chances = _chances(every, self._slopes)
             losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
-            loss = -math.log(max(float(self.weights @ chances[:, label]), _LEAST_CHANCE))
+            answer = self.weights @ chances
             _mend(every, chances, label, self._slopes, self._steepness)
         else:
             losses = np.sum((every - target) ** 2, axis=1) / (2.0 * self._noise)
-            missed = float(np.sum((self.weights @ every - target) ** 2))
-            loss = 0.5 * missed
+            answer = self.weights @ every
+            missed = float(np.sum((answer - target) ** 2))
             self._noise = max(_NOISE * self._noise + (1.0 - _NOISE) * missed, _LEAST_CHANCE)
         self.share.update(weight * losses)
         for stack in self.stacks:
             stack.learn(heard, target, weight)
-        return loss
+        return np.asarray(answer)
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""

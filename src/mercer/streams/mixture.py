@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -98,6 +99,8 @@ class Mixture:
         Rows learned so far.
     distance : float
         Usual distance of standardised rows; 0 until the ways have started.
+    has_changed : bool
+        Whether the loss of the last row said that the stream has changed.
 
     Examples
     --------
@@ -122,13 +125,16 @@ class Mixture:
         self.n_inputs, self.n_outputs, self.is_class = n_inputs, n_outputs, bool(is_class)
         self.seed, self.settings = seed, settings
         self.inputs, self.targets = RunningScale(n_inputs), RunningScale(n_outputs)
-        self.n_rows, self.distance = 0, 0.0
+        self.n_rows, self.distance, self.has_changed = 0, 0.0, False
         self._first: list[tuple[Array, Array, float]] = []
         # What was found out of the last row that was asked for: it may be the next to be learned.
         self._asked: tuple[bytes, Array, list[Array], Array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_asked": None}
+
+    #: Kinds of ways, whose weights the history of a model has.
+    kinds = "steps", "sums", "memories", "last iterates", "averages", "stacks"
 
     # -- the ways -------------------------------------------------------------------------------
 
@@ -151,6 +157,13 @@ class Mixture:
         self._memories = np.zeros((settings.n_memories, *self.ways[-1].coefficients.shape[1:]))
         self._n_changes = 0
         self.kernels = [self._kernel_way(number) for number in range(len(settings.kernel_ways))]
+        sizes = [
+            len(settings.lengths) * len(settings.steps),
+            len(settings.forgettings) + 1,
+            settings.n_memories,
+            *(2 * [len(self.kernels)]),
+        ]
+        self._kind_starts = np.cumsum([0, *sizes])
         self.blend = Blend(
             len(self.names), self.n_outputs, is_class=self.is_class, share=settings.share
         )
@@ -177,6 +190,21 @@ class Mixture:
         for what in ("last iterate", "averages"):
             names += [f"points, {what}, length {way[0]:g}" for way in settings.kernel_ways]
         return names
+
+    @property
+    def kind_weights(self) -> Array:
+        """How much each of the :attr:`kinds` of ways counts: they sum to 1, or 0 at first."""
+        if not self.distance:
+            return np.zeros(len(self.kinds))
+        return np.add.reduceat(self.blend.weights, self._kind_starts)
+
+    @property
+    def size(self) -> int:
+        """Points and random features of all ways."""
+        if not self.distance:
+            return 0
+        points = sum(way.function.size for way in self.kernels)
+        return points + len(self._maps) * self.settings.n_features
 
     @property
     def _loss(self) -> Loss:
@@ -288,9 +316,15 @@ class Mixture:
         -------
         loss : float
             Of the answer before: minus the logarithm of the chance of the class, or half the
-            squared error in units of the targets' spread. NaN before the ways have started.
+            squared error.
         """
-        loss = self._learn(x, target, weight) if self.distance else np.nan
+        if self.distance:
+            answer = self._learn(x, target, weight)
+        elif self.is_class:
+            answer = np.full(max(self.n_outputs, 2), 1.0 / max(self.n_outputs, 2))
+        else:
+            answer = self.targets.mean.copy()
+        loss = self._loss_of(answer, target)
         self.inputs.learn(x)
         self.targets.learn(target)
         self.n_rows += 1
@@ -305,11 +339,17 @@ class Mixture:
                 self._first, self._asked = [], None
         return loss
 
-    def _learn(self, x: Array, target: Array, weight: float) -> float:
+    def _loss_of(self, answer: Array, target: Array) -> float:
+        if not self.is_class:
+            return 0.5 * float(np.sum((target - answer) ** 2))
+        label = int(target.argmax()) if target.size > 1 else int(target[0] > 0.0)
+        return -math.log(max(float(answer[label]), 1e-300))
+
+    def _learn(self, x: Array, target: Array, weight: float) -> Array:
         """Let all ways learn a row, and the blend what they said of it."""
         _, image, features, said = self._ask(x)
         scaled = target if self.is_class else self.targets.image(target)
-        loss = self.blend.learn(said, scaled, weight)
+        answer = self._unscaled(self.blend.learn(said, scaled, weight))
         for way, its in zip(self.ways, features, strict=True):
             way.learn(its, scaled, weight)
         encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
@@ -319,7 +359,7 @@ class Mixture:
             except DivergenceError:
                 self.kernels[number] = self._kernel_way(number)
         self._asked = None
-        return loss
+        return answer
 
     def changed(self) -> None:
         """Take account of a change of the stream.

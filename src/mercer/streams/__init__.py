@@ -4,10 +4,11 @@ from mercer.streams.experts import Blend, FixedShare, Stack
 from mercer.streams.function import StreamFunction
 from mercer.streams.learner import StreamLearner
 from mercer.streams.mixture import Mixture, StreamSettings
-from mercer.streams.ways import LinearWays, RunningScale
+from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 
 __all__ = [
     "Blend",
+    "FeatureSets",
     "FixedShare",
     "LinearWays",
     "Mixture",

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import check_integer
 from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP
-from mercer.features import FeatureMap, FeatureOptions
 from mercer.functions import KernelExpansion, start
 from mercer.kernels import Gaussian
 from mercer.learning import AutomaticStep, KernelLearner, NewOutputs
@@ -18,7 +18,7 @@ from mercer.losses import Logistic, Loss, Softmax, Squared
 from mercer.objectives import Pointwise
 from mercer.schedules import Constant
 from mercer.streams.experts import Blend
-from mercer.streams.ways import LinearWays, RunningScale, linear_values
+from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 from mercer.sums import shift_of_codes, targets_of_codes
 
 __all__ = ["Mixture", "StreamSettings"]
@@ -29,6 +29,10 @@ Array = NDArray[np.float64]
 _CHUNK = 4096
 # Averages of a kernel expansion weigh iterates like the third power of their number.
 _AVERAGING = 3.0
+# With more inputs than these, recursive ways see random features alone: they cost the square.
+_MOST_INPUTS = 32
+# How much inputs matter is looked at on one row of so many, and older ones count less.
+_BETWEEN, _KEPT = 4, 0.997
 # Steps of kernel ways are at most so many times as long for heavy rows, of classes and of numbers.
 _HEAVIEST = {True: 4.0, False: 2.0}
 
@@ -54,7 +58,12 @@ class StreamSettings(NamedTuple):
         Factors of recursive sums, on the features of the last length; one more, of factor 1, is of
         the rows since the stream changed.
     n_memories : int
-        Functions of before a change that are kept, for states that come back.
+        Functions of before a change that are kept, for states that come back; at least 1.
+    n_metrics, metric_length, first_metric : int, float, int
+        So many more sets of random features, of one length, with gradient ways and recursive sums,
+        multiply inputs by how much they matter, as the gradients of the function say. Set by set
+        they begin anew with the metric of then, after ``first_metric`` rows, twice as many, four
+        times as many, and so on.
     points : int
         Points of a kernel expansion at most.
     kernel_ways : tuple of (float, float, float)
@@ -71,6 +80,9 @@ class StreamSettings(NamedTuple):
     number_steps: tuple[float, ...] = (0.01, 0.05, 0.2, 0.8)
     forgettings: tuple[float, ...] = (1.0, 0.999)
     n_memories: int = 3
+    n_metrics: int = 2
+    metric_length: float = 0.5
+    first_metric: int = 300
     points: int = 200
     kernel_ways: tuple[tuple[float, float, float], ...] = ((0.25, 2.0, 0.5), (0.5, 2.0, 0.5))
     share: float = 1e-3
@@ -128,7 +140,7 @@ class Mixture:
         self.n_rows, self.distance, self.has_changed = 0, 0.0, False
         self._first: list[tuple[Array, Array, float]] = []
         # What was found out of the last row that was asked for: it may be the next to be learned.
-        self._asked: tuple[bytes, Array, list[Array], Array] | None = None
+        self._asked: tuple[bytes, Array, Array, Array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_asked": None}
@@ -138,54 +150,53 @@ class Mixture:
 
     # -- the ways -------------------------------------------------------------------------------
 
-    def _start(self, distance: float, n_inputs: int) -> None:
-        """Make the ways, of which none has learned anything, for so many inputs."""
-        settings, self.distance, self._scale = self.settings, distance, float(np.sqrt(n_inputs))
-        self._draw()
-        self.ways: list[LinearWays] = []
-        for number, _ in enumerate(settings.lengths, 1):
-            is_last = number == len(settings.lengths)
-            self.ways.append(
-                LinearWays(
-                    settings.n_features + self.n_inputs + 1,
-                    self.n_outputs,
-                    is_class=self.is_class,
-                    steps=settings.steps if self.is_class else settings.number_steps,
-                    forgettings=(*settings.forgettings, 1.0) if is_last else (),
-                )
-            )
-        self._memories = np.zeros((settings.n_memories, *self.ways[-1].coefficients.shape[1:]))
+    def _start(self, distance: float) -> None:
+        """Make the ways, of which none has learned anything."""
+        settings, self.distance = self.settings, distance
+        lengths = [h * distance for h in self._set_lengths]
+        self.sets = FeatureSets(self.n_inputs, lengths, settings.n_features, self.seed)
+        linear = self.n_inputs if self.n_inputs <= _MOST_INPUTS else 0
+        last = len(settings.lengths) - 1
+        self.ways = LinearWays(
+            self.sets.n_columns,
+            self.n_outputs,
+            is_class=self.is_class,
+            steps=settings.steps if self.is_class else settings.number_steps,
+            sums=[
+                *((last, factor) for factor in (*settings.forgettings, 1.0)),
+                *((last + 1 + number, 1.0) for number in range(settings.n_metrics)),
+            ],
+            n_sets=len(lengths),
+            n_in_sums=self.sets.n_features + 1 + linear,
+            n_memories=settings.n_memories,
+        )
+        self._relevance = np.zeros(self.n_inputs)
         self._n_changes = 0
         self.kernels = [self._kernel_way(number) for number in range(len(settings.kernel_ways))]
-        sizes = [
-            len(settings.lengths) * len(settings.steps),
-            len(settings.forgettings) + 1,
-            settings.n_memories,
-            *(2 * [len(self.kernels)]),
-        ]
-        self._kind_starts = np.cumsum([0, *sizes])
-        self.blend = Blend(
-            len(self.names), self.n_outputs, is_class=self.is_class, share=settings.share
-        )
+        names, n_kernels = self.names, len(self.kernels)
+        n_points = 2 * n_kernels
+        n_sums = len(self.ways.of_sums) + settings.n_memories
+        starts = [len(names) - n_points - n_sums, len(names) - n_points - settings.n_memories]
+        starts += [len(names) - n_points, len(names) - n_kernels, len(names)]
+        self._kind_starts = np.array([0, *starts])
+        is_class, share = self.is_class, settings.share
+        self.blend = Blend(len(names), self.n_outputs, is_class=is_class, share=share)
 
-    def _draw(self) -> None:
-        """Draw the random features; those of more inputs go on from those of fewer."""
+    @property
+    def _set_lengths(self) -> list[float]:
         settings = self.settings
-        self._maps: list[tuple[FeatureMap, Any]] = []
-        for block, length in enumerate(settings.lengths):
-            kernel = Gaussian(length * self.distance)
-            features = kernel._feature_map(self.n_inputs, FeatureOptions(), 0)
-            drawn = features.draw(self.seed, block, settings.n_features, np.dtype(float))
-            self._maps.append((features, drawn))
+        return [*settings.lengths, *(settings.n_metrics * [settings.metric_length])]
 
     @property
     def names(self) -> list[str]:
         """What each way is called, in the order of the weights of the blend, without stacks."""
         settings = self.settings
         steps = settings.steps if self.is_class else settings.number_steps
-        names = [f"steps of {step:g}, length {h:g}" for h in settings.lengths for step in steps]
+        metrics = [f"metric {number}" for number in range(1, settings.n_metrics + 1)]
+        sets = [*(f"length {length:g}" for length in settings.lengths), *metrics]
+        names = [f"steps of {step:g}, {which}" for which in sets for step in steps]
         names += [f"sums, forgetting {factor:g}" for factor in settings.forgettings]
-        names += ["sums since a change"]
+        names += ["sums since a change", *(f"sums, {which}" for which in metrics)]
         names += [f"memory {number}" for number in range(1, settings.n_memories + 1)]
         for what in ("last iterate", "averages"):
             names += [f"points, {what}, length {way[0]:g}" for way in settings.kernel_ways]
@@ -204,7 +215,7 @@ class Mixture:
         if not self.distance:
             return 0
         points = sum(way.function.size for way in self.kernels)
-        return points + len(self._maps) * self.settings.n_features
+        return points + len(self.sets.lengths) * self.sets.n_features
 
     @property
     def _loss(self) -> Loss:
@@ -224,23 +235,8 @@ class Mixture:
 
     # -- answers --------------------------------------------------------------------------------
 
-    def _features(self, images: Array) -> list[Array]:
-        """Features of standardised rows, (n, n_features + 1 + n_inputs), for each length."""
-        found, n = [], self.settings.n_features
-        for features, drawn in self._maps:
-            whole = np.empty((len(images), n + 1 + self.n_inputs))
-            block = np.empty((len(images), n))
-            features.transform(features.prepare(images), drawn, block)
-            whole[:, :n], whole[:, n] = block, 1.0
-            whole[:, n + 1 :] = images / self._scale
-            found.append(whole)
-        return found
-
-    def _said(self, images: Array, features: list[Array]) -> Array:
+    def _said(self, images: Array, features: Array) -> Array:
         """Values of all ways at standardised rows, (n, n_ways, n_outputs)."""
-        pairs = zip(self.ways, features, strict=True)
-        said = [way.values(its) for way, its in pairs]
-        said.append(linear_values(self._memories, features[-1]))
         if len(images) == 1:
             row = images[0]
             points = [way.last_iterate_row(row)[np.newaxis] for way in self.kernels]
@@ -249,7 +245,7 @@ class Mixture:
             functions: list[KernelExpansion] = [way.function for way in self.kernels]
             points = [f.current(images) for f in functions]
             points += [f.evaluate(images) for f in functions]
-        said += [values[:, np.newaxis] for values in points]
+        said = [self.ways.values(features), *(values[:, np.newaxis] for values in points)]
         return np.concatenate(said, axis=1)
 
     def values(self, x: Array) -> Array:
@@ -264,14 +260,14 @@ class Mixture:
             return self._values_at_first()
         return self._unscaled(self.blend.values(self._ask(x)[-1]))
 
-    def _ask(self, x: Array) -> tuple[bytes, Array, list[Array], Array]:
+    def _ask(self, x: Array) -> tuple[bytes, Array, Array, Array]:
         """Return what there is to know of a row: its image, its features, what ways say."""
         key = x.tobytes()
         if self._asked is not None and self._asked[0] == key:
             return self._asked
         images = self.inputs.image(x[np.newaxis])
-        features = self._features(images)
-        self._asked = key, images[0], [its[0] for its in features], self._said(images, features)[0]
+        features = self.sets.features(images)
+        self._asked = key, images[0], features[0], self._said(images, features)[0]
         return self._asked
 
     def evaluate(self, X: Array) -> Array:
@@ -287,7 +283,7 @@ class Mixture:
         values = np.empty((len(X), self.n_outputs))
         for begin in range(0, len(X), _CHUNK):
             images = self.inputs.image(X[begin : begin + _CHUNK])
-            said = self._said(images, self._features(images))
+            said = self._said(images, self.sets.features(images))
             for place, its in enumerate(said, begin):
                 values[place] = self._unscaled(self.blend.values(its))
         return values
@@ -333,7 +329,7 @@ class Mixture:
             self._first.append((x.copy(), target.copy(), weight))
             if self.n_rows >= self.settings.first_rows:
                 moving = int(np.count_nonzero(self.inputs.spread))
-                self._start(float(np.sqrt(2.0 * max(moving, 1))), self.n_inputs)
+                self._start(float(np.sqrt(2.0 * max(moving, 1))))
                 for row in self._first:
                     self._learn(*row)
                 self._first, self._asked = [], None
@@ -350,8 +346,8 @@ class Mixture:
         _, image, features, said = self._ask(x)
         scaled = target if self.is_class else self.targets.image(target)
         answer = self._unscaled(self.blend.learn(said, scaled, weight))
-        for way, its in zip(self.ways, features, strict=True):
-            way.learn(its, scaled, weight)
+        self.ways.learn(features, scaled, weight)
+        self._measure(features)
         encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
         for number, kernel_way in enumerate(self.kernels):
             try:
@@ -361,6 +357,24 @@ class Mixture:
         self._asked = None
         return answer
 
+    def _measure(self, features: Array) -> None:
+        """Follow how much each input matters; now and then begin a set whose metric it is."""
+        settings, n = self.settings, self.n_rows + 1
+        last = len(settings.lengths) - 1
+        if n % _BETWEEN == 0:
+            # Of the sums that forget, whose gradients are those of about now.
+            known = self.ways.of_sums[len(settings.forgettings) - 1]
+            gradients = self.sets.gradients(last, features[last], known)
+            self._relevance *= _KEPT
+            self._relevance += np.sum(gradients**2, axis=0)
+        times, rest = divmod(n, settings.first_metric)
+        if settings.n_metrics and not rest and times & (times - 1) == 0:
+            number = last + 1 + (times.bit_length() - 1) % settings.n_metrics
+            mean = self._relevance.mean()
+            if mean > 0.0:
+                self.sets.metric[number] = np.sqrt(self._relevance / mean)
+                self.ways.restart_set(number)
+
     def changed(self) -> None:
         """Take account of a change of the stream.
 
@@ -369,13 +383,9 @@ class Mixture:
         """
         if not self.distance:
             return
-        sums = self.ways[-1]
         n = len(self.settings.forgettings)
-        if len(self._memories):
-            slot = self._n_changes % len(self._memories)
-            factor = 2.0 if self.is_class else 1.0
-            self._memories[slot] = factor * sums.coefficients[sums.steps.size + n - 1]
-        sums.restart(n)
+        self.ways.remember(n - 1, self._n_changes % self.settings.n_memories)
+        self.ways.restart(n)
         self._n_changes += 1
         self._asked = None
 
@@ -392,11 +402,11 @@ class Mixture:
         ]
         if not self.distance:
             return
-        self._draw()
-        for way in self.ways:
-            way.add_features(n)
-        zeros = np.zeros((*self._memories.shape[:2], n))
-        self._memories = np.concatenate([self._memories, zeros], axis=2)
+        # Recursive ways go on to hear of all inputs, or of as many as they are.
+        all_heard = self.ways.of_sums.shape[2] == self.sets.n_columns
+        self.ways.add_features(n, n if all_heard and self.n_inputs <= _MOST_INPUTS else 0)
+        self.sets.add_inputs(n)
+        self._relevance = np.concatenate([self._relevance, np.zeros(n)])
         for number, old in enumerate(self.kernels):
             state = old.to_state(whole=True)
             arrays = state["function"]["arrays"]
@@ -422,10 +432,7 @@ class Mixture:
         self._first = [(x, target @ codes + offset, weight) for x, target, weight in self._first]
         if not self.distance:
             return
-        for way in self.ways:
-            way.map_outputs(mixing, codes, offset, self.settings.n_features)
-        memories = self._memories.transpose(0, 2, 1) @ mixing
-        self._memories = np.ascontiguousarray(memories.transpose(0, 2, 1))
+        self.ways.map_outputs(mixing, codes, offset, self.sets.n_features)
         for way in self.kernels:
             way.map_outputs(NewOutputs(places, mixing, Pointwise(self._loss)))
 
@@ -444,10 +451,10 @@ class Mixture:
                 state["x"] = np.where(state["said"], state["x"], 0.0)
             return state
         state |= {
-            "scale": self._scale,
             "n_changes": self._n_changes,
-            "memories": self._memories.copy(),
-            "ways": {str(k): way.to_state() for k, way in enumerate(self.ways)},
+            "relevance": self._relevance.copy(),
+            "sets": self.sets.to_state(),
+            "ways": self.ways.to_state(),
             "kernels": {str(k): way.to_state(whole=True) for k, way in enumerate(self.kernels)},
             "blend": self.blend.to_state(),
         }
@@ -471,15 +478,23 @@ class Mixture:
                 for x, said, target, weight in zip(*rows, strict=True)
             ]
             return made
-        made._start(float(state["distance"]), 1)
-        made._scale, made._n_changes = float(state["scale"]), int(state["n_changes"])
-        memories, blend = np.array(state["memories"], float), Blend.from_state(state["blend"])
-        ways = [LinearWays.from_state(state["ways"][str(k)]) for k in range(len(made.ways))]
-        pairs = [(made._memories, memories), (made.blend.weights, blend.weights)]
-        pairs += [(w.coefficients, its.coefficients) for w, its in zip(made.ways, ways, strict=True)]
-        if any(mine.shape != its.shape for mine, its in pairs):
+        made._start(float(state["distance"]))
+        made._n_changes = check_integer("n_changes", state["n_changes"], low=0)
+        sets, ways = FeatureSets.from_state(state["sets"]), LinearWays.from_state(state["ways"])
+        blend, relevance = Blend.from_state(state["blend"]), np.array(state["relevance"], float)
+        fits = (
+            sets.metric.shape == made.sets.metric.shape
+            and sets.n_features == made.sets.n_features
+            and ways.of_steps.shape == made.ways.of_steps.shape
+            and ways.of_sums.shape[:2] == made.ways.of_sums.shape[:2]
+            and ways.of_sums.shape[2] <= sets.n_columns
+            and ways.memories.shape[0] == settings.n_memories
+            and blend.weights.shape == made.blend.weights.shape
+            and relevance.shape == (made.n_inputs,)
+        )
+        if not fits:
             raise ValueError("The parts of a mixture do not fit together.")
-        made._memories, made.blend, made.ways = memories, blend, ways
+        made.sets, made.ways, made.blend, made._relevance = sets, ways, blend, relevance
         for k, way in enumerate(made.kernels):
             way.restore(state["kernels"][str(k)])
         return made

@@ -1,5 +1,6 @@
-"""Streams: ways to predict that run side by side, and whom to believe."""
+"""Streams: ways to predict that run side by side, whom to believe, and when a stream changed."""
 
+from mercer.streams.drift import Adwin, ChangeDetector
 from mercer.streams.experts import Blend, FixedShare, Stack
 from mercer.streams.function import StreamFunction
 from mercer.streams.learner import StreamLearner
@@ -7,7 +8,9 @@ from mercer.streams.mixture import Mixture, StreamSettings
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 
 __all__ = [
+    "Adwin",
     "Blend",
+    "ChangeDetector",
     "FeatureSets",
     "FixedShare",
     "LinearWays",

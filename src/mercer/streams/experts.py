@@ -365,6 +365,9 @@ class Blend:
         n = n_experts + len(self.stacks)
         self.share = FixedShare(n, share)
         self._slopes, self._steepness = np.ones(n), np.ones(n)
+        #: Losses of all on the last row, (n_experts + n_stacks,): minus logarithms of chances, or
+        #: half the squared error.
+        self.losses = np.zeros(n)
         self._noise = 1.0
 
     @property
@@ -416,11 +419,12 @@ class Blend:
         if self.is_class:
             label = int(target.argmax()) if len(target) > 1 else int(target[0] > 0.0)
             chances = _chances(every, self._slopes)
-            losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
+            self.losses = losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
             answer = self.weights @ chances
             _mend(every, chances, label, self._slopes, self._steepness)
         else:
-            losses = np.sum((every - target) ** 2, axis=1) / (2.0 * self._noise)
+            self.losses = 0.5 * np.sum((every - target) ** 2, axis=1)
+            losses = self.losses / self._noise
             answer = self.weights @ every
             missed = float(np.sum((answer - target) ** 2))
             self._noise = max(_NOISE * self._noise + (1.0 - _NOISE) * missed, _LEAST_CHANCE)

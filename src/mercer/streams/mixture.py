@@ -17,6 +17,7 @@ from mercer.learning import AutomaticStep, KernelLearner, NewOutputs
 from mercer.losses import Logistic, Loss, Softmax, Squared
 from mercer.objectives import Pointwise
 from mercer.schedules import Constant
+from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 from mercer.sums import shift_of_codes, targets_of_codes
@@ -33,6 +34,8 @@ _AVERAGING = 3.0
 _MOST_INPUTS = 32
 # How much inputs matter is looked at on one row of so many, and older ones count less.
 _BETWEEN, _KEPT = 4, 0.997
+# Losses count no more in the search for changes: in log odds, or spreads of the target.
+_WORST = 5.0
 # Steps of kernel ways are at most so many times as long for heavy rows, of classes and of numbers.
 _HEAVIEST = {True: 4.0, False: 2.0}
 
@@ -171,7 +174,8 @@ class Mixture:
             n_memories=settings.n_memories,
         )
         self._relevance = np.zeros(self.n_inputs)
-        self._n_changes = 0
+        self._n_changes, self.detector = 0, ChangeDetector()
+        self._watched = self.names.index("sums since a change")
         self.kernels = [self._kernel_way(number) for number in range(len(settings.kernel_ways))]
         names, n_kernels = self.names, len(self.kernels)
         n_points = 2 * n_kernels
@@ -314,6 +318,7 @@ class Mixture:
             Of the answer before: minus the logarithm of the chance of the class, or half the
             squared error.
         """
+        self.has_changed = False
         if self.distance:
             answer = self._learn(x, target, weight)
         elif self.is_class:
@@ -348,6 +353,10 @@ class Mixture:
         answer = self._unscaled(self.blend.learn(said, scaled, weight))
         self.ways.learn(features, scaled, weight)
         self._measure(features)
+        # Of the way that knows all since the last change: what follows closely shows none.
+        missed = float(self.blend.losses[self._watched])
+        if self.detector.add(min(missed if self.is_class else math.sqrt(missed), _WORST)):
+            self._changed()
         encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
         for number, kernel_way in enumerate(self.kernels):
             try:
@@ -375,19 +384,17 @@ class Mixture:
                 self.sets.metric[number] = np.sqrt(self._relevance / mean)
                 self.ways.restart_set(number)
 
-    def changed(self) -> None:
+    def _changed(self) -> None:
         """Take account of a change of the stream.
 
         Sums since a change begin anew, and what sums with forgetting know, mostly of before, is
         kept as a memory, for the state to come back.
         """
-        if not self.distance:
-            return
+        self.has_changed = True
         n = len(self.settings.forgettings)
         self.ways.remember(n - 1, self._n_changes % self.settings.n_memories)
         self.ways.restart(n)
         self._n_changes += 1
-        self._asked = None
 
     # -- other inputs and outputs ---------------------------------------------------------------
 
@@ -452,6 +459,7 @@ class Mixture:
             return state
         state |= {
             "n_changes": self._n_changes,
+            "detector": self.detector.to_state(),
             "relevance": self._relevance.copy(),
             "sets": self.sets.to_state(),
             "ways": self.ways.to_state(),
@@ -494,6 +502,7 @@ class Mixture:
         )
         if not fits:
             raise ValueError("The parts of a mixture do not fit together.")
+        made.detector = ChangeDetector.from_state(state["detector"])
         made.sets, made.ways, made.blend, made._relevance = sets, ways, blend, relevance
         for k, way in enumerate(made.kernels):
             way.restore(state["kernels"][str(k)])

@@ -113,6 +113,7 @@ NAMES = {
         "KOMP",
         "KernelExpansion",
         "RandomFeatures",
+        "Stream",
         "as_expansion",
         "start_bilinear",
     ],

@@ -45,6 +45,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.default",
         "mercer.parts",
         "mercer.selection",
+        "mercer.streams",
         "mercer.sums",
         "mercer.gaussian_process",
         "mercer.gpu",

@@ -465,7 +465,7 @@ class KernelLearner(StepLearner):
         f = self.function
         functions = self.compiled(f.dtype)
         if functions is None:
-            return f.current(x[np.newaxis])[0]
+            return np.asarray(f.current(x[np.newaxis])[0])
         values = np.empty(f.n_outputs)
         score_row(functions, f.arrays, f.size, 0, f.scale, x, values)
         return values

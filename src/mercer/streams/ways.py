@@ -44,8 +44,9 @@ _NO_PHASES = np.empty(0)
 class RunningScale:
     """Standardise rows by the mean and the spread of those before, column by column.
 
-    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns that were constant so far are 0, and so is a number that a row does not say (NaN);
-    standardised numbers beyond 5 are cut.
+    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns
+    that were constant so far are 0, and so is a number that a row does not say (NaN); standardised
+    numbers beyond 5 are cut.
 
     Parameters
     ----------
@@ -197,8 +198,7 @@ class FeatureSets:
         """
         n, m = len(images), self.n_features
         out = np.empty((n, len(self.lengths), self.n_columns))
-        turns = np.empty((n * len(self.lengths), m))
-        turns = turns.reshape(n, len(self.lengths), m)
+        turns: Array = np.empty((n, len(self.lengths), m))
         inputs = images[:, np.newaxis] * self.metric
         for number, frequencies in enumerate(self._frequencies):
             np.matmul(inputs[:, number], frequencies, out=turns[:, number, : m // 2])

@@ -11,7 +11,7 @@ import mercer.functions
 import mercer.learning
 
 GROUPS: dict[str, list[str]] = {
-    "Estimators": ["mercer", "mercer.estimators", "mercer.recipes"],
+    "Estimators": ["mercer", "mercer.estimators", "mercer.recipes", "mercer.river"],
     "Parts to combine": [
         "mercer.kernels",
         "mercer.losses",

@@ -378,7 +378,7 @@ class LinearWays:
         _add(*sums, features, target, weight)
 
     def set_of(self, sum_number: int) -> tuple[int, slice]:
-        """Number of the set of a recursive way, and which of its features that sees."""
+        """Return the number of the set of a recursive way, and which of its features that sees."""
         return int(self._sets[sum_number]), slice(self.of_sums.shape[2])
 
     def restart(self, sum_number: int) -> None:

@@ -41,8 +41,11 @@ class Answers:
     def sync(self) -> None:
         """Hand over what waits, and see that it outlives a crash of the machine."""
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Write what ends the file."""
+
+    def close(self) -> None:
+        """Let go of the file as it is."""
 
 
 class _ToFile(Answers):
@@ -69,6 +72,7 @@ class _ToFile(Answers):
             self.length += len(content)
         while content:  # a pipe may take a part
             content = content[self._file.write(content) :]
+        self._file.flush()
         self._flushed_at = time.monotonic()
 
     def sync(self) -> None:
@@ -76,9 +80,12 @@ class _ToFile(Answers):
         if self.length is not None:
             os.fsync(self._file.fileno())
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self.flush()
-        self._file.close()
+
+    def close(self) -> None:
+        if self._file is not sys.stdout.buffer:
+            self._file.close()
 
 
 class JsonAnswers(_ToFile):
@@ -87,7 +94,7 @@ class JsonAnswers(_ToFile):
     Parameters
     ----------
     file : binary file
-        Unbuffered.
+        To write to.
     length : int or None
         Its bytes so far, if it is a file.
     key : str or None
@@ -165,11 +172,10 @@ class ArrowAnswers(_ToFile):
             self._rows = []
         super().flush()
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """See :class:`Answers`; the end is no part of what a later run goes on from."""
         self.flush()
         self._file.write(_END)
-        super().close()
 
 
 def is_pipe(where: str) -> bool:
@@ -206,9 +212,7 @@ def open_answers(
         return Answers()
     file: BinaryIO
     if is_pipe(where):
-        file = open(  # noqa: SIM115
-            sys.stdout.fileno() if where == "-" else where, "wb", buffering=0, closefd=where != "-"
-        )
+        file = sys.stdout.buffer if where == "-" else open(where, "wb", buffering=0)  # noqa: SIM115
         length = None
     elif length is None:
         file = open(where, "wb", buffering=0)  # noqa: SIM115

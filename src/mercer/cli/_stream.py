@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,21 +116,19 @@ class _Run:
     def run(self) -> None:
         """Take rows until there are no more, or the user says so."""
         length, training = self._go_on(), self.training
-        self.answers = self._open_answers(length)
-        self._began = time.perf_counter()
-        self._first_row = self._line_row = training.n_rows
-        self._line_at = self._began
-        with interruptible() as self.pressed:
+        with closing(self._open_answers(length)) as self.answers:
+            self._began = self._line_at = time.perf_counter()
+            self._first_row = self._line_row = training.n_rows
             for due in (self.every, self.checkpoint_every):
                 due.start(training.n_rows)
-            try:
-                self._take_all()
-            except KeyboardInterrupt:
-                raise Stopped(f"stopped at once; {self._kept()}") from None
-            self.answers.sync()
-            self._save()
-            self.answers.close()
-            said = self._finish()
+            with interruptible() as self.pressed:
+                try:
+                    self._take_all()
+                except KeyboardInterrupt:
+                    raise Stopped(f"stopped at once; {self._kept()}") from None
+                self._save()
+                self.answers.finish()
+                said = self._finish()
         if self.pressed:
             raise Stopped(f"stopped. {said}", 128 + self.pressed[0])
         note(said, quiet=self.options.quiet)
@@ -138,26 +136,26 @@ class _Run:
     def _take_all(self) -> None:
         training, skip_bad = self.training, self.options.skip_bad
         said_task = training.estimator is not None or self.options.task is not StreamTask.auto
-        records = self.source.records(self._rest)
-        for record in records:
-            try:
-                answer = training.take(record)
-            except BadRowError as error:
-                if not skip_bad:
-                    raise ValueError(self._stopped_by(error)) from error
-                self._name_bad(error)
-                answer = None
-            if answer is not None:
-                self.answers.write(answer)
-            if not said_task and training.estimator is not None:
-                said_task = True
-                self._say_task()
-            if self.checkpoint_every.reached(training.n_rows):
-                self._save()
-            if self.every.reached(training.n_rows):
-                self._say_measures()
-            if self.pressed:
-                return
+        with closing(self.source.records(self._rest)) as records:
+            for record in records:
+                try:
+                    answer = training.take(record)
+                except BadRowError as error:
+                    if not skip_bad:
+                        raise ValueError(self._stopped_by(error)) from error
+                    self._name_bad(error)
+                    answer = None
+                if answer is not None:
+                    self.answers.write(answer)
+                if not said_task and training.estimator is not None:
+                    said_task = True
+                    self._say_task()
+                if self.checkpoint_every.reached(training.n_rows):
+                    self._save()
+                if self.every.reached(training.n_rows):
+                    self._say_measures()
+                if self.pressed:
+                    return
 
     def _stopped_by(self, error: BadRowError) -> str:
         """Save what can be saved of the rows before a bad one; return what to say."""

@@ -16,7 +16,8 @@ import select
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Source(ABC):
     rewinds = True
 
     @abstractmethod
-    def records(self, pause: Pause) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Generator[Record]:
         """Give the rows from the position on, until the end or until ``pause`` says so.
 
         Parameters
@@ -206,7 +207,7 @@ class Pipe(_Once):
         self._address = address
         self.name = "standard input" if address == "-" else address
 
-    def records(self, pause: Pause) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
         descriptor = os.dup(0) if self._address == "-" else os.open(self._address, os.O_RDONLY)
         try:
@@ -273,7 +274,7 @@ class ArrowSocket(_Once):
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._where = (host, int(port))
 
-    def records(self, pause: Pause) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
         connection = self._connect(pause)
         if connection is None:
@@ -353,13 +354,14 @@ class _TextPart:
     def __init__(self, path: Path, name: str) -> None:
         self.path, self._name = path, name
         self._lines = Lines(name)
+        self._file: io.FileIO | None = None
 
     def records(self, pause: Pause, *, follow: bool = False) -> Iterator[Record]:
-        with open(self.path, "rb", buffering=0) as file:
+        with open(self.path, "rb", buffering=0) as self._file:
             if self._lines.byte:
-                self._lines.read_header(file)
-                file.seek(self._lines.byte)
-            chunks = self._chunks(file, pause, follow)
+                self._lines.read_header(self._file)
+                self._file.seek(self._lines.byte)
+            chunks = self._chunks(self._file, pause, follow)
             yield from self._lines.records(chunks, to_the_end=lambda: not follow)
 
     def _chunks(self, file: io.FileIO, pause: Pause, follow: bool) -> Iterator[bytes]:
@@ -374,7 +376,7 @@ class _TextPart:
 
     def _check_still_there(self, file: io.FileIO) -> None:
         read, now = os.fstat(file.fileno()), None
-        if self.path.exists():
+        with suppress(FileNotFoundError):
             now = self.path.stat()
         if now is None or (now.st_dev, now.st_ino) != (read.st_dev, read.st_ino):
             raise ValueError(
@@ -407,8 +409,15 @@ class _TextPart:
 
     def _head(self, byte: int) -> str:
         """Digest of the first bytes, of those that were read."""
-        with open(self.path, "rb") as file:
-            return hashlib.sha256(file.read(min(byte, _HEAD))).hexdigest()[:16]
+        if self._file is None or self._file.closed:
+            with open(self.path, "rb") as file:
+                head = file.read(min(byte, _HEAD))
+        else:  # the name may lead elsewhere by now
+            place = self._file.tell()
+            self._file.seek(0)
+            head = self._file.read(min(byte, _HEAD))
+            self._file.seek(place)
+        return hashlib.sha256(head).hexdigest()[:16]
 
 
 class _TablePart:
@@ -456,7 +465,7 @@ class GrowingFile(Source):
         self.name, self._follow = os.fspath(path), follow
         self._part = _TextPart(Path(path), Path(path).name)
 
-    def records(self, pause: Pause) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
         yield from self._part.records(pause, follow=self._follow)
 
@@ -482,7 +491,7 @@ class TableFile(Source):
         self.name = os.fspath(path)
         self._part = _TablePart(Path(path), Path(path).name)
 
-    def records(self, pause: Pause) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
         yield from self._part.records(pause)
 
@@ -522,7 +531,7 @@ class ArrivingFiles(Source):
         self._part: _TextPart | _TablePart | None = None
         self._seen: tuple[str, int, int, float] | None = None
 
-    def records(self, pause: Pause) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
         while True:
             if self._part is None:

@@ -4,6 +4,8 @@ import contextlib
 import itertools
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -814,3 +817,17 @@ def test_sources_are_told_apart(tmp_path):
         open_source(str(tmp_path), skip=1)
     with pytest.raises(FileNotFoundError, match="no file or folder"):
         open_source(str(tmp_path / "nothing"))
+
+
+def test_the_guide_shows_what_the_command_prints(mercer, tmp_path, monkeypatch):
+    """Speeds aside, which are those of another machine."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parent.parent / "docs/guide/stream_command.md").read_text()
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
+    (command,) = re.findall(r"```sh\nmercer (.*?)\n```", page, re.DOTALL)
+    shown, lines, *_ = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    code, _, err = mercer(*shlex.split(command))
+    assert code == 0
+    speed = r"[\d.]+ s, |[\d,]+ rows/s"
+    assert re.sub(speed, "", err) == re.sub(speed, "", shown)
+    assert (tmp_path / "said.jsonl").read_text().startswith(lines)

@@ -281,14 +281,16 @@ class _Run:
         speed = (training.n_rows - self._line_row) / max(now - self._line_at, 1e-9)
         self._line_row, self._line_at = training.n_rows, now
         window = training.measures.window()
-        lately = f" (since the last line {_shown(window)})"
+        lately = "" if window is None else f" (since the last line {_shown(window)})"
         words = [f"{training.n_rows:,} rows", self._measure() + lately, f"{speed:,.0f} rows/s"]
         note("  ".join([*words, *self._waiting()]), quiet=self.options.quiet)
 
     def _measure(self) -> str:
         training = self.training
-        name = {"regression": "MAE", "classification": "accuracy"}.get(training.reader.task, "")
-        return f"{name or 'measure'} {_shown(training.measures.mean)}"
+        if not training.measures.n_compared:
+            return "no labels to compare yet"
+        name = "MAE" if training.reader.task == "regression" else "accuracy"
+        return f"{name} {_shown(training.measures.mean)}"
 
     def _waiting(self) -> list[str]:
         late, words = self.training.late, []

@@ -616,6 +616,32 @@ def test_nothing_piles_up_between_a_fast_producer_and_a_slow_reader(make, mercer
     assert numbers == list(range(20_000))
 
 
+def test_a_second_signal_ends_a_run_that_waits_for_a_reader(make, mercer):
+    folder = make("run")
+    (folder / "rows").write_text(json_lines(rows_of(20_000)))
+    os.mkfifo(folder / "out")
+    held = []
+
+    def stop():
+        held.append(os.open(folder / "out", os.O_RDONLY))  # and read nothing
+        kept, written = folder / "kept" / "stream.checkpoint", 0
+        wait_for(kept.exists)
+        while written != (written := kept.stat().st_mtime_ns):  # until the run is stuck
+            time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    more = ["--exclude", "id", "--predictions", folder / "out", "--checkpoint-every", "500"]
+    words = words_of(folder / "rows", folder, *more)
+    with beside(stop):
+        code, _, err = mercer(*words)
+    os.close(held[0])
+    assert code == 130
+    assert "stopped at once; the same command goes on from" in err
+    assert not (folder / "model").exists()
+
+
 # -- rows that are wrong ------------------------------------------------------------------------
 
 BAD = {
@@ -647,6 +673,7 @@ def test_a_bad_row_of_csv_is_named_or_counted(kind, make, mercer):
     assert "line 4 of rows: " in err
     assert message in err
     assert "`--skip-bad`" in err
+    assert "model has what was learned before the error" in err
     assert len(said(folder)) == 2
     assert load_model(folder / "model").n_samples_seen_ == 2
     code, _, err = mercer(*words, "--skip-bad")
@@ -788,6 +815,7 @@ def test_help_names_sources_and_options(mercer):
         (["--out", "m", "--predictions", "p.arrow"], "Say `--task classification`"),
         (["--out", "m", "--kernel", "gausian"], "Did you mean 'gaussian'"),
         (["--out", "m", "--skip", "-1"], "`--skip` must be an integer"),
+        (["--out", "nowhere/m"], "does not exist. Create it first"),
     ],
 )
 def test_wrong_options_are_refused_before_a_row_is_read(
@@ -797,6 +825,14 @@ def test_wrong_options_are_refused_before_a_row_is_read(
     code, _, err = mercer("stream", "-", "--target", "y", *words)
     assert code == 2
     assert message in err
+
+
+def test_predictions_do_not_go_where_rows_are_read(make, mercer):
+    data = make("data")
+    words = ["stream", data, "--target", "y", "--out", data / "m"]
+    code, _, err = mercer(*words, "--predictions", data / "said.jsonl")
+    assert code == 2
+    assert "which is read as data" in err
 
 
 def test_sources_are_told_apart(tmp_path):

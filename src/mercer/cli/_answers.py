@@ -53,6 +53,7 @@ class _ToFile(Answers):
 
     def __init__(self, file: BinaryIO, length: int | None) -> None:
         self._file, self.length = file, length
+        self._shared = file is _standard_output()
         self._pieces: list[bytes] = []
         self._n_bytes = 0
         self._flushed_at = time.monotonic()
@@ -70,8 +71,11 @@ class _ToFile(Answers):
         self._pieces, self._n_bytes = [], 0
         if self.length is not None:
             self.length += len(content)
-        while content:  # a pipe may take a part
-            content = content[self._file.write(content) :]
+        while content:  # a pipe may take a part, or, if it does not block, nothing
+            taken = self._file.write(content)
+            if not taken:
+                time.sleep(_LATEST)
+            content = content[taken or 0 :]
         self._file.flush()
         self._flushed_at = time.monotonic()
 
@@ -84,7 +88,7 @@ class _ToFile(Answers):
         self.flush()
 
     def close(self) -> None:
-        if self._file is not sys.stdout.buffer:
+        if not self._shared:
             self._file.close()
 
 
@@ -212,7 +216,7 @@ def open_answers(
         return Answers()
     file: BinaryIO
     if is_pipe(where):
-        file = sys.stdout.buffer if where == "-" else open(where, "wb", buffering=0)  # noqa: SIM115
+        file = _standard_output() if where == "-" else open(where, "wb", buffering=0)  # noqa: SIM115
         length = None
     elif length is None:
         file = open(where, "wb", buffering=0)  # noqa: SIM115
@@ -231,3 +235,10 @@ def open_answers(
     if arrow:
         return ArrowAnswers(file, length, key, quantities=quantities)
     return JsonAnswers(file, length, key)
+
+
+def _standard_output() -> BinaryIO:
+    """Return standard output without a buffer, which would block once more at the end."""
+    buffer: Any = sys.stdout.buffer
+    raw: BinaryIO = getattr(buffer, "raw", buffer)
+    return raw

@@ -64,12 +64,17 @@ def _check(options: StreamOptions) -> None:
             raise ValueError("`--predict-only` learns nothing, so leave `--out` out.")
     elif options.out is None:
         raise ValueError("`--out` must name the model file to write, or say `--predict-only`.")
-    local = None if options.source == "-" or ":" in options.source else options.source
+    local = None if options.source.startswith(("-", "unix:", "tcp:")) else options.source
     if options.out is not None:
         check_writable(options.out, local)
     written = options.predictions
     if written is not None and not is_pipe(written):
         check_writable(Path(written), local, options.model)
+        if local is not None and Path(local).resolve() == Path(written).resolve().parent:
+            raise ValueError(
+                f"`--predictions` would be a file in {local}, which is read as data. Write it "
+                "elsewhere."
+            )
         if options.out is not None and Path(written).absolute() == options.out.absolute():
             raise ValueError("`--predictions` and `--out` name the same file.")
     if written is None and options.format is not None:
@@ -124,11 +129,14 @@ class _Run:
             with interruptible() as self.pressed:
                 try:
                     self._take_all()
+                    self._save()
+                    self.answers.finish()
+                    said = self._finish()
                 except KeyboardInterrupt:
                     raise Stopped(f"stopped at once; {self._kept()}") from None
-                self._save()
-                self.answers.finish()
-                said = self._finish()
+                except Exception:
+                    self._keep()
+                    raise
         if self.pressed:
             raise Stopped(f"stopped. {said}", 128 + self.pressed[0])
         note(said, quiet=self.options.quiet)
@@ -142,7 +150,9 @@ class _Run:
                     answer = training.take(record)
                 except BadRowError as error:
                     if not skip_bad:
-                        raise ValueError(self._stopped_by(error)) from error
+                        raise ValueError(
+                            f"{error} With `--skip-bad` such rows are counted and left out."
+                        ) from error
                     self._name_bad(error)
                     answer = None
                 if answer is not None:
@@ -157,17 +167,16 @@ class _Run:
                 if self.pressed:
                     return
 
-    def _stopped_by(self, error: BadRowError) -> str:
-        """Save what can be saved of the rows before a bad one; return what to say."""
-        self.answers.flush()
+    def _keep(self) -> None:
+        """Keep what can be kept after an error: the rows before it were learned."""
+        with suppress(OSError):
+            self.answers.flush()
         out, estimator = self.options.out, self.training.estimator
-        said = f"{error} With `--skip-bad` such rows are counted and left out."
         if self.place is not None and self.place.exists():
-            return f"{said} The same command goes on from {self.place}."
-        if out is not None and estimator is not None:
+            note(self._kept(), quiet=self.options.quiet)
+        elif out is not None and estimator is not None:
             estimator.save(out)
-            return f"{said} {out} has what was learned before."
-        return said
+            note(f"{out} has what was learned before the error", quiet=self.options.quiet)
 
     def _rest(self) -> bool:
         """Use the time in which the source has nothing; say whether to stop waiting."""
@@ -235,8 +244,8 @@ class _Run:
 
     def _kept(self) -> str:
         if self.place is None:
-            return "nothing was saved."
-        return f"the same command goes on from {self.place}."
+            return "nothing was saved"
+        return f"the same command goes on from {self.place}"
 
     # -- answers ----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ class _Run:
         self.every = _Due("every", options.every)
         self.checkpoint_every = _Due("checkpoint-every", options.checkpoint_every)
         self.source: Source = open_source(options.source, follow=options.follow, skip=options.skip)
+        parameters = _parameters(options)
         self.training = StreamTraining(
             RowReader(
                 options.target,
@@ -107,8 +108,9 @@ class _Run:
                 exclude=options.exclude or (),
                 task=options.task.value,
                 needs_target=not options.predict_only,
+                gaps=not parameters,  # which the default learns
             ),
-            _maker(options),
+            _maker(options, parameters),
             max_waiting=options.max_waiting,
             max_age=options.max_age,
             model=None if options.model is None else _load(options.model),
@@ -384,8 +386,8 @@ class _Due:
         return self._rows is None and n_rows > self._from_row and self.reached(n_rows)
 
 
-def _maker(options: StreamOptions) -> Any:
-    """Return what makes estimators, and try it: wrong options are found before the first row."""
+def _parameters(options: StreamOptions) -> dict[str, Any]:
+    """Return the parameters of the estimator that were given."""
     given: dict[str, Any] = {
         "kernel": make_kernel(options.kernel, options.length_scale),
         "expansion": make_expansion(
@@ -400,7 +402,11 @@ def _maker(options: StreamOptions) -> Any:
         "step_size": make_step_size(options.step_size),
         "regularization": options.regularization,
     }
-    parameters = {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _maker(options: StreamOptions, parameters: dict[str, Any]) -> Callable[[str], Any]:
+    """Return what makes estimators, and try it: wrong options are found before the first row."""
     if options.model is not None and (parameters or options.seed):
         raise ValueError(
             "`--model` has a kernel, an expansion and steps of its own: leave out the options for "

@@ -16,7 +16,7 @@ from mercer._validation import check_integer, nearest
 from mercer.data.lines import Record
 from mercer.estimators.table import TASKS, task_of
 from mercer.model_file import read_state, write_state
-from mercer.streams import LateLabels
+from mercer.streams import LateLabels, StreamLearner
 
 __all__ = ["Answer", "BadRowError", "Measures", "RowReader", "StreamTraining"]
 
@@ -67,6 +67,8 @@ class RowReader:
         are classes, other numbers are quantities.
     needs_target : bool, default=True
         Whether it is an error if a table of named columns has no target.
+    gaps : bool, default=False
+        Whether rows may lack columns and have new ones, as the default of streams can learn them.
 
     Attributes
     ----------
@@ -96,8 +98,10 @@ class RowReader:
         exclude: Iterable[str] = (),
         task: str = "auto",
         needs_target: bool = True,
+        gaps: bool = False,
     ) -> None:
         self.target, self.key, self.task = target, key, task
+        self.gaps = gaps
         self.columns: list[str] | None = None
         self.kind: str | None = "number" if task == "regression" else None
         self._guessed = task == "auto"
@@ -130,8 +134,8 @@ class RowReader:
         if x is None and (y is None or key is None):
             missing = "inputs nor a target" if y is None else f"inputs, only the target {y!r}"
             raise BadRowError(f"{record.place}: it has no {missing}.")
-        if x is not None and self.columns is None:
-            self.set_columns(list(x))
+        if x is not None and (self.columns is None or (self.gaps and not x.keys() <= self._known)):
+            self.set_columns(dict.fromkeys([*(self.columns or ()), *x]))
         if y is not None:
             self._settle(kind, y, record.place)
         return Row(x, y, key)
@@ -166,7 +170,7 @@ class RowReader:
         """Return inputs by column; None if there are none at all."""
         values, is_text = record.values, record.is_text
         names = self.columns
-        if names is None:
+        if names is None or self.gaps:
             names = [name for name in values if name not in self._others]
         x: dict[str, float] = {}
         gap = None
@@ -178,8 +182,8 @@ class RowReader:
                 gap = name if gap is None else gap
             else:
                 x[name] = _number(value, name, is_text)
-        if not x:
-            return None
+        if not x or self.gaps:
+            return x or None
         if gap is not None:
             raise BadRowError(
                 f"the column {gap!r} has no value. Fill such gaps before, or leave out the column "
@@ -504,6 +508,7 @@ class StreamTraining:
         if reader.target in names or reader.key in names:
             raise ValueError(f"The target or the key is an input of the model: {list(names)}.")
         reader.set_columns(map(str, names))
+        reader.gaps = isinstance(model.learner_, StreamLearner)
         reader.task, reader.kind, reader._guessed = task, kind, False
         self._learner.estimator = model
 

@@ -761,6 +761,7 @@ def test_bytes_that_are_no_text_are_a_bad_row(make, mercer):
     ("first", "message"),
     [
         ("a,b\n1,2\n", "There is no column 'y' for the `--target`, but 'a', 'b'."),
+        ("a,b\n1\n1,2\n", "There is no column 'y' for the `--target`"),
         ("a,a,y\n1,2,3\n", "each by another name"),
         ('[{"a": 1}]\n', "should be a JSON object, or name the columns of CSV"),
     ],

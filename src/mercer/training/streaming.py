@@ -121,10 +121,10 @@ class RowReader:
         ValueError
             If no record of this source can be.
         """
-        if not self._looked:
-            self._look(record)
         if record.error:
             raise BadRowError(f"{record.place}: {record.error}.")
+        if not self._looked:
+            self._look(record)
         try:
             key = self._key_of(record.values)
             kind, y = self._target_of(record)

@@ -34,6 +34,9 @@ _FURTHEST = 10.0
 _MENDING, _MENDED = 0.2, 0.999
 # The noise of numbers is the mean of so much of the last squared errors of the blend.
 _NOISE = 0.99
+# Squared errors of numbers count no more than so many times twice the noise, and half as fast as
+# the likelihood of a normal law would have it: their tails are longer.
+_MOST_LOST, _RATE = 4.0, 0.5
 # No chance is less: so that a loss is finite.
 _LEAST_CHANCE = 1e-6
 # Curvature of the log loss counts at least so much, where all are sure.
@@ -323,7 +326,7 @@ class Blend:
     over T rows the blend loses no more than :meth:`FixedShare.bound` beyond any sequence of
     experts and stacks. Log odds of each are multiplied by a slope, learned by online gradient steps
     on the same loss, as experts may be too sure. Of numbers, means are weighted, and a loss is the
-    squared error over twice the mean squared error of the last rows.
+    squared error over twice the mean squared error of the last rows, at most 4, at the rate 1/2.
 
     Parameters
     ----------
@@ -363,7 +366,7 @@ class Blend:
             Stack(n_experts, is_class=is_class, forgetting=forgetting) for forgetting in forgettings
         ]
         n = n_experts + len(self.stacks)
-        self.share = FixedShare(n, share)
+        self.share = FixedShare(n, share, 1.0 if is_class else _RATE)
         self._slopes, self._steepness = np.ones(n), np.ones(n)
         #: Losses of all on the last row, (n_experts + n_stacks,): minus logarithms of chances, or
         #: half the squared error.
@@ -424,7 +427,7 @@ class Blend:
             _mend(every, chances, label, float(weight), self._slopes, self._steepness)
         else:
             self.losses = 0.5 * np.sum((every - target) ** 2, axis=1)
-            losses = self.losses / self._noise
+            losses = np.minimum(self.losses / self._noise, _MOST_LOST)
             answer = self.weights @ every
             missed = float(np.sum((answer - target) ** 2))
             self._noise = max(_NOISE * self._noise + (1.0 - _NOISE) * missed, _LEAST_CHANCE)

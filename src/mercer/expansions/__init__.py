@@ -1,4 +1,4 @@
-"""How a function stays small: keep all, compress, a budget, a dictionary, random features.
+"""How a function stays small: keep all, compress, quantise, a budget, a dictionary, features.
 
 Expansions are parameters only. The functions that they keep small, which this module names, too,
 are those of :mod:`mercer.functions`.
@@ -12,8 +12,16 @@ from mercer.expansions.auto import Auto
 from mercer.expansions.dictionary import Dictionary
 from mercer.expansions.expansion import KOMP, Budget, Expansion, Full
 from mercer.expansions.random_features import RandomFeatures
+from mercer.expansions.recursive import (
+    ALD,
+    FixedBudget,
+    Quantized,
+    RecursiveLeastSquares,
+    Tracking,
+)
 
 __all__ = [
+    "ALD",
     "KOMP",
     "Auto",
     "BilinearExpansion",
@@ -24,10 +32,15 @@ __all__ = [
     "DictionaryFunction",
     "Expansion",
     "FeatureExpansion",
+    "FixedBudget",
     "Full",
     "Function",
     "KernelExpansion",
+    "Quantized",
     "RandomFeatures",
+    "RecursiveFunction",
+    "RecursiveLeastSquares",
+    "Tracking",
     "as_expansion",
     "start_bilinear",
 ]
@@ -41,6 +54,7 @@ _FUNCTIONS = (
     "FeatureExpansion",
     "Function",
     "KernelExpansion",
+    "RecursiveFunction",
     "start_bilinear",
 )
 

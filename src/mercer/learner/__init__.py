@@ -9,13 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.default import DefaultLearner
-from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion
+from mercer.functions import (
+    DictionaryFunction,
+    FeatureExpansion,
+    KernelExpansion,
+    RecursiveFunction,
+)
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.learning import (
     AutomaticStep,
     FeatureLearner,
     KernelLearner,
     Learner,
+    RecursiveLearner,
     SecondOrderLearner,
 )
 from mercer.learning.learner import StepSize
@@ -25,6 +31,7 @@ __all__ = [
     "FeatureLearner",
     "KernelLearner",
     "Learner",
+    "RecursiveLearner",
     "SecondOrderLearner",
     "make_learner",
 ]
@@ -32,7 +39,11 @@ __all__ = [
 
 def make_learner(
     objective: Objective,
-    function: KernelExpansion | FeatureExpansion | DictionaryFunction | SumOfComponents,
+    function: KernelExpansion
+    | FeatureExpansion
+    | DictionaryFunction
+    | RecursiveFunction
+    | SumOfComponents,
     step_size: StepSize | AutomaticStep,
     regularization: float,
     batch_size: int,
@@ -44,7 +55,8 @@ def make_learner(
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction, RecursiveFunction or \
+SumOfComponents
         What is learned, from :func:`mercer.functions.start`.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
@@ -58,6 +70,8 @@ def make_learner(
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
     if isinstance(function, SumOfComponents):
         cls = DefaultLearner
+    elif isinstance(function, RecursiveFunction):
+        cls = RecursiveLearner
     elif function.expansion.mode == "solve":
         cls = SecondOrderLearner
     learner: Learner = cls(objective, function, step_size, regularization, batch_size, automatic)

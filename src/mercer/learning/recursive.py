@@ -32,7 +32,8 @@ def _lacks_squares(objective: Objective, function: Any) -> str | None:
     return (
         f"{function.expansion!r} solves least squares row by row, which the objective "
         f"{type(objective).__name__}({'' if loss is None else repr(loss)}) is not. Use "
-        "loss='squared' without a risk, or KOMP, Quantized or Budget for steps of any loss."
+        "loss='squared' without a risk, for classes 'least_squares_margin', or KOMP, Quantized or "
+        "Budget for steps of any loss."
     )
 
 

@@ -153,9 +153,7 @@ def test_with_room_for_all_rows_all_are_the_exact_gaussian_process(expansion):
     close(model.predict(NEW), kernel(NEW, X) @ exact, 1e-10)
     f = model.learner_.current_function()
     k = kernel(NEW, X)
-    variance = 1.0 - np.sum(
-        k * np.linalg.solve(kernel(X) + np.diag(0.1 / weights), k.T).T, axis=1
-    )
+    variance = 1.0 - np.sum(k * np.linalg.solve(kernel(X) + np.diag(0.1 / weights), k.T).T, axis=1)
     unit = f.power[:-1] / f.power[-1]
     close(f.variance(NEW, noise=False), np.outer(variance, unit), 1e-9)
 

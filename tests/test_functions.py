@@ -70,7 +70,10 @@ def test_a_start_of_ones_own_comes_first():
 def test_all_expansions_are_tried():
     concrete = {getattr(expansions, name) for name in expansions.__all__}
     concrete = {c for c in concrete if isinstance(c, type) and issubclass(c, Expansion)}
-    assert {type(e) for e, _ in STARTED} - {Thrifty} == concrete - {Expansion, RecursiveLeastSquares}
+    assert {type(e) for e, _ in STARTED} - {Thrifty} == concrete - {
+        Expansion,
+        RecursiveLeastSquares,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(set(functions.__all__) - {"start"}))

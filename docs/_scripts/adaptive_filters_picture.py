@@ -67,10 +67,8 @@ def draw():
         axis.grid(color="#dddddd", lw=0.6)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("mean squared error, dB")
-    axes[0].set_ylim(-72.0, 48.0)
-    axes[0].axhline(PUBLISHED, color="#1f5fa8", lw=1.0, ls=":")
-    text = "KRLS (ALD) as published"
-    axes[0].text(10_000, PUBLISHED + 0.8, text, ha="right", color="#1f5fa8", fontsize=7.5)
+    axes[0].set_ylim(-72.0, 60.0)
+    axes[0].axhline(PUBLISHED, color="#1f5fa8", lw=1.2, ls=":", label="KRLS (ALD), published")
     axes[1].set_ylim(-26.5, -6.0)
     axes[2].set_ylim(-33.0, -3.0)
     noise = curves["switch"]["noise"]

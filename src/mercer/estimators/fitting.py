@@ -477,12 +477,6 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             check_choice("step_size", self.step_size, self._step_names)
         as_kernel(self.kernel)
         mode = self._chosen_expansion().mode
-        if mode == "recursive" and not isinstance(self.regularization, str):
-            raise ValueError(
-                f"`regularization` has no meaning for {self.expansion!r}, got "
-                f"{self.regularization!r}: its ridge is of the sum over the rows, not of their "
-                "mean. Leave it out, and give the expansion a `noise`."
-            )
         relative = self._is_theory() or isinstance(self.step_size, Relative)
         if relative and mode != "faithful":
             raise ValueError(

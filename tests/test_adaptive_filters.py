@@ -422,7 +422,17 @@ def test_a_call_that_fails_leaves_the_model_as_it_was():
         model.learn_one([1e120, 1e120], Y[0])
     with pytest.raises(DivergenceError, match="no longer finite"):
         model.partial_fit(X[:2], np.full((2, 2), 1e308))
-    assert state(model) == before
+    for huge in (1e308, 1e250):
+        with pytest.raises(DivergenceError, match="no longer finite"):
+            fitted(Tracking(20), X[:30], Y[:30]).learn_one(X[0], [huge, 1e308])
+    said = model.predict(NEW)
+    model.learn_one(X[0], Y[0], sample_weight=0.0)
+    np.testing.assert_array_equal(model.predict(NEW), said)
+    bounded = fitted(Tracking(20))
+    before = state(bounded)
+    with pytest.raises(DivergenceError, match="no longer finite"):
+        bounded.learn_one(X[0], [1e308, -1e308])
+    assert state(bounded) == before
 
 
 @pytest.mark.parametrize("expansion", [ALD(), FixedBudget(), Tracking()], ids=repr)

@@ -23,6 +23,7 @@ from mercer.sums import shift_of_codes
 __all__ = ["RecursiveLearner"]
 
 _CHUNK = 8192  # rows between two reports of progress
+_HUGE = 1e100  # targets below this leave room for the condition of the Gram matrix, and for squares
 
 
 def _lacks_squares(objective: Objective, function: Any) -> str | None:
@@ -87,10 +88,11 @@ class RecursiveLearner(StepLearner):
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         """See :class:`Learner`."""
-        rows, own = x[np.newaxis].astype(np.float64), None
-        if self.function.kernel.bound is None:
-            own = self._checked(rows)
-        self._learn(rows if own is None else own, target[np.newaxis], np.array([float(weight)]))
+        rows, targets, weights = x[np.newaxis], target[np.newaxis], np.array([float(weight)])
+        if self.function.kernel.bound is None or not np.abs(target).max() < _HUGE:
+            self.learn(rows, targets, weights)  # it may overflow, and be undone
+            return
+        self._learn(rows.astype(np.float64, copy=False), targets, weights)
         self.n_samples += 1
 
     def _checked(self, X: Any) -> Array:
@@ -127,13 +129,15 @@ class RecursiveLearner(StepLearner):
             f.reserve()
             done = self._run(rows, done)
             f.refresh()
-        if not np.isfinite(f.arrays.weights[: f.size]).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = (rows.targets - rows.said) ** 2
+        if not (np.isfinite(squares).all() and np.isfinite(f.arrays.weights[: f.size]).all()):
             raise DivergenceError(
                 f"Least squares on {f.expansion!r} are no longer finite after {self.n_samples + n} "
                 "rows: targets or kernels are too large for float64. Standardise the columns and "
                 "the target, or give the expansion more `noise`."
             )
-        f.note_errors((rows.targets - rows.said) ** 2, rows.variances)
+        f.note_errors(squares, rows.variances)
         batch = Batch(X[used], targets[used], weights[used])
         losses = self.objective.losses_of(rows.said, batch)
         self.history.add(

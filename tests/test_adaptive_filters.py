@@ -315,6 +315,39 @@ def test_roundings_do_not_add_up_over_a_long_stream(expansion):
     assert np.abs(root @ matrix @ root.T - np.eye(n)).max() < 1e3 * max(worst, 1e-13)
 
 
+SLOW = np.arange(4000)[:, None]
+IN_ORDER = {
+    "sorted": np.linspace(-3.0, 3.0, 4000)[:, None],
+    "series": np.sin(0.01 * (SLOW + np.arange(6))),
+    "walk": np.cumsum(0.02 * np.random.default_rng(4).normal(size=(4000, 2)), axis=0),
+}
+
+
+@pytest.mark.parametrize("rows", IN_ORDER.values(), ids=IN_ORDER)
+@pytest.mark.parametrize(
+    "expansion",
+    [
+        ALD(1e-6),
+        ALD(1e-6, forgetting=0.99),
+        Tracking(40),
+        Tracking(40, noise=1e-6, tolerance=1e-10),
+        Tracking(40, forgetting=0.99, toward="exponential"),
+        FixedBudget(40, noise=1e-6),
+    ],
+    ids=repr,
+)
+def test_rows_in_order_do_no_harm(expansion, rows):
+    y = np.sin(rows[:, 0])
+    model = KernelRegressor(kernel=Gaussian(1.0), expansion=expansion).partial_fit(rows, y)
+    assert np.abs(model.predict(rows[-50:]) - y[-50:]).max() < 0.02
+    f = model.learner_.current_function()
+    if f.arrays.spread.size:
+        spread = f.arrays.spread[: f.size, : f.size]
+        np.testing.assert_array_equal(spread, spread.T)
+        values = np.linalg.eigvalsh(spread)
+        assert values[0] > -1e-12 * values[-1]
+
+
 # -- as estimators ---------------------------------------------------------------------------------
 
 
@@ -497,7 +530,7 @@ def test_the_unit_of_the_variance_is_that_of_the_targets():
 def test_states_that_do_not_fit_are_refused():
     f = fitted(Tracking(20)).learner_.current_function()
     good = f.snapshot()
-    for name in ("root", "spread", "gram", "values", "power"):
+    for name in ("root", "spread", "values", "power"):
         bad = {**good, "arrays": {**good["arrays"], name: good["arrays"][name][:-1]}}
         with pytest.raises(ValueError, match="do not fit together"):
             RecursiveFunction(KERNEL, Tracking(20), 2, 2).restore(bad)

@@ -24,7 +24,7 @@ _CHUNK = 1 << 22
 # The root is made afresh after so many changes for each point: roundings would add up for ever.
 _CHANGES = 2
 _FEWEST_CHANGES = 64
-_MATRICES = ("root", "spread", "gram")
+_MATRICES = ("root", "spread")
 
 
 class RecursiveFunction(Function):
@@ -128,12 +128,11 @@ class RecursiveFunction(Function):
         if n:
             k = self.kernel(rows, self.arrays.points[:n])
             root = np.tril(self.arrays.root[:n, :n])
-            q = k @ root.T
-            own = own - np.einsum("ij,ij->i", q, q)
-            q = q @ root
+            b = k @ root.T
+            own = own - np.einsum("ij,ij->i", b, b)
             if not self.rules.drops_rows:
-                spread = _whole(self.arrays.spread[:n, :n])
-                own = own + self.rules.noise * np.einsum("ij,ij->i", q @ spread, q)
+                spread = self.arrays.spread[:n, :n]
+                own = own + self.rules.noise * np.einsum("ij,ij->i", b @ spread, b)
         own = np.maximum(own, 0.0) + (self.rules.noise if noise else 0.0)
         unit = self.power[:-1] / max(self.power[-1], 1.0)
         return np.outer(own, unit)
@@ -172,13 +171,11 @@ class RecursiveFunction(Function):
     def _allocated(self, capacity: int) -> Recursion:
         rules = self.rules
         spread = 0 if rules.drops_rows else capacity
-        gram = capacity if rules.to_prior else 0
         return Recursion(
             np.zeros((capacity, self.n_features)),
             np.zeros(capacity),
             np.zeros((capacity, capacity)),
             np.zeros((spread, spread)),
-            np.zeros((gram, gram)),
             np.zeros((capacity, self.n_outputs + 1)),
             np.zeros((capacity, self.n_outputs)),
         )
@@ -194,7 +191,13 @@ class RecursiveFunction(Function):
         if cholesky(gram):
             root = solve_triangular(gram, np.eye(n), lower=True, check_finite=False)
             self.arrays.root[:n, :n] = root
-            self.arrays.weights[:n] = root.T @ (root @ self.arrays.values[:n, :-1])
+            self.arrays.weights[:n] = self._weights(self.arrays.values[:n, :-1])
+
+    def _weights(self, values: Array) -> Array:
+        """Coefficients of values, (size, n_outputs)."""
+        root = np.tril(self.arrays.root[: self.size, : self.size])
+        weights: Array = root.T @ (root @ values if self.rules.drops_rows else values)
+        return weights
 
     # -- outputs and state ----------------------------------------------------------------------
 
@@ -216,8 +219,7 @@ class RecursiveFunction(Function):
         mapped = values[:, :-1] @ mixing + np.outer(values[:, -1], offset)
         self.n_outputs = mixing.shape[1]
         weights = np.zeros((len(values), self.n_outputs))
-        root = np.tril(self.arrays.root[:n, :n])
-        weights[:n] = root.T @ (root @ mapped[:n])
+        weights[:n] = self._weights(mapped[:n])
         self.arrays = self.arrays._replace(
             values=np.ascontiguousarray(np.column_stack([mapped, values[:, -1]])), weights=weights
         )
@@ -258,7 +260,6 @@ class RecursiveFunction(Function):
         }
         matrices = ["root"]
         matrices += [] if self.rules.drops_rows or not n else ["spread"]
-        matrices += ["gram"] if self.rules.to_prior and n else []
         fits = (
             type(n_outputs) is int
             and n_outputs >= 1
@@ -280,11 +281,6 @@ class RecursiveFunction(Function):
         for name in matrices:
             matrix, kept = getattr(self.arrays, name), arrays[name]
             matrix[np.tril_indices(n) if kept.ndim == 1 else ...] = kept
+            if name == "spread" and kept.ndim == 1:
+                matrix += np.tril(matrix, -1).T
         self.power = arrays["power"].copy()
-
-
-def _whole(lower: Array) -> Array:
-    """Symmetric matrix of its lower triangle."""
-    triangle = np.tril(lower)
-    whole: Array = triangle + np.tril(lower, -1).T
-    return whole

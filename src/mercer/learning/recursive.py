@@ -15,7 +15,6 @@ from mercer.kernels import CompiledKernel
 from mercer.learning.learner import Array, NewOutputs, Passes, StepLearner, StepSize, Take
 from mercer.learning.regression_targets import is_quadratic, regression_targets
 from mercer.learning.step_sizes import AutomaticStep
-from mercer.numerics.blas import blas_addresses
 from mercer.numerics.recursive_squares import Stream, kernel_row, learn_row, learn_rows
 from mercer.objectives import Batch, Objective
 from mercer.sums import shift_of_codes
@@ -146,13 +145,12 @@ class RecursiveLearner(StepLearner):
 
     def _run(self, rows: Stream, done: int) -> int:
         """Learn rows from ``done`` on, for as long as there is room; return the next one."""
-        f, blas = self.function, blas_addresses(np.float64)
+        f = self.function
         compiled = self._kernel()
         if compiled is not None:
             f.size, done, f.n_changes = learn_rows(
                 compiled.address,
                 compiled.parameters,
-                blas,
                 f.arrays,
                 f.size,
                 f.rules,
@@ -164,7 +162,7 @@ class RecursiveLearner(StepLearner):
         x = rows.inputs[done : done + 1]
         own = float(np.asarray(f.kernel.diag(x))[0])
         row = np.array(f.kernel(x, f.arrays.points[: f.size])[0], dtype=np.float64)
-        f.size, joined = learn_row(blas, f.arrays, f.size, f.rules, rows, done, row, own)
+        f.size, joined = learn_row(f.arrays, f.size, f.rules, rows, done, row, own)
         f.n_changes -= int(joined)
         return done + 1
 

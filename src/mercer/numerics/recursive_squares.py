@@ -1,23 +1,28 @@
 r"""Recursive least squares on a dictionary that changes: one row in O(M²) operations.
 
-Of a Gaussian process with covariance k, seen through noise of variance s, kept are the points, the
-triangular root T of the inverse Gram matrix, K⁻¹ = Q = T'T (its rounding errors grow with the
-condition of K, those of Q with the square of that) and, at the points, the posterior mean m and the
-posterior covariance in units of the noise, P. In these units
+Of a Gaussian process with covariance k, seen through noise of variance s, kept are the points and
+the triangular root T of the inverse Gram matrix, K⁻¹ = T'T. The functions T k(.) of the points are
+an orthonormal basis of their span, in which a row x is b = T k(x), with g = k(x, x) - b'b left
+outside. The coordinates of f have the posterior mean u and, in units of the noise, the posterior
+covariance S,
 
-    P⁻¹ = s K⁻¹ + A'A,      m = P A'y,      coefficients = Q m,
+    S⁻¹ = s I + B'B,      u = S B'y,      coefficients = T'u,
 
-with A the rows seen as combinations of the points; all stays finite for s = 0, which is KRLS of
-Engel, Mannor and Meir. A row x with q = Q k(x), h = P q, t = q'h, and g = k(x, x) - k(x)'q outside
-the span of the points:
+with B the rows in the basis of their time. No entry of b is larger than the root of k(x, x), so
+that this is as well conditioned as the data, however near to dependent the points are, and all
+stays finite for s = 0, which is KRLS of Engel, Mannor and Meir. With h = S b and t = b'h a row is
+learned
 
-- as a point of its own, v = s + g + s t: P loses s h h' / v and gets the row h s / v and the corner
-  (g + s t) / v; m moves by (s h, g + s t) / v times the error, its new entry from the prediction;
-- as a combination of the points, v = 1 + t: P loses h h' / v, and m moves by h / v times the error.
+- as a point, which adds the coordinate sqrt(g) to b, with v = s + g + s t: S loses s h h' / v and
+  gets the row -sqrt(g) h / v and the corner (1 + t) / v; u moves by (s h, sqrt(g)) / v times the
+  error;
+- as the combination of the points that is nearest to it, with v = 1 + t: S loses h h' / v, and u
+  moves by h / v times the error.
 
-To remove a point is to leave out its entries of m and P, which is exact, and to turn T until the
-column of the point is 0 but for the last row (Givens rotations). Where rows go with their points,
-only the root of (K + s I)⁻¹ and the targets are kept. A weight of a row divides its noise.
+To remove a point, plane rotations of the basis push its column of T into the last row; the last
+coordinate is then left out, which is exact for the posterior of all others. Where rows go with
+their points, T is the root of (K + s I)⁻¹ instead, and the targets are kept. A weight of a row
+divides its noise.
 """
 
 from __future__ import annotations
@@ -29,7 +34,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mercer._pointers import call_pointer
-from mercer.numerics.blas import rank_update, symmetric_product
 from mercer.numerics.small_dense import dot
 
 __all__ = [
@@ -48,6 +52,8 @@ NEVER, ERROR, OLDEST = range(3)
 _MOST_SPREAD = 1e8
 # Squared distances to the span below this, in units of k(x, x), are rounding.
 _ROUNDING = 1e-10
+# Rows and columns that are exchanged together.
+_BLOCK = 16
 
 
 class Recursion(NamedTuple):
@@ -56,9 +62,8 @@ class Recursion(NamedTuple):
     points: Array  # (capacity, n_features)
     diagonal: Array  # (capacity,), that of the matrix whose inverse is kept
     root: Array  # (capacity, capacity), T, lower; of K + s I where rows go with their points
-    spread: Array  # (capacity, capacity), P, lower; (0, 0) where rows go with their points
-    gram: Array  # (capacity, capacity), K, lower, where rows fade to the prior, else (0, 0)
-    values: Array  # (capacity, n_outputs + 1), m, or the targets of the rows; the last is of ones
+    spread: Array  # (capacity, capacity), S, whole; (0, 0) where rows go with their points
+    values: Array  # (capacity, n_outputs + 1), u, or the targets of the rows; the last is of ones
     weights: Array  # (capacity, n_outputs), coefficients
 
 
@@ -106,20 +111,6 @@ def kernel_row(address: int, parameters: Array, points: Array, size: int, x: Arr
 
 
 @njit(cache=True)
-def _product(blas: tuple[int, int], matrix: Array, vector: Array) -> Array:
-    out = np.empty((1, vector.size))
-    symmetric_product(blas, vector.reshape(1, vector.size), matrix, out)
-    product: Array = out[0]
-    return product
-
-
-@njit(cache=True)
-def _add_product(blas: tuple[int, int], sign: float, vector: Array, matrix: Array) -> None:
-    """Add ``sign * vector vector'``."""
-    rank_update(blas, sign, vector.reshape(1, vector.size), matrix)
-
-
-@njit(cache=True)
 def _root_times(root: Array, vector: Array) -> Array:
     out = np.empty(vector.size)
     for i in range(vector.size):
@@ -147,108 +138,145 @@ def _inverse_diagonal(root: Array, size: int) -> Array:
 
 
 @njit(cache=True)
-def _leave_out(matrix: Array, size: int, j: int) -> None:
-    """Close the gap of a row and column of a lower triangle."""
-    for i in range(j + 1, size):
-        for k in range(j):
-            matrix[i - 1, k] = matrix[i, k]
-        for k in range(j, i):
-            matrix[i - 1, k] = matrix[i, k + 1]
+def _times(matrix: Array, vector: Array) -> Array:
+    out = np.empty(vector.size)
+    for i in range(vector.size):
+        out[i] = dot(matrix[i, : vector.size], vector)
+    return out
 
 
 @njit(cache=True)
-def _turn_out(root: Array, size: int, j: int) -> None:
-    """Root of the inverse without a point, by plane rotations."""
+def _take_product(matrix: Array, vector: Array, factor: float) -> None:
+    """Subtract ``factor * vector vector'``; what is symmetric stays so to the last bit."""
+    scaled = vector * np.sqrt(factor)
+    for i in range(vector.size):
+        own = scaled[i]
+        for j in range(vector.size):
+            matrix[i, j] -= own * scaled[j]
+
+
+@njit(cache=True)
+def _turn(matrix: Array, size: int, first: int, turns: Array) -> None:
+    """Turn neighbouring rows, from ``first`` on."""
+    for i in range(first, size - 1):
+        along, across = turns[i, 0], turns[i, 1]
+        for k in range(min(matrix.shape[1], size)):
+            upper, lower = matrix[i, k], matrix[i + 1, k]
+            matrix[i, k] = along * lower - across * upper
+            matrix[i + 1, k] = along * upper + across * lower
+
+
+@njit(cache=True)
+def _transpose(matrix: Array, size: int) -> None:
+    for i0 in range(0, size, _BLOCK):
+        for k0 in range(0, i0 + 1, _BLOCK):
+            for i in range(i0, min(i0 + _BLOCK, size)):
+                for k in range(k0, min(k0 + _BLOCK, i)):
+                    matrix[i, k], matrix[k, i] = matrix[k, i], matrix[i, k]
+
+
+@njit(cache=True)
+def _mirror(matrix: Array, size: int) -> None:
+    """Take the lower triangle: exponential forgetting would blow up what is not symmetric."""
+    for i0 in range(0, size, _BLOCK):
+        for k0 in range(0, i0 + 1, _BLOCK):
+            for i in range(i0, min(i0 + _BLOCK, size)):
+                for k in range(k0, min(k0 + _BLOCK, i)):
+                    matrix[k, i] = matrix[i, k]
+
+
+@njit(cache=True)
+def _turn_out(state: Recursion, size: int, j: int) -> None:
+    """Turn the basis until point ``j`` is in its last function only, and leave that out."""
+    root, turns = state.root, np.empty((size, 2))
     for i in range(j, size - 1):
-        upper, lower = root[i, j], root[i + 1, j]
+        upper, lower = root[i, j], root[i + 1, j]  # the first is positive
         radius = np.hypot(upper, lower)
-        cosine, sine = (lower / radius, upper / radius) if radius > 0.0 else (1.0, 0.0)
+        along, across = upper / radius, lower / radius
+        turns[i, 0], turns[i, 1] = along, across
         root[i, i + 1] = 0.0
-        # Row i without the column goes to its place; its last entry is positive up to the sign.
         for k in range(i + 2):
             a, b = root[i, k], root[i + 1, k]
-            root[i, k] = cosine * a - sine * b
-            root[i + 1, k] = sine * a + cosine * b
+            root[i, k] = along * b - across * a
+            root[i + 1, k] = along * a + across * b
     for i in range(j, size - 1):
-        sign = -1.0 if root[i, i + 1] < 0.0 else 1.0
-        for k in range(j):
-            root[i, k] *= sign
         for k in range(j, i + 1):
-            root[i, k] = sign * root[i, k + 1]
+            root[i, k] = root[i, k + 1]
+    if state.spread.size:
+        _turn(state.values, size, j, turns)
+        if j < size - 1:
+            _turn(state.spread, size, j, turns)
+            _transpose(state.spread, size)
+            _turn(state.spread, size, j, turns)
+            _mirror(state.spread, size)
+    else:
+        for i in range(j, size - 1):
+            state.values[i] = state.values[i + 1]
 
 
 @njit(cache=True)
 def _forget(state: Recursion, size: int, rules: Rules) -> None:
     """Let what is known fade."""
     spread, keep = state.spread, rules.forgetting
-    if rules.to_prior:
-        prior = (1.0 - keep) / rules.noise
+    factor = keep if rules.to_prior else 1.0 / keep
+    if not rules.to_prior:
+        largest = 0.0
         for i in range(size):
-            for j in range(i + 1):
-                spread[i, j] = keep * spread[i, j] + prior * state.gram[i, j]
-        state.values[:size] *= np.sqrt(keep)
-        return
-    largest = 0.0
+            largest = max(largest, spread[i, i])
+        if largest > _MOST_SPREAD:
+            return
     for i in range(size):
-        largest = max(largest, spread[i, i])
-    if largest < _MOST_SPREAD:
+        for j in range(size):
+            spread[i, j] *= factor
+    if rules.to_prior:
         for i in range(size):
-            for j in range(i + 1):
-                spread[i, j] /= keep
+            spread[i, i] += (1.0 - keep) / rules.noise
+        state.values[:size] *= np.sqrt(keep)
+        state.weights[:size] *= np.sqrt(keep)
 
 
 @njit(cache=True)
-def _join(
-    state: Recursion, size: int, x: Array, row: Array, q: Array, diagonal: float, pivot: float
-) -> None:
-    """Give a row the next slot, ``q`` being the inverse times its kernels."""
+def _join(state: Recursion, size: int, x: Array, b: Array, diagonal: float, pivot: float) -> None:
+    """Give a row, which is ``b`` in the basis, the next slot."""
     state.points[size] = x
     state.diagonal[size] = diagonal
     scale = np.sqrt(pivot)
-    state.root[size, :size] = -q / scale
+    state.root[size, :size] = -_transpose_times(state.root, b) / scale
     state.root[size, size] = 1.0 / scale
-    if state.gram.size:
-        state.gram[size, :size] = row
-        state.gram[size, size] = diagonal
 
 
 @njit(cache=True)
 def _shed(state: Recursion, size: int, rules: Rules) -> float:
     """Remove the point that has to go; return the RKHS norm of the change of the function."""
-    diagonal = _inverse_diagonal(state.root, size)
     n_outputs = state.weights.shape[1]
-    j, least = 0, np.inf
-    for i in range(size if rules.removal == ERROR else 0):
-        value = 0.0
-        for c in range(n_outputs):
-            value += (state.weights[i, c] / diagonal[i]) ** 2
-        if value < least:
-            j, least = i, value
+    j = 0
+    if rules.removal == ERROR:
+        diagonal, least = _inverse_diagonal(state.root, size), np.inf
+        for i in range(size):
+            value = 0.0
+            for c in range(n_outputs):
+                value += (state.weights[i, c] / diagonal[i]) ** 2
+            if value < least:
+                j, least = i, value
     column = np.zeros(size)
     column[j:] = state.root[j:size, j]
     column = _transpose_times(state.root, column)  # of the inverse
     squared = 0.0
     for c in range(n_outputs):
         own = state.weights[j, c]
-        squared += own * own / diagonal[j]
+        squared += own * own / column[j]
         for i in range(size):
-            state.weights[i, c] -= column[i] * own / diagonal[j]
-    _turn_out(state.root, size, j)
-    if state.spread.size:
-        _leave_out(state.spread, size, j)
-    if state.gram.size:
-        _leave_out(state.gram, size, j)
+            state.weights[i, c] -= column[i] * own / column[j]
+    _turn_out(state, size, j)
     for i in range(j, size - 1):
         state.points[i] = state.points[i + 1]
         state.diagonal[i] = state.diagonal[i + 1]
-        state.values[i] = state.values[i + 1]
         state.weights[i] = state.weights[i + 1]
     return float(np.sqrt(squared))
 
 
 @njit(cache=True)
 def learn_row(
-    blas: tuple[int, int],
     state: Recursion,
     size: int,
     rules: Rules,
@@ -261,8 +289,6 @@ def learn_row(
 
     Parameters
     ----------
-    blas : tuple of int
-        From :func:`mercer.numerics.blas.blas_addresses`, for float64.
     state : Recursion
         Changed in place; has room for one more point.
     size : int
@@ -290,20 +316,14 @@ def learn_row(
     step = np.empty(n_outputs + 1)  # errors of the predictions, from now on
     if not rules.drops_rows and rules.forgetting < 1.0:
         _forget(state, size, rules)
-        if rules.to_prior:
-            state.weights[:size] *= np.sqrt(rules.forgetting)
-    q = _root_times(state.root, row)
-    outside = own - dot(q, q)
-    q = _transpose_times(state.root, q)
+    b = _root_times(state.root, row)
+    outside = own - dot(b, b)
     said = np.zeros(n_outputs + 1)
     for c in range(n_outputs):
         for j in range(size):
             said[c] += row[j] * state.weights[j, c]
         rows.said[i, c] = said[c]
         step[c] = rows.targets[i, c] - said[c]
-    for j in range(size):
-        said[n_outputs] += q[j] * state.values[j, n_outputs]
-    step[n_outputs] = 1.0 - said[n_outputs]
     joins = True
     if rules.drops_rows:
         rows.variances[i] = outside + noise
@@ -311,38 +331,44 @@ def learn_row(
             for c in range(n_outputs):
                 old = state.values[j, c]
                 state.values[j, c] += rules.label_step * row[j] * (rows.targets[i, c] - old)
-        _join(state, size, rows.inputs[i], row, q, own + noise, outside + noise)
+        _join(state, size, rows.inputs[i], b, own + noise, outside + noise)
         for c in range(n_outputs):
             state.values[size, c] = rows.targets[i, c]
         state.values[size, n_outputs] = 1.0
         size += 1
     else:
-        h = _product(blas, state.spread, q)
-        inside = rules.noise * dot(q, h)  # variance of the prediction at the points' best guess
-        rows.variances[i] = max(outside, 0.0) + inside + noise
+        for j in range(size):
+            said[n_outputs] += b[j] * state.values[j, n_outputs]
+        step[n_outputs] = 1.0 - said[n_outputs]
+        h = _times(state.spread, b)
+        inside = dot(b, h)
+        share = 1.0 / rows.sample_weights[i] + inside
+        rows.variances[i] = max(outside, 0.0) + rules.noise * share
         joins = outside > max(rules.tolerance, _ROUNDING) * own and (
             size < rules.max_size or rules.removal != NEVER
         )
         if joins:
-            total = noise + outside + inside
-            _add_product(blas, -1.0, h * np.sqrt(rules.noise / total), state.spread)
-            state.spread[size, :size] = h * (noise / total)
-            state.spread[size, size] = (outside + inside) / total / rows.sample_weights[i]
+            total, new = outside + rules.noise * share, np.sqrt(outside)
+            _take_product(state.spread, h, rules.noise / total)
+            state.spread[size, :size] = -new / total * h
+            state.spread[:size, size] = state.spread[size, :size]
+            state.spread[size, size] = share / total
             for c in range(n_outputs + 1):
                 for j in range(size):
                     state.values[j, c] += rules.noise * h[j] / total * step[c]
-                state.values[size, c] = said[c] + (outside + inside) / total * step[c]
-            _join(state, size, rows.inputs[i], row, q, own, outside)
+                state.values[size, c] = new / total * step[c]
+            _join(state, size, rows.inputs[i], b, own, outside)
             size += 1
         else:
-            total = 1.0 / rows.sample_weights[i] + dot(q, h)
-            _add_product(blas, -1.0, h / np.sqrt(total), state.spread)
+            _take_product(state.spread, h, 1.0 / share)
             for c in range(n_outputs + 1):
                 for j in range(size):
-                    state.values[j, c] += h[j] / total * step[c]
+                    state.values[j, c] += h[j] / share * step[c]
     for c in range(n_outputs):
         values = state.values[:size, c].copy()
-        state.weights[:size, c] = _transpose_times(state.root, _root_times(state.root, values))
+        if rules.drops_rows:
+            values = _root_times(state.root, values)
+        state.weights[:size, c] = _transpose_times(state.root, values)
     rows.errors[i] = 0.0
     if size > rules.max_size:
         rows.errors[i] = _shed(state, size, rules)
@@ -355,7 +381,6 @@ def learn_row(
 def learn_rows(
     address: int,
     parameters: Array,
-    blas: tuple[int, int],
     state: Recursion,
     size: int,
     rules: Rules,
@@ -369,7 +394,7 @@ def learn_rows(
     ----------
     address, parameters
         Of the compiled kernel.
-    blas, state, size, rules, rows
+    state, size, rules, rows
         As of :func:`learn_row`.
     first : int
         Row to begin with.
@@ -391,7 +416,7 @@ def learn_rows(
         x = rows.inputs[i]
         row = kernel_row(address, parameters, state.points, size, x)
         own = kernel_row(address, parameters, rows.inputs[i : i + 1], 1, x)[0]
-        size, joined = learn_row(blas, state, size, rules, rows, i, row, own)
+        size, joined = learn_row(state, size, rules, rows, i, row, own)
         n_changes -= joined
         i += 1
     return size, i, n_changes

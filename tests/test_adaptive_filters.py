@@ -150,19 +150,19 @@ def test_with_room_for_all_rows_all_are_the_exact_gaussian_process(expansion):
     model.partial_fit(X, Y, sample_weight=weights)
     assert model.model_order_ == len(X)
     exact = oracles.ridge(kernel, X, Y, 0.1 / weights)
-    close(model.predict(NEW), kernel(NEW, X) @ exact, 1e-10)
+    close(model.predict(NEW), kernel(NEW, X) @ exact, 1e-8)
     f = model.learner_.current_function()
     k = kernel(NEW, X)
     variance = 1.0 - np.sum(k * np.linalg.solve(kernel(X) + np.diag(0.1 / weights), k.T).T, axis=1)
     unit = f.power[:-1] / f.power[-1]
-    close(f.variance(NEW, noise=False), np.outer(variance, unit), 1e-9)
+    close(f.variance(NEW, noise=False), np.outer(variance, unit), 1e-8)
 
 
 @pytest.mark.parametrize("expansion", NOTHING_LOST, ids=repr)
 def test_smooth_kernels_lose_no_more_than_rounding_allows(expansion):
     model = fitted(expansion)
     exact = oracles.ridge(KERNEL, X, Y, 0.1)
-    # Residuals below 1e-10 count as none; the function moves by their roots over the noise.
+    # Residuals below 1e-9 count as none; the function moves by their roots over the noise.
     close(model.predict(NEW), KERNEL(NEW, X) @ exact, 1e-4)
 
 
@@ -310,9 +310,8 @@ def test_roundings_do_not_add_up_over_a_long_stream(expansion):
     n = f.size
     matrix = KERNEL(f.dictionary)
     matrix[np.diag_indices(n)] = f.arrays.diagonal[:n]
-    root = np.tril(f.arrays.root[:n, :n])
-    worst = np.linalg.cond(matrix) * np.finfo(float).eps
-    assert np.abs(root @ matrix @ root.T - np.eye(n)).max() < 1e3 * max(worst, 1e-13)
+    factor = np.triu(f.arrays.factor[:n, :n])
+    assert np.abs(factor.T @ factor - matrix).max() < 1e-12
 
 
 SLOW = np.arange(4000)[:, None]
@@ -339,7 +338,9 @@ IN_ORDER = {
 def test_rows_in_order_do_no_harm(expansion, rows):
     y = np.sin(rows[:, 0])
     model = KernelRegressor(kernel=Gaussian(1.0), expansion=expansion).partial_fit(rows, y)
-    assert np.abs(model.predict(rows[-50:]) - y[-50:]).max() < 0.02
+    assert np.abs(model.predict(rows[-50:]) - y[-50:]).max() < 0.05
+    if expansion.forgetting == 1.0 and isinstance(expansion, ALD):
+        assert np.abs(model.predict(rows) - y).max() < 1e-3
     f = model.learner_.current_function()
     if f.arrays.spread.size:
         spread = f.arrays.spread[: f.size, : f.size]
@@ -530,7 +531,7 @@ def test_the_unit_of_the_variance_is_that_of_the_targets():
 def test_states_that_do_not_fit_are_refused():
     f = fitted(Tracking(20)).learner_.current_function()
     good = f.snapshot()
-    for name in ("root", "spread", "values", "power"):
+    for name in ("factor", "spread", "values", "power"):
         bad = {**good, "arrays": {**good["arrays"], name: good["arrays"][name][:-1]}}
         with pytest.raises(ValueError, match="do not fit together"):
             RecursiveFunction(KERNEL, Tracking(20), 2, 2).restore(bad)

@@ -74,7 +74,7 @@ class RecursiveLeastSquares(Expansion):
 
     mode = "recursive"
 
-    tolerance: float = 1e-10
+    tolerance: float = 0.0
     noise: float = 0.0
     forgetting: float = 1.0
     #: What old rows give way to: the ``"prior"``, or nothing (``"exponential"``).
@@ -132,7 +132,7 @@ class ALD(RecursiveLeastSquares):
     ----------
     tolerance : float, default=1e-3
         Largest squared distance to the span, in units of k(x, x), of a row that is no point: nu of
-        the paper. The arithmetic has a smallest value of 1e-10.
+        the paper. The arithmetic has a smallest value of 1e-9.
     max_size : int or None, default=1000
         Points that there may be; from then on no row becomes one. Three matrices of this size are
         the memory.

@@ -21,10 +21,10 @@ Array = NDArray[np.float64]
 
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
-# The root is made afresh after so many changes for each point: roundings would add up for ever.
+# The factor is made afresh after so many changes for each point: roundings would add up for ever.
 _CHANGES = 2
 _FEWEST_CHANGES = 64
-_MATRICES = ("root", "spread")
+_MATRICES = ("factor", "spread")
 
 
 class RecursiveFunction(Function):
@@ -42,7 +42,7 @@ class RecursiveFunction(Function):
     arrays : Recursion
         Points, coefficients and matrices, with room for more.
     n_changes : int
-        Rows that may become points before the root is made afresh.
+        Rows that may become points before the factor is made afresh.
     power : ndarray of shape (n_outputs + 1,)
         Sums of squared errors in units of their variance, and how many they are of.
     """
@@ -127,8 +127,7 @@ class RecursiveFunction(Function):
         own = np.asarray(self.kernel.diag(rows), dtype=np.float64)
         if n:
             k = self.kernel(rows, self.arrays.points[:n])
-            root = np.tril(self.arrays.root[:n, :n])
-            b = k @ root.T
+            b = solve_triangular(self._factor(), k.T, trans="T", check_finite=False).T
             own = own - np.einsum("ij,ij->i", b, b)
             if not self.rules.drops_rows:
                 spread = self.arrays.spread[:n, :n]
@@ -174,6 +173,7 @@ class RecursiveFunction(Function):
         return Recursion(
             np.zeros((capacity, self.n_features)),
             np.zeros(capacity),
+            np.zeros(capacity),
             np.zeros((capacity, capacity)),
             np.zeros((spread, spread)),
             np.zeros((capacity, self.n_outputs + 1)),
@@ -181,7 +181,7 @@ class RecursiveFunction(Function):
         )
 
     def refresh(self) -> None:
-        """Make the root afresh, once enough rows have become points since that was last done."""
+        """Factorise afresh, once enough rows have become points since that was last done."""
         if self.n_changes > 0:
             return
         n = self.size
@@ -189,14 +189,22 @@ class RecursiveFunction(Function):
         gram = np.array(self.kernel(self.arrays.points[:n]), dtype=np.float64, order="F")
         gram[np.diag_indices(n)] = self.arrays.diagonal[:n]
         if cholesky(gram):
-            root = solve_triangular(gram, np.eye(n), lower=True, check_finite=False)
-            self.arrays.root[:n, :n] = root
+            self.arrays.factor[:n, :n] = np.tril(gram).T
+            inverse = solve_triangular(self._factor(), np.eye(n), check_finite=False)
+            self.arrays.precisions[:n] = np.einsum("ij,ij->i", inverse, inverse)
             self.arrays.weights[:n] = self._weights(self.arrays.values[:n, :-1])
+
+    def _factor(self) -> Array:
+        return np.triu(self.arrays.factor[: self.size, : self.size])
 
     def _weights(self, values: Array) -> Array:
         """Coefficients of values, (size, n_outputs)."""
-        root = np.tril(self.arrays.root[: self.size, : self.size])
-        weights: Array = root.T @ (root @ values if self.rules.drops_rows else values)
+        if not self.size:
+            return values
+        factor = self._factor()
+        if self.rules.drops_rows:
+            values = solve_triangular(factor, values, trans="T", check_finite=False)
+        weights: Array = solve_triangular(factor, values, check_finite=False)
         return weights
 
     # -- outputs and state ----------------------------------------------------------------------
@@ -235,10 +243,10 @@ class RecursiveFunction(Function):
             Keep only the triangle of the matrices: half the size, for files.
         """
         n, arrays = self.size, dict[str, NDArray[Any]]()
-        triangle = np.tril_indices(n)
+        triangle = np.triu_indices(n)
         for name, array in self.arrays._asdict().items():
             if name in _MATRICES:
-                if array.size or name == "root":
+                if array.size or name == "factor":
                     window = array[:n, :n]
                     arrays[name] = window[triangle] if packed else window.copy()
             else:
@@ -254,11 +262,12 @@ class RecursiveFunction(Function):
         shapes = {
             "points": (n, self.n_features),
             "diagonal": (n,),
+            "precisions": (n,),
             "values": (n, n_outputs + 1),
             "weights": (n, n_outputs),
             "power": (n_outputs + 1,),
         }
-        matrices = ["root"]
+        matrices = ["factor"]
         matrices += [] if self.rules.drops_rows or not n else ["spread"]
         fits = (
             type(n_outputs) is int
@@ -276,11 +285,11 @@ class RecursiveFunction(Function):
             raise ValueError("The arrays of the recursive least squares do not fit together.")
         self.n_outputs, self.n_changes, self.size = n_outputs, n_changes, n
         self.arrays = self._allocated(n)
-        for name in ("points", "diagonal", "values", "weights"):
+        for name in ("points", "diagonal", "precisions", "values", "weights"):
             getattr(self.arrays, name)[:] = arrays[name]
         for name in matrices:
             matrix, kept = getattr(self.arrays, name), arrays[name]
-            matrix[np.tril_indices(n) if kept.ndim == 1 else ...] = kept
+            matrix[np.triu_indices(n) if kept.ndim == 1 else ...] = kept
             if name == "spread" and kept.ndim == 1:
-                matrix += np.tril(matrix, -1).T
+                matrix += np.triu(matrix, 1).T
         self.power = arrays["power"].copy()

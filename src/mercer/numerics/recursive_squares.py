@@ -1,12 +1,11 @@
 r"""Recursive least squares on a dictionary that changes: one row in O(M²) operations.
 
 Of a Gaussian process with covariance k, seen through noise of variance s, kept are the points and
-the triangular root T of the inverse Gram matrix, K⁻¹ = T'T. The functions T k(.) of the points are
-an orthonormal basis of their span, in which a row x is b = T k(x), with g = k(x, x) - b'b left
-outside. The coordinates of f have the posterior mean u and, in units of the noise, the posterior
-covariance S,
+the Cholesky factor R of the Gram matrix, K = R'R. The functions b = R'⁻¹ k(.) are an orthonormal
+basis of the points' span; of a row x, g = k(x, x) - b'b is left outside. The coordinates of f have
+the posterior mean u and, in units of the noise, the posterior covariance S,
 
-    S⁻¹ = s I + B'B,      u = S B'y,      coefficients = T'u,
+    S⁻¹ = s I + B'B,      u = S B'y,      coefficients = R⁻¹ u,
 
 with B the rows in the basis of their time. No entry of b is larger than the root of k(x, x), so
 that this is as well conditioned as the data, however near to dependent the points are, and all
@@ -19,10 +18,10 @@ learned
 - as the combination of the points that is nearest to it, with v = 1 + t: S loses h h' / v, and u
   moves by h / v times the error.
 
-To remove a point, plane rotations of the basis push its column of T into the last row; the last
-coordinate is then left out, which is exact for the posterior of all others. Where rows go with
-their points, T is the root of (K + s I)⁻¹ instead, and the targets are kept. A weight of a row
-divides its noise.
+To remove a point, its column of R is left out and plane rotations of the basis make R triangular
+again; the last coordinate is then of no point any more, and to leave it out is exact for the
+posterior of all others. Where rows go with their points, R is the factor of K + s I instead, and
+the targets are kept. A weight of a row divides its noise.
 """
 
 from __future__ import annotations
@@ -50,8 +49,10 @@ NEVER, ERROR, OLDEST = range(3)
 # Exponential forgetting stops where the uncertainty, in units of the noise, is so large: without
 # rows that tell more it would grow for ever.
 _MOST_SPREAD = 1e8
-# Squared distances to the span below this, in units of k(x, x), are rounding.
-_ROUNDING = 1e-10
+# What is added to k(x, x) of a point, in units of it: without it the factor of many points, each
+# just outside the span of those before it, is noise. Rows so near to the span do not join.
+_JITTER = 1e-10
+_ROUNDING = 10.0 * _JITTER
 # Rows and columns that are exchanged together.
 _BLOCK = 16
 
@@ -60,8 +61,9 @@ class Recursion(NamedTuple):
     """The state, with room for more points; the oldest is the first."""
 
     points: Array  # (capacity, n_features)
-    diagonal: Array  # (capacity,), that of the matrix whose inverse is kept
-    root: Array  # (capacity, capacity), T, lower; of K + s I where rows go with their points
+    diagonal: Array  # (capacity,), that of the matrix that is factorised
+    precisions: Array  # (capacity,), that of its inverse, where points go by their error
+    factor: Array  # (capacity, capacity), R, upper; of K + s I where rows go with their points
     spread: Array  # (capacity, capacity), S, whole; (0, 0) where rows go with their points
     values: Array  # (capacity, n_outputs + 1), u, or the targets of the rows; the last is of ones
     weights: Array  # (capacity, n_outputs), coefficients
@@ -111,30 +113,24 @@ def kernel_row(address: int, parameters: Array, points: Array, size: int, x: Arr
 
 
 @njit(cache=True)
-def _root_times(root: Array, vector: Array) -> Array:
-    out = np.empty(vector.size)
-    for i in range(vector.size):
-        out[i] = dot(root[i, : i + 1], vector[: i + 1])
-    return out
+def _forward(factor: Array, right: Array, first: int) -> Array:
+    """Solve R'x = right, of which all before ``first`` is 0."""
+    x, n = right.copy(), right.size
+    for i in range(first, n):
+        x[i] /= factor[i, i]
+        own = x[i]
+        for j in range(i + 1, n):
+            x[j] -= own * factor[i, j]
+    return x
 
 
 @njit(cache=True)
-def _transpose_times(root: Array, vector: Array) -> Array:
-    out = np.zeros(vector.size)
-    for i in range(vector.size):
-        own = vector[i]
-        for j in range(i + 1):
-            out[j] += own * root[i, j]
-    return out
-
-
-@njit(cache=True)
-def _inverse_diagonal(root: Array, size: int) -> Array:
-    diagonal = np.zeros(size)
-    for i in range(size):
-        for j in range(i + 1):
-            diagonal[j] += root[i, j] * root[i, j]
-    return diagonal
+def _backward(factor: Array, right: Array) -> Array:
+    """Solve R x = right."""
+    x, n = right.copy(), right.size
+    for i in range(n - 1, -1, -1):
+        x[i] = (x[i] - dot(factor[i, i + 1 : n], x[i + 1 : n])) / factor[i, i]
+    return x
 
 
 @njit(cache=True)
@@ -162,8 +158,8 @@ def _turn(matrix: Array, size: int, first: int, turns: Array) -> None:
         along, across = turns[i, 0], turns[i, 1]
         for k in range(min(matrix.shape[1], size)):
             upper, lower = matrix[i, k], matrix[i + 1, k]
-            matrix[i, k] = along * lower - across * upper
-            matrix[i + 1, k] = along * upper + across * lower
+            matrix[i, k] = along * upper + across * lower
+            matrix[i + 1, k] = along * lower - across * upper
 
 
 @njit(cache=True)
@@ -187,21 +183,21 @@ def _mirror(matrix: Array, size: int) -> None:
 
 @njit(cache=True)
 def _turn_out(state: Recursion, size: int, j: int) -> None:
-    """Turn the basis until point ``j`` is in its last function only, and leave that out."""
-    root, turns = state.root, np.empty((size, 2))
+    """Turn the basis until its last function is of no point but ``j``, and leave both out."""
+    factor, turns = state.factor, np.empty((size, 2))
+    for i in range(size):
+        for k in range(max(i, j + 1), size):
+            factor[i, k - 1] = factor[i, k]
     for i in range(j, size - 1):
-        upper, lower = root[i, j], root[i + 1, j]  # the first is positive
+        upper, lower = factor[i, i], factor[i + 1, i]
         radius = np.hypot(upper, lower)
         along, across = upper / radius, lower / radius
         turns[i, 0], turns[i, 1] = along, across
-        root[i, i + 1] = 0.0
-        for k in range(i + 2):
-            a, b = root[i, k], root[i + 1, k]
-            root[i, k] = along * b - across * a
-            root[i + 1, k] = along * a + across * b
-    for i in range(j, size - 1):
-        for k in range(j, i + 1):
-            root[i, k] = root[i, k + 1]
+        factor[i, i], factor[i + 1, i] = radius, 0.0
+        for k in range(i + 1, size - 1):
+            a, b = factor[i, k], factor[i + 1, k]
+            factor[i, k] = along * a + across * b
+            factor[i + 1, k] = along * b - across * a
     if state.spread.size:
         _turn(state.values, size, j, turns)
         if j < size - 1:
@@ -236,41 +232,49 @@ def _forget(state: Recursion, size: int, rules: Rules) -> None:
 
 
 @njit(cache=True)
-def _join(state: Recursion, size: int, x: Array, b: Array, diagonal: float, pivot: float) -> None:
+def _join(
+    state: Recursion, size: int, rules: Rules, x: Array, b: Array, diagonal: float, pivot: float
+) -> None:
     """Give a row, which is ``b`` in the basis, the next slot."""
     state.points[size] = x
     state.diagonal[size] = diagonal
-    scale = np.sqrt(pivot)
-    state.root[size, :size] = -_transpose_times(state.root, b) / scale
-    state.root[size, size] = 1.0 / scale
+    state.factor[:size, size] = b
+    state.factor[size, size] = np.sqrt(pivot)
+    if rules.removal == ERROR:
+        combination = _backward(state.factor, b)
+        for i in range(size):
+            state.precisions[i] += combination[i] * combination[i] / pivot
+        state.precisions[size] = 1.0 / pivot
 
 
 @njit(cache=True)
 def _shed(state: Recursion, size: int, rules: Rules) -> float:
     """Remove the point that has to go; return the RKHS norm of the change of the function."""
     n_outputs = state.weights.shape[1]
-    j = 0
-    if rules.removal == ERROR:
-        diagonal, least = _inverse_diagonal(state.root, size), np.inf
-        for i in range(size):
-            value = 0.0
-            for c in range(n_outputs):
-                value += (state.weights[i, c] / diagonal[i]) ** 2
-            if value < least:
-                j, least = i, value
+    j, least = 0, np.inf
+    for i in range(size if rules.removal == ERROR else 0):
+        value = 0.0
+        for c in range(n_outputs):
+            value += (state.weights[i, c] / state.precisions[i]) ** 2
+        if value < least:
+            j, least = i, value
     column = np.zeros(size)
-    column[j:] = state.root[j:size, j]
-    column = _transpose_times(state.root, column)  # of the inverse
+    column[j] = 1.0
+    column = _backward(state.factor, _forward(state.factor, column, j))  # of the inverse
     squared = 0.0
     for c in range(n_outputs):
         own = state.weights[j, c]
         squared += own * own / column[j]
         for i in range(size):
             state.weights[i, c] -= column[i] * own / column[j]
+    for i in range(size):
+        without = state.precisions[i] - column[i] * column[i] / column[j]
+        state.precisions[i] = max(without, 1.0 / state.diagonal[i])
     _turn_out(state, size, j)
     for i in range(j, size - 1):
         state.points[i] = state.points[i + 1]
         state.diagonal[i] = state.diagonal[i + 1]
+        state.precisions[i] = state.precisions[i + 1]
         state.weights[i] = state.weights[i + 1]
     return float(np.sqrt(squared))
 
@@ -309,14 +313,14 @@ def learn_row(
     size : int
         Points after it.
     joined : bool
-        Whether the row became a point, so that the root was changed.
+        Whether the row became a point, so that the factor was changed.
     """
     n_outputs = rows.targets.shape[1]
     noise = rules.noise / rows.sample_weights[i]
     step = np.empty(n_outputs + 1)  # errors of the predictions, from now on
     if not rules.drops_rows and rules.forgetting < 1.0:
         _forget(state, size, rules)
-    b = _root_times(state.root, row)
+    b = _forward(state.factor, row, 0)
     outside = own - dot(b, b)
     said = np.zeros(n_outputs + 1)
     for c in range(n_outputs):
@@ -331,7 +335,7 @@ def learn_row(
             for c in range(n_outputs):
                 old = state.values[j, c]
                 state.values[j, c] += rules.label_step * row[j] * (rows.targets[i, c] - old)
-        _join(state, size, rows.inputs[i], b, own + noise, outside + noise)
+        _join(state, size, rules, rows.inputs[i], b, own + noise, outside + noise)
         for c in range(n_outputs):
             state.values[size, c] = rows.targets[i, c]
         state.values[size, n_outputs] = 1.0
@@ -340,6 +344,8 @@ def learn_row(
         for j in range(size):
             said[n_outputs] += b[j] * state.values[j, n_outputs]
         step[n_outputs] = 1.0 - said[n_outputs]
+        own *= 1.0 + _JITTER
+        outside += _JITTER * own
         h = _times(state.spread, b)
         inside = dot(b, h)
         share = 1.0 / rows.sample_weights[i] + inside
@@ -357,7 +363,7 @@ def learn_row(
                 for j in range(size):
                     state.values[j, c] += rules.noise * h[j] / total * step[c]
                 state.values[size, c] = new / total * step[c]
-            _join(state, size, rows.inputs[i], b, own, outside)
+            _join(state, size, rules, rows.inputs[i], b, own, outside)
             size += 1
         else:
             _take_product(state.spread, h, 1.0 / share)
@@ -367,8 +373,8 @@ def learn_row(
     for c in range(n_outputs):
         values = state.values[:size, c].copy()
         if rules.drops_rows:
-            values = _root_times(state.root, values)
-        state.weights[:size, c] = _transpose_times(state.root, values)
+            values = _forward(state.factor, values, 0)
+        state.weights[:size, c] = _backward(state.factor, values)
     rows.errors[i] = 0.0
     if size > rules.max_size:
         rows.errors[i] = _shed(state, size, rules)
@@ -388,7 +394,7 @@ def learn_rows(
     first: int,
     n_changes: int,
 ) -> tuple[int, int, int]:
-    """Learn rows until all are learned, there is no room, or the root has changed often enough.
+    """Learn rows until all are learned, there is no room, or the factor has changed often enough.
 
     Parameters
     ----------

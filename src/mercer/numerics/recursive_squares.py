@@ -113,14 +113,18 @@ def kernel_row(address: int, parameters: Array, points: Array, size: int, x: Arr
 
 
 @njit(cache=True)
+def _subtract(target: Array, factor: float, vector: Array) -> None:
+    for j in range(target.size):
+        target[j] -= factor * vector[j]
+
+
+@njit(cache=True)
 def _forward(factor: Array, right: Array, first: int) -> Array:
     """Solve R'x = right, of which all before ``first`` is 0."""
     x, n = right.copy(), right.size
     for i in range(first, n):
         x[i] /= factor[i, i]
-        own = x[i]
-        for j in range(i + 1, n):
-            x[j] -= own * factor[i, j]
+        _subtract(x[i + 1 :], x[i], factor[i, i + 1 : n])
     return x
 
 
@@ -146,9 +150,7 @@ def _take_product(matrix: Array, vector: Array, factor: float) -> None:
     """Subtract ``factor * vector vector'``; what is symmetric stays so to the last bit."""
     scaled = vector * np.sqrt(factor)
     for i in range(vector.size):
-        own = scaled[i]
-        for j in range(vector.size):
-            matrix[i, j] -= own * scaled[j]
+        _subtract(matrix[i, : vector.size], scaled[i], scaled)
 
 
 @njit(cache=True)

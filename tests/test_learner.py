@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from covering import covering
 from mercer import KernelClassifier, KernelRegressor, kernels, losses
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
-from mercer.expansions import KOMP, Budget, Full
+from mercer.expansions import KOMP, Budget, Full, Quantized
 from mercer.kernels import FunctionKernel, Gaussian
 from mercer.learner import make_learner
 from mercer.learning import KernelLearner, automatic_step
@@ -61,6 +61,7 @@ EXPANSIONS = [
     Budget(7, "remove"),
     Budget(7, "project"),
     Budget(7, "merge"),
+    Quantized(0.3, 7),
 ]
 
 

@@ -12,7 +12,17 @@ import mercer
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.estimators.undo import own_arrays
-from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
+from mercer.expansions import (
+    ALD,
+    KOMP,
+    Budget,
+    Dictionary,
+    FixedBudget,
+    Full,
+    Quantized,
+    RandomFeatures,
+    Tracking,
+)
 from mercer.kernels import Gaussian
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -29,6 +39,7 @@ EXPANSIONS = [
     KOMP(max_size=9),
     Budget(9, "merge"),
     Budget(9, "project"),
+    Quantized(0.3, 15),
     Dictionary(20),
     RandomFeatures(64),
     RandomFeatures(64, mode="faithful"),
@@ -76,6 +87,14 @@ MODELS = {
             (mercer.KernelRegressor(expansion=expansion, random_state=0), learn_targets),
             (mercer.KernelClassifier(expansion=expansion, random_state=0), learn_pairs),
         ]
+    },
+    **{
+        f"KernelRegressor {expansion!r}": (
+            mercer.KernelRegressor(expansion=expansion, random_state=0),
+            learn_targets,
+            lambda m: m.predict(X),
+        )
+        for expansion in (ALD(), FixedBudget(9), Tracking(9))
     },
     "Gaussian process": (gaussian_process("features"), learn_targets, lambda m: m.predict(X)),
     "inducing points": (gaussian_process("dictionary"), learn_targets, lambda m: m.predict(X)),

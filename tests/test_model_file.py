@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer import KernelClassifier, KernelRegressor, kernels, load_model, losses, model_file
-from mercer.expansions import KOMP, Budget, Full
+from mercer.expansions import KOMP, Budget, Full, Quantized
 from mercer.kernels import Gaussian
 from mercer.losses import Loss, Squared
 from mercer.schedules import InverseTime, PowerDecay
@@ -39,6 +39,7 @@ EXPANSIONS = [
     Budget(9, "remove"),
     Budget(9, "project"),
     Budget(9, "merge"),
+    Quantized(0.3, 15),
 ]
 LOSSES = [
     cls()

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
-from mercer.expansions import KOMP, Budget, Full
+from mercer.expansions import KOMP, Budget, Full, Quantized
 from mercer.kernels import Gaussian, Linear, PairKernel
 from mercer.learner import make_learner
 from mercer.learning import AutomaticStep
@@ -84,6 +84,7 @@ EXPANSIONS = [
     Budget(30, "remove"),
     Budget(30, "project"),
     Budget(30, "merge"),
+    Quantized(0.1),
     Full(max_size=60),
 ]
 

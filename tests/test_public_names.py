@@ -99,6 +99,7 @@ NAMES = {
         "WorkerError",
     ],
     "mercer.expansions": [
+        "ALD",
         "Auto",
         "BilinearExpansion",
         "BilinearFeatures",
@@ -108,12 +109,17 @@ NAMES = {
         "DictionaryFunction",
         "Expansion",
         "FeatureExpansion",
+        "FixedBudget",
         "Full",
         "Function",
         "KOMP",
         "KernelExpansion",
+        "Quantized",
         "RandomFeatures",
+        "RecursiveFunction",
+        "RecursiveLeastSquares",
         "Stream",
+        "Tracking",
         "as_expansion",
         "start_bilinear",
     ],
@@ -340,13 +346,18 @@ mercer.estimators.ValueFunction.score(self, states, returns, sample_weight=None)
 mercer.expansions.KOMP(tolerance=None, parsimony=None, max_size=None)
 mercer.expansions.Auto(budget_seconds=None, max_memory=1073741824, forgetting=1.0, refresh=0.1,
     expected_rows=None, resumable=False, block_length='auto', seed=0)
+mercer.expansions.ALD(tolerance=0.001, max_size=1000, noise=0.0, forgetting=1.0)
 mercer.expansions.Budget(size=1000, strategy='merge')
 mercer.expansions.Dictionary(size=1000, centers='kmeans', ridge='auto', first_rows='auto',
     forgetting=1.0, refresh=0.05, precision='double', seed=0)
+mercer.expansions.FixedBudget(size=100, noise=0.01, removal='error', label_step=0.0)
 mercer.expansions.Full(max_size=None)
+mercer.expansions.Quantized(radius, max_size=None)
 mercer.expansions.RandomFeatures(block_size=256, mode='newton', growth='auto', max_blocks=None,
     ridge='auto', design='auto', paired=True, precision='single', cache_bytes=268435456,
     min_steps=100, seed=0)
+mercer.expansions.Tracking(size=100, noise=0.01, forgetting=0.999, toward='prior',
+    tolerance=1e-06)
 mercer.expansions.as_expansion(value)
 mercer.kernels.ArcCosine(order=1)
 mercer.kernels.Bias(value=1.0)

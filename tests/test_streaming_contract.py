@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 from conditioning import rounding
 from mercer import KernelClassifier, KernelRegressor
 from mercer.exceptions import DivergenceError
-from mercer.expansions import KOMP, Budget, Full
+from mercer.expansions import KOMP, Budget, Full, Quantized
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge
 from mercer.schedules import PowerDecay
@@ -31,6 +31,7 @@ EXPANSIONS = [
     Budget(9, "remove"),
     Budget(9, "project"),
     Budget(9, "merge"),
+    Quantized(0.3, 15),
 ]
 ESTIMATORS = [
     pytest.param(KernelClassifier, LABELS, id="classifier"),

@@ -81,6 +81,12 @@ class LossEstimator(FittedLoss, KernelEstimator):
                 f"`step_size={self.step_size!r}` is for learning by steps, but {self.expansion!r} "
                 "solves equations. Leave the step size out, or use expansion='komp'."
             )
+        if self._chosen_expansion().mode == "recursive" and not self._chooses("regularization"):
+            raise ValueError(
+                f"`regularization` has no meaning for {self.expansion!r}, got "
+                f"{self.regularization!r}: its ridge is of the sum over the rows, not of their "
+                "mean. Leave it out, and give the expansion a `noise`."
+            )
         tracker = None if risk is None else risk.tracking
         if (
             self._chosen_expansion().mode == "cyclic"

@@ -1,7 +1,8 @@
 """What an estimator has to solve, as a record, and who solves it.
 
 An expansion tells how its function starts and which learner learns it: by steps on a kernel
-expansion or on random features, by sums on a fixed dictionary or on the parts of the default.
+expansion or on random features, by sums on a fixed dictionary or on the parts of the default, by
+recursive least squares on a dictionary of a stream.
 """
 
 from __future__ import annotations
@@ -158,5 +159,5 @@ def set_ridge(function: Any, ridge: float | None) -> None:
 
 
 def solves(expansion: Expansion) -> bool:
-    """Whether equations are solved, or Newton steps made, on a fixed set of features."""
-    return expansion.mode == "solve"
+    """Whether equations are solved, or Newton steps made, so that no steps need a size."""
+    return expansion.mode in ("solve", "recursive")

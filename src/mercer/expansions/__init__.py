@@ -1,4 +1,4 @@
-"""How a function stays small: keep all, compress, a budget, a dictionary, random features.
+"""How a function stays small: keep all, compress, quantise, a budget, a dictionary, features.
 
 Expansions are parameters only. The functions that they keep small, which this module names, too,
 are those of :mod:`mercer.functions`.
@@ -12,9 +12,17 @@ from mercer.expansions.auto import Auto
 from mercer.expansions.dictionary import Dictionary
 from mercer.expansions.expansion import KOMP, Budget, Expansion, Full
 from mercer.expansions.random_features import RandomFeatures
+from mercer.expansions.recursive import (
+    ALD,
+    FixedBudget,
+    Quantized,
+    RecursiveLeastSquares,
+    Tracking,
+)
 from mercer.expansions.stream import Stream
 
 __all__ = [
+    "ALD",
     "KOMP",
     "Auto",
     "BilinearExpansion",
@@ -25,10 +33,15 @@ __all__ = [
     "DictionaryFunction",
     "Expansion",
     "FeatureExpansion",
+    "FixedBudget",
     "Full",
     "Function",
     "KernelExpansion",
+    "Quantized",
     "RandomFeatures",
+    "RecursiveFunction",
+    "RecursiveLeastSquares",
+    "Tracking",
     "Stream",
     "as_expansion",
     "start_bilinear",
@@ -43,6 +56,7 @@ _FUNCTIONS = (
     "FeatureExpansion",
     "Function",
     "KernelExpansion",
+    "RecursiveFunction",
     "start_bilinear",
 )
 

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures
+from mercer.expansions import (
+    Auto,
+    Dictionary,
+    Expansion,
+    RandomFeatures,
+    RecursiveLeastSquares,
+)
 from mercer.functions._function import Function
 from mercer.functions.bilinear_expansion import BilinearExpansion
 from mercer.functions.bilinear_features import BilinearFeatures
@@ -19,6 +25,7 @@ from mercer.functions.bilinear_function import BilinearFunction
 from mercer.functions.dictionary_function import DictionaryFunction
 from mercer.functions.feature_expansion import FeatureExpansion
 from mercer.functions.kernel_expansion import KernelExpansion
+from mercer.functions.recursive_function import RecursiveFunction
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Kernel
 
@@ -30,6 +37,7 @@ __all__ = [
     "FeatureExpansion",
     "Function",
     "KernelExpansion",
+    "RecursiveFunction",
     "start",
     "start_bilinear",
 ]
@@ -47,7 +55,8 @@ def start(
 
     An expansion that brings a method ``start`` of its own decides by it; all others start a
     :class:`FeatureExpansion` (random features), a :class:`DictionaryFunction` (a dictionary), a
-    ``SumOfComponents`` (``Auto``) or a :class:`KernelExpansion`.
+    :class:`RecursiveFunction` (recursive least squares), a ``SumOfComponents`` (``Auto``) or a
+    :class:`KernelExpansion`.
 
     Parameters
     ----------
@@ -88,7 +97,7 @@ def start_known(
     n_outputs: int,
     dtype: DTypeLike,
     averaging: float | None,
-) -> KernelExpansion | FeatureExpansion | DictionaryFunction | SumOfComponents:
+) -> KernelExpansion | FeatureExpansion | DictionaryFunction | RecursiveFunction | SumOfComponents:
     """Return f = 0 by the kind of the expansion; parameters as of :func:`start`."""
     match expansion:
         case Auto():
@@ -97,6 +106,8 @@ def start_known(
             return FeatureExpansion(kernel, expansion, n_features, n_outputs, averaging)
         case Dictionary():
             return DictionaryFunction(kernel, expansion, n_features, n_outputs, averaging)
+        case RecursiveLeastSquares():
+            return RecursiveFunction(kernel, expansion, n_features, n_outputs, averaging)
     return KernelExpansion(kernel, expansion, n_features, n_outputs, dtype, averaging)
 
 

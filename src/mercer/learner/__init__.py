@@ -10,13 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.default import DefaultLearner
-from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion
+from mercer.functions import (
+    DictionaryFunction,
+    FeatureExpansion,
+    KernelExpansion,
+    RecursiveFunction,
+)
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.learning import (
     AutomaticStep,
     FeatureLearner,
     KernelLearner,
     Learner,
+    RecursiveLearner,
     SecondOrderLearner,
 )
 from mercer.learning.learner import StepSize
@@ -27,6 +33,7 @@ __all__ = [
     "FeatureLearner",
     "KernelLearner",
     "Learner",
+    "RecursiveLearner",
     "SecondOrderLearner",
     "make_learner",
 ]
@@ -37,6 +44,7 @@ def make_learner(
     function: KernelExpansion
     | FeatureExpansion
     | DictionaryFunction
+    | RecursiveFunction
     | StreamFunction
     | SumOfComponents,
     step_size: StepSize | AutomaticStep,
@@ -64,6 +72,8 @@ def make_learner(
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
     if isinstance(function, SumOfComponents):
         cls = DefaultLearner
+    elif isinstance(function, RecursiveFunction):
+        cls = RecursiveLearner
     elif isinstance(function, StreamFunction):
         cls = StreamLearner
     elif function.expansion.mode == "solve":

@@ -6,13 +6,15 @@ known at all rows at once. POLK is a pointwise loss with ``KOMP``; NORMA the sam
 truncation; BSGD with ``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and
 ``PowerDecay``; DSG any objective with ``RandomFeatures``. By sums, on a fixed dictionary or a fixed
 number of random features: equations are solved where the objective is quadratic, Newton steps are
-made where it is not. (The sums of the default are in :mod:`mercer.default`.)
+made where it is not. Recursive least squares solve equations row by row. (The sums of the default
+are in :mod:`mercer.default`.)
 """
 
 from mercer.learning.elsewhere import Ask, Elsewhere, Layout, Solved, StepsElsewhere
 from mercer.learning.feature_steps import FeatureLearner
 from mercer.learning.kernel_steps import KernelLearner
 from mercer.learning.learner import Learner, NewOutputs, Passes, Record, StepLearner
+from mercer.learning.recursive import RecursiveLearner
 from mercer.learning.step_sizes import (
     AutomaticStep,
     CarefulSteps,
@@ -40,6 +42,7 @@ __all__ = [
     "NewOutputs",
     "Passes",
     "Record",
+    "RecursiveLearner",
     "SecondOrderLearner",
     "Solved",
     "StepLearner",

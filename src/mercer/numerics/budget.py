@@ -1,8 +1,8 @@
-r"""Budget maintenance of BSGD (Wang, Crammer, Vucetic 2012) and truncation of NORMA.
+r"""Budget maintenance of BSGD (Wang, Crammer, Vucetic 2012), truncation of NORMA, quantisation.
 
-All of them act on a dictionary that already holds the newcomers and bring it back to at most
-``max_size`` points. Projection is a removal of KOMP with another rule for choosing the point, so
-it lives in :mod:`mercer.numerics.komp`.
+Budgets act on a dictionary that already holds the newcomers and bring it back to at most
+``max_size`` points; quantisation decides which newcomers join. Projection is a removal of KOMP with
+another rule for choosing the point, so it lives in :mod:`mercer.numerics.komp`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.numerics.state import Dictionary, Newcomers
 
-__all__ = ["append", "merge_smallest", "overwrite_oldest", "remove_smallest"]
+__all__ = ["append", "merge_smallest", "overwrite_oldest", "quantise", "remove_smallest"]
 
 Array = NDArray[np.float64]
 
@@ -250,4 +250,60 @@ def merge_smallest(
         dictionary.origin[partner] = 0
         size -= 1
         _close_gap(dictionary, m, size)
+    return size, error
+
+
+@njit(cache=True)
+def quantise(
+    dictionary: Dictionary,
+    size: int,
+    new: Newcomers,
+    squared_radius: float,
+    max_size: int,
+    n_criterion: int,
+) -> tuple[int, float]:
+    """Let newcomers join that are far from all points; others add to the nearest (QKLMS).
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Changed in place.
+    size : int
+        Points in use.
+    new : Newcomers
+        Points to add, with their kernels.
+    squared_radius : float
+        Largest squared distance of a newcomer that does not join.
+    max_size : int
+        Points that there may be; from then on none joins.
+    n_criterion : int
+        Leading columns whose change counts as error.
+
+    Returns
+    -------
+    size : int
+        Model order after.
+    error : float
+        Sum of the RKHS norms of what moved, a bound of the error (exact for one newcomer).
+    """
+    error = 0.0
+    before = size
+    for i in range(new.points.shape[0]):
+        nearest, least = -1, np.inf
+        for j in range(size):
+            distance = _squared_distance(dictionary.points[j], new.points[i])
+            if distance < least:
+                nearest, least = j, distance
+        if nearest < 0 or (least > squared_radius and size < max_size):
+            _put(dictionary, size, new, i)
+            size += 1
+            continue
+        if nearest < before:
+            shared = new.rows[i, nearest]
+        else:
+            shared = new.gram[i, -1 - dictionary.origin[nearest]]
+        squared = new.gram[i, i] + dictionary.self_kernel[nearest] - 2.0 * shared
+        error += np.sqrt(_norm2(new.coefficients[i], n_criterion) * max(squared, 0.0))
+        for c in range(dictionary.weights.shape[1]):
+            dictionary.weights[nearest, c] += new.coefficients[i, c]
     return size, error

@@ -18,10 +18,10 @@ from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.step import (
     BREAKDOWN,
     INVERSE,
-    TRIANGULAR,
     UNFINISHED,
     Compressor,
     compress,
+    needs_rows,
     worst_conditioning,
 )
 
@@ -162,7 +162,7 @@ def run_rows(
     value = np.empty(1)
     step = row // batch_size
     reason = FINISHED
-    needs_rows = compressor.kind == INVERSE or compressor.kind == TRIANGULAR
+    reads_rows = needs_rows(compressor.kind)
     while row < n_rows:
         n = min(batch_size, n_rows - row)
         if size + n > capacity:
@@ -226,18 +226,18 @@ def run_rows(
         scale = shrink(dictionary, size, n_outputs, scale, factor)
         coefficients = np.zeros((n_active, n_columns))
         new_points = np.empty((n_active, n_features), inputs.dtype)
-        new_rows = np.empty((n_active, size if needs_rows else 0), inputs.dtype)
+        new_rows = np.empty((n_active, size if reads_rows else 0), inputs.dtype)
         new_gram = np.zeros((n_active, n_active), inputs.dtype)
         for p in range(n_active):
             i = active[p]
             new_points[p] = inputs[row + i]
             for c in range(n_outputs):
                 coefficients[p, c] = -eta / n * slopes[i, c] / scale
-            if needs_rows:
+            if reads_rows:
                 new_rows[p] = kernel_rows[i]
         for p in range(n_active):
             # All kernels among the newcomers where they are needed, else only k(x, x).
-            first = 0 if needs_rows else p
+            first = 0 if reads_rows else p
             call_pointer(
                 functions.kernel,
                 (

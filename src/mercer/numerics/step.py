@@ -11,19 +11,25 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mercer.numerics.budget import append, merge_smallest, overwrite_oldest, remove_smallest
+from mercer.numerics.budget import (
+    append,
+    merge_smallest,
+    overwrite_oldest,
+    quantise,
+    remove_smallest,
+)
 from mercer.numerics.komp import BREAKDOWN, DONE, UNFINISHED, komp_step
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.triangular import triangular_step
 
 __all__ = [
-    "BREAKDOWN", "DONE", "INVERSE", "MERGE", "PLAIN", "REMOVE", "RING", "TRIANGULAR",
+    "BREAKDOWN", "DONE", "INVERSE", "MERGE", "PLAIN", "QUANTISE", "REMOVE", "RING", "TRIANGULAR",
     "UNFINISHED",
-    "Compressor", "compress", "worst_conditioning",
+    "Compressor", "compress", "needs_rows", "worst_conditioning",
 ]  # fmt: skip
 
 # How a dictionary is kept small.
-PLAIN, RING, INVERSE, TRIANGULAR, REMOVE, MERGE = range(6)
+PLAIN, RING, INVERSE, TRIANGULAR, REMOVE, MERGE, QUANTISE = range(7)
 
 
 class Compressor(NamedTuple):
@@ -32,6 +38,13 @@ class Compressor(NamedTuple):
     kind: int  # one of the names above
     inverse_width: float  # MERGE: 1 / (2 length_scale²) of the Gaussian kernel
     conditioning_limit: float  # INVERSE: largest k(d, d) P_jj that is still trusted
+    squared_radius: float = 0.0  # QUANTISE: of a point, within which newcomers add to it
+
+
+@njit(cache=True)
+def needs_rows(kind: int) -> bool:
+    """Whether a compression reads the kernels of the newcomers with the dictionary."""
+    return bool(kind in (INVERSE, TRIANGULAR, QUANTISE))
 
 
 @njit(cache=True)
@@ -66,7 +79,7 @@ def compress(
     size, oldest : int
         Points in use; slot of the oldest one (``RING`` only).
     new : Newcomers
-        Points to add; ``rows`` are read by ``INVERSE`` and ``TRIANGULAR`` only.
+        Points to add; ``rows`` are read where :func:`needs_rows` says so.
     limits : Limits
         How far the compression may go.
 
@@ -89,6 +102,11 @@ def compress(
     if compressor.kind == RING:
         size, oldest, error = overwrite_oldest(
             dictionary, size, new, limits.max_size, oldest, limits.n_criterion
+        )
+        return size, oldest, error, DONE
+    if compressor.kind == QUANTISE:
+        size, error = quantise(
+            dictionary, size, new, compressor.squared_radius, limits.max_size, limits.n_criterion
         )
         return size, oldest, error, DONE
     size = append(dictionary, size, new)

@@ -1,0 +1,295 @@
+"""The function itself: the mean of a Gaussian process that is solved anew with every row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from mercer.expansions import RecursiveLeastSquares
+from mercer.functions._function import Function, dense_rows
+from mercer.functions._storage import grown_capacity
+from mercer.kernels import Kernel
+from mercer.numerics.lapack import cholesky
+from mercer.numerics.recursive_squares import Recursion
+
+__all__ = ["RecursiveFunction"]
+
+Array = NDArray[np.float64]
+
+# Kernel values held at once while predicting.
+_CHUNK = 1 << 22
+# The factor is made afresh after so many changes for each point: roundings would add up for ever.
+_CHANGES = 2
+_FEWEST_CHANGES = 64
+_MATRICES = ("factor", "spread")
+
+
+class RecursiveFunction(Function):
+    """A function with ``n_outputs`` components on a dictionary of a stream, in float64.
+
+    Parameters
+    ----------
+    kernel, expansion, n_features, n_outputs, averaging
+        See :class:`Function`.
+
+    Attributes
+    ----------
+    size : int
+        Number of points.
+    arrays : Recursion
+        Points, coefficients and matrices, with room for more.
+    n_changes : int
+        Rows that may become points before the factor is made afresh.
+    power : ndarray of shape (n_outputs + 1,)
+        Sums of squared errors in units of their variance, and how many they are of.
+    """
+
+    expansion: RecursiveLeastSquares
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: RecursiveLeastSquares,
+        n_features: int,
+        n_outputs: int,
+        averaging: float | None = None,
+    ) -> None:
+        super().__init__(kernel, expansion, n_features, n_outputs, averaging)
+        self.rules = expansion.rules
+        self.size = 0
+        self.n_changes = _FEWEST_CHANGES
+        self.power = np.zeros(n_outputs + 1)
+        self.arrays = self._allocated(0)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of points and kernel values."""
+        return np.dtype(np.float64)
+
+    @property
+    def dictionary(self) -> Array:
+        """Points, shape (size, n_features)."""
+        return self.arrays.points[: self.size].copy()
+
+    @property
+    def coefficients(self) -> Array:
+        """f(X) = kernel(X, dictionary) @ coefficients, shape (size, n_outputs)."""
+        return self.arrays.weights[: self.size].copy()
+
+    def rows(self, X: Any) -> Array:
+        """Rows, dense and in float64."""
+        rows: Array = np.require(dense_rows(X, np.float64, "double"), np.float64, ["C", "A", "W"])
+        return rows
+
+    def evaluate(self, X: Any) -> Array:
+        """See :class:`Function`."""
+        n = X.shape[0]
+        values = np.zeros((n, self.n_outputs))
+        points, weights = self.arrays.points[: self.size], self.arrays.weights[: self.size]
+        step = max(1, _CHUNK // max(self.size, self.n_features, 1))
+        for start in range(0, n if self.size else 0, step):
+            rows = self.rows(X[start : start + step])
+            values[start : start + step] = self.kernel(rows, points) @ weights
+        return values
+
+    def variance(self, X: Any, *, noise: bool = True) -> Array:
+        """Variance of the targets at some points, or of the function.
+
+        The unit, the variance of the signal, is the mean squared error so far in units of what was
+        expected; it is 0 before the first row.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+        noise : bool, default=True
+            Whether to add the noise, for the variance of a target.
+
+        Returns
+        -------
+        variance : ndarray of shape (n, n_outputs)
+
+        Raises
+        ------
+        ValueError
+            If the noise is 0: then nothing is uncertain that the points can say.
+        """
+        if self.rules.noise == 0.0:
+            raise ValueError(
+                f"{self.expansion!r} has no variance: without noise it knows how uncertain it is "
+                "only up to a factor. Give it a `noise`, the variance of the noise in units of "
+                "the signal's."
+            )
+        rows, n = self.rows(X), self.size
+        own = np.asarray(self.kernel.diag(rows), dtype=np.float64)
+        if n:
+            k = self.kernel(rows, self.arrays.points[:n])
+            b = solve_triangular(self._factor(), k.T, trans="T", check_finite=False).T
+            own = own - np.einsum("ij,ij->i", b, b)
+            if not self.rules.drops_rows:
+                spread = self.arrays.spread[:n, :n]
+                own = own + self.rules.noise * np.einsum("ij,ij->i", b @ spread, b)
+        own = np.maximum(own, 0.0) + (self.rules.noise if noise else 0.0)
+        unit = self.power[:-1] / max(self.power[-1], 1.0)
+        return np.outer(own, unit)
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def note_errors(self, squares: Array, variances: Array) -> None:
+        """Take rows into the estimate of the signal's variance, in order.
+
+        Parameters
+        ----------
+        squares : ndarray of shape (n_rows, n_outputs)
+            Squared errors of predictions.
+        variances : ndarray of shape (n_rows,)
+            Their variances in units of the signal's.
+        """
+        keep = self.rules.forgetting
+        for square, variance in zip(squares, variances.tolist(), strict=True):
+            if variance > 0.0:
+                self.power *= keep
+                self.power[:-1] += square / variance
+                self.power[-1] += 1.0
+
+    def reserve(self) -> None:
+        """Make room for one more point."""
+        capacity = self.arrays.points.shape[0]
+        if self.size + 1 > capacity:
+            most = self.expansion.limit() + 1
+            old, n = self.arrays, self.size
+            self.arrays = self._allocated(grown_capacity(capacity, n + 1, most))
+            for new, had in zip(self.arrays, old, strict=True):
+                if had.size:
+                    place = (slice(n),) * 2 if had.shape == (capacity, capacity) else slice(n)
+                    new[place] = had[place]
+
+    def _allocated(self, capacity: int) -> Recursion:
+        rules = self.rules
+        spread = 0 if rules.drops_rows else capacity
+        return Recursion(
+            np.zeros((capacity, self.n_features)),
+            np.zeros(capacity),
+            np.zeros(capacity),
+            np.zeros((capacity, capacity)),
+            np.zeros((spread, spread)),
+            np.zeros((capacity, self.n_outputs + 1)),
+            np.zeros((capacity, self.n_outputs)),
+        )
+
+    def refresh(self) -> None:
+        """Factorise afresh, once enough rows have become points since that was last done."""
+        if self.n_changes > 0:
+            return
+        n = self.size
+        self.n_changes = max(_CHANGES * n, _FEWEST_CHANGES)
+        gram = np.array(self.kernel(self.arrays.points[:n]), dtype=np.float64, order="F")
+        gram[np.diag_indices(n)] = self.arrays.diagonal[:n]
+        if cholesky(gram):
+            self.arrays.factor[:n, :n] = np.tril(gram).T
+            inverse = solve_triangular(self._factor(), np.eye(n), check_finite=False)
+            self.arrays.precisions[:n] = np.einsum("ij,ij->i", inverse, inverse)
+            self.arrays.weights[:n] = self._weights(self.arrays.values[:n, :-1])
+
+    def _factor(self) -> Array:
+        return np.triu(self.arrays.factor[: self.size, : self.size])
+
+    def _weights(self, values: Array) -> Array:
+        """Coefficients of values, (size, n_outputs)."""
+        if not self.size:
+            return values
+        factor = self._factor()
+        if self.rules.drops_rows:
+            values = solve_triangular(factor, values, trans="T", check_finite=False)
+        weights: Array = solve_triangular(factor, values, check_finite=False)
+        return weights
+
+    # -- outputs and state ----------------------------------------------------------------------
+
+    def keep_previous(self) -> None:
+        """Do nothing: the objectives that it is for have no steps here."""
+
+    def map_outputs(self, mixing: Array, offset: Array | None = None) -> None:
+        """Replace the outputs f by those of the targets y @ ``mixing`` + ``offset``.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Column j tells how the new output j is made of the old ones.
+        offset : ndarray of shape (n_outputs_new,), default=None
+            What is added to all targets; None for nothing.
+        """
+        offset = np.zeros(mixing.shape[1]) if offset is None else offset
+        values, n = self.arrays.values, self.size
+        mapped = values[:, :-1] @ mixing + np.outer(values[:, -1], offset)
+        self.n_outputs = mixing.shape[1]
+        weights = np.zeros((len(values), self.n_outputs))
+        weights[:n] = self._weights(mapped[:n])
+        self.arrays = self.arrays._replace(
+            values=np.ascontiguousarray(np.column_stack([mapped, values[:, -1]])), weights=weights
+        )
+        mean = self.power[:-1].mean() if self.power.size > 1 else 0.0
+        self.power = np.append(np.full(self.n_outputs, mean), self.power[-1])
+
+    def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
+        """See :class:`Function`.
+
+        Parameters
+        ----------
+        packed : bool, default=True
+            Keep only the triangle of the matrices: half the size, for files.
+        """
+        n, arrays = self.size, dict[str, NDArray[Any]]()
+        triangle = np.triu_indices(n)
+        for name, array in self.arrays._asdict().items():
+            if name in _MATRICES:
+                if array.size or name == "factor":
+                    window = array[:n, :n]
+                    arrays[name] = window[triangle] if packed else window.copy()
+            else:
+                arrays[name] = array[:n].copy()
+        arrays["power"] = self.power.copy()
+        numbers = {"n_outputs": self.n_outputs, "n_changes": self.n_changes}
+        return {"numbers": numbers, "arrays": arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`Function`."""
+        arrays, numbers = state["arrays"], state["numbers"]
+        n_outputs, n_changes, n = numbers["n_outputs"], numbers["n_changes"], len(arrays["points"])
+        shapes = {
+            "points": (n, self.n_features),
+            "diagonal": (n,),
+            "precisions": (n,),
+            "values": (n, n_outputs + 1),
+            "weights": (n, n_outputs),
+            "power": (n_outputs + 1,),
+        }
+        matrices = ["factor"]
+        matrices += [] if self.rules.drops_rows or not n else ["spread"]
+        fits = (
+            type(n_outputs) is int
+            and n_outputs >= 1
+            and type(n_changes) is int
+            and n <= self.expansion.limit()
+            and all(arrays[name].shape == shape for name, shape in shapes.items())
+            and all(name in arrays for name in matrices)
+            and all(arrays[m].shape in ((n, n), (n * (n + 1) // 2,)) for m in matrices)
+            and all(
+                array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()
+            )
+        )
+        if not fits:
+            raise ValueError("The arrays of the recursive least squares do not fit together.")
+        self.n_outputs, self.n_changes, self.size = n_outputs, n_changes, n
+        self.arrays = self._allocated(n)
+        for name in ("points", "diagonal", "precisions", "values", "weights"):
+            getattr(self.arrays, name)[:] = arrays[name]
+        for name in matrices:
+            matrix, kept = getattr(self.arrays, name), arrays[name]
+            matrix[np.triu_indices(n) if kept.ndim == 1 else ...] = kept
+            if name == "spread" and kept.ndim == 1:
+                matrix += np.triu(matrix, 1).T
+        self.power = arrays["power"].copy()

@@ -41,8 +41,8 @@ __all__ = [
     "RandomFeatures",
     "RecursiveFunction",
     "RecursiveLeastSquares",
-    "Tracking",
     "Stream",
+    "Tracking",
     "as_expansion",
     "start_bilinear",
 ]

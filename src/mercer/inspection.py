@@ -180,7 +180,10 @@ def _of_ways(estimator: Any, function: StreamFunction, model: Any) -> dict[str, 
     """Describe several ways side by side that follow a stream."""
     changes = estimator.history_.changes.tolist()
     last = [f"row {row:,}" for row in changes[-_MOST_CHANGES:]]
+    # Columns of tables have been named by then.
+    names = None if model is not estimator else estimator._row_names
     return {
+        "features": None if names is None else _cut(map(str, names)),
         "loss": repr(estimator.loss_),
         "expansion": repr(function.expansion),
         "answers_by": "several ways side by side, weighed by how they did on the last rows",

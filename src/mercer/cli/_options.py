@@ -54,6 +54,7 @@ class ExpansionName(StrEnum):
     full = "full"
     budget = "budget"
     random_features = "random_features"
+    stream = "stream"
 
 
 class Strategy(StrEnum):
@@ -324,8 +325,9 @@ class FitOptions:
         int, _option("Most categories of a column with inputs of their own (128).", _DATA)
     ] = 128
     shuffle_buffer: Annotated[
-        int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
-    ] = 65_536
+        int | None,
+        _option("Rows shuffled at a time (65,536; stream: 0, which keeps the order).", _DATA),
+    ] = None
     seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
     jobs: Annotated[
         int | None, _option("Threads (1); -1 for all cores. The same model, bit for bit.", _RUN)

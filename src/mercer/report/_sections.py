@@ -314,14 +314,15 @@ def stream_section(estimator: Any) -> Section | None:
         display = StreamDisplay.from_estimator(estimator, axes=axes)
     first, last = (format_number(float(display.window_loss[i])) for i in (0, -1))
     most = max(display.weights, key=lambda name: float(display.weights[name][-1]))
+    ways = ways_table(estimator)[:_MOST_WAYS]
+    said = f"of which {most} count most at the end" if ways else "none of which has started"
     figure.set_label(
         f"Line chart of the mean {display.loss_name}, from {first} to {last}, with "
         f"{changes.size:,} change{'s' * (changes.size != 1)} marked, over an area chart of the "
-        f"weights of ways, of which {most} count most at the end."
+        f"weights of ways, {said}."
     )
     times = "once" if changes.size == 1 else f"{changes.size:,} times"
     tables = {}
-    ways = ways_table(estimator)[:_MOST_WAYS]
     if ways:
         tables["Ways that count most at the end"] = [
             {"way": row["way"], "kind": row["kind"], "weight": row["weight"]} for row in ways
@@ -333,7 +334,7 @@ def stream_section(estimator: Any) -> Section | None:
         "The stream",
         _STREAM + (_CHANGES.format(times) if changes.size else _NO_CHANGE),
         kinds,
-        [("Loss of windows of rows, and what the answers came from", figure)],
+        [("Loss, changes found, and what answers came from", figure)],
         tables,
     )
 

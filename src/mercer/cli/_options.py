@@ -250,13 +250,16 @@ class FitOptions:
         ExpansionName | None,
         _choice(
             ExpansionName,
-            "How the model stays small; by default parts that a race chooses.",
+            "How the model stays small; by default parts that a race chooses; stream follows rows "
+            "in their order.",
             _LEARNING,
         ),
     ] = None
     max_size: Annotated[
         int | None,
-        _option("Most dictionary points (1,000; ranking: 200; gp: random features).", _LEARNING),
+        _option(
+            "Most dictionary points (1,000; ranking, stream: 200; gp: random features).", _LEARNING
+        ),
     ] = None
     budget_seconds: Annotated[
         float | None, _option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)

@@ -308,7 +308,9 @@ def stream_section(estimator: Any) -> Section | None:
     if history is None or not weighs_ways(history):
         return None
     changes = np.asarray(history.changes)
-    kinds = {f"weight of {row['kind']}, at the end": row["weight"] for row in weights_of_kinds(model)}
+    kinds = {
+        f"weight of {row['kind']}, at the end": row["weight"] for row in weights_of_kinds(model)
+    }
     with report_style():
         figure, axes = report_pair()
         display = StreamDisplay.from_estimator(estimator, axes=axes)

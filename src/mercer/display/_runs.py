@@ -98,7 +98,7 @@ def label_rows(ax: Axes) -> None:
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def draw_changes(ax: Axes, rows: Array, label: str | None) -> LineCollection:
+def draw_changes(ax: Axes, rows: Array, label: str = "") -> LineCollection:
     """Mark the rows after which a stream was found changed, over the whole height."""
     many = rows.size > _MANY_CHANGES
     return ax.vlines(

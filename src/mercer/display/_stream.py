@@ -175,7 +175,7 @@ class StreamDisplay:
         self.change_lines_ = []
         if self.changes.size:
             n = f"{self.changes.size:,}" + " of them" * (self.changes.size > 1)
-            for one, label in ((ax, f"a change was found ({n})"), (self.weights_ax_, None)):
+            for one, label in ((ax, f"a change was found ({n})"), (self.weights_ax_, "")):
                 self.change_lines_.append(draw_changes(one, self.changes, label))
         finite = self.window_loss[np.isfinite(self.window_loss)]
         if finite.size and finite.min() >= 0.0:

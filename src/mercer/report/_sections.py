@@ -298,7 +298,7 @@ def stream_section(estimator: Any) -> Section | None:
     --------
     >>> import numpy as np
     >>> from mercer import KernelRegressor
-    >>> x = np.linspace(-3.0, 3.0, 200)[:, None]
+    >>> x = np.random.default_rng(0).uniform(-3.0, 3.0, size=(200, 1))
     >>> section = stream_section(KernelRegressor().partial_fit(x, np.sin(x[:, 0])))
     >>> section.heading, list(section.tables)
     ('The stream', ['Ways that count most at the end'])

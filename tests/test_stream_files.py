@@ -364,3 +364,16 @@ def test_several_places_are_refused():
     with pytest.raises(ValueError, match="Stream cannot be learned in several places"):
         check_learnable(KernelRegressor(expansion="stream"))
     check_learnable(KernelRegressor())
+
+
+@pytest.mark.parametrize(
+    "name", ["kernel_", "dictionary_", "coefficients_", "parts_", "bend_", "correction_", "race_"]
+)
+def test_what_a_stream_has_not_says_where_to_look(name, regressor):
+    with pytest.raises(AttributeError, match=r"several kernels.*ways_table\(model\)"):
+        getattr(regressor, name)
+
+
+def test_a_stream_has_no_random_features_of_its_own(regressor):
+    with pytest.raises(AttributeError, match="several kernels and sets of features"):
+        regressor.random_features([[0.0, 0.0]])

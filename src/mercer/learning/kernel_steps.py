@@ -80,15 +80,9 @@ class _SingleRow(NamedTuple):
     functions: tuple[Any, ...]
     rows: Rows
     steps: Steps
-    loop_rows: tuple[Any, ...]
-    loop_steps: tuple[Any, ...]
     limits: tuple[Any, ...]
     averaging: float
     is_constant: bool
-    input: Array
-    target: Array
-    weight: Array
-    reports: tuple[Array, Array, Array]
 
 
 class KernelLearner(StepLearner):
@@ -396,17 +390,18 @@ class KernelLearner(StepLearner):
             if single is None:
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
-        single.input[:], single.target[:], single.weight[0] = x, target, weight
+        rows, steps = single.rows, single.steps
+        rows.inputs[0], rows.targets[0], rows.sample_weights[0] = x, target, weight
         if not single.is_constant:
-            self._plan_row(single.steps, single.rows)
+            self._plan_row(steps, rows)
         if f.size + 1 > f.arrays.points.shape[0]:
             f.reserve(1)
         *progress, reason = run_one_row(
             single.functions,
             tuple(f.compressor),
             tuple(f.arrays),
-            single.loop_rows,
-            single.loop_steps,
+            tuple(rows),
+            tuple(steps),
             single.limits,
             (f.size, f.oldest, f.scale, f.n_steps, 0),
             float(self.regularization),
@@ -415,7 +410,6 @@ class KernelLearner(StepLearner):
         )
         f.resume_row(*progress)
         if reason != row_loop.FINISHED:
-            steps = single.steps
             if reason == row_loop.HALF_DONE:
                 steps.errors[0] = f.finish(steps.errors[0], steps.tolerances[0])
             elif reason != row_loop.DIVERGED:
@@ -425,8 +419,7 @@ class KernelLearner(StepLearner):
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
         self.n_samples += 1
-        loss, error, step_size = single.reports
-        self.history.add_one(loss[0], f.size, error[0], step_size[0])
+        self.history.add_one(steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0])
 
     def _goes_on(self, single: _SingleRow) -> bool:
         """Whether what was prepared for single rows is for the settings of now."""
@@ -463,15 +456,9 @@ class KernelLearner(StepLearner):
             tuple(functions),
             rows,
             steps,
-            tuple(rows),
-            tuple(steps),
             tuple(f.limits()),
             -1.0 if f.averaging is None else float(f.averaging),
             is_constant,
-            rows.inputs[0],
-            rows.targets[0],
-            rows.sample_weights,
-            (steps.losses, steps.errors, steps.step_sizes),
         )
         return self._single
 

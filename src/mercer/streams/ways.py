@@ -377,6 +377,10 @@ class LinearWays:
         sums = self.of_sums, self._inverses, self._sets, self.forgettings
         _add(*sums, features, target, weight)
 
+    def set_of(self, sum_number: int) -> tuple[int, slice]:
+        """Return the number of the set of a recursive way, and which of its features that sees."""
+        return int(self._sets[sum_number]), slice(self.of_sums.shape[2])
+
     def restart(self, sum_number: int) -> None:
         """Let a recursive way begin anew."""
         self.of_sums[sum_number] = 0.0

@@ -227,6 +227,20 @@ class TestModelFiles:
         assert_allclose(found, regressor.predict(rows(300, 1)[0]))
         assert np.sqrt(np.mean((found - 1000.0 - 50.0 * rows(300, 1)[0][:, 0]) ** 2)) < 20.0
 
+    def test_files_of_the_command_stream_are_known(self, files, mercer, tmp_path):
+        stream = ("stream", files / "classes.csv", "--target", "y", "--exclude", "note", "--quiet")
+        code, _, err = mercer(*stream, "--out", tmp_path / "m")
+        assert code == 0, err
+        model = load_model(tmp_path / "m")
+        answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
+        assert answer["features"] == sorted(answer["features"]) == ["a", "b"]
+        assert answer["n_rows_learned"] == model.n_samples_seen_ == 300
+        words = ("predict", tmp_path / "m", files / "classes.csv", "--out", tmp_path / "p.parquet")
+        assert mercer(*words)[0] == 0
+        found = pq.read_table(tmp_path / "p.parquet").column("prediction")
+        expected = model.predict(rows(300, 1)[0])
+        assert_array_equal(found.to_pylist(), expected)
+
     def test_gaps_say_nothing(self, files, classifier, mercer, tmp_path):
         gaps = pa.table({"a": [0.5, None], "b": pa.array([None, 1.5], pa.float64())})
         pq.write_table(gaps, tmp_path / "d.parquet")

@@ -177,7 +177,9 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
     raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
 
 
-ModelFile = Annotated[Path, typer.Argument(help="Model file written by `mercer fit`.")]
+ModelFile = Annotated[
+    Path, typer.Argument(help="Model file written by `mercer fit` or `mercer stream`.")
+]
 Data = Annotated[
     str,
     typer.Argument(

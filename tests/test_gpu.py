@@ -318,7 +318,8 @@ def test_models_that_cannot_move_are_refused():
     skewed, _ = fitted(3, kernel=SkewedChiSquared(9.0), mode="faithful")
     for bad, words in (
         (KernelRegressor(), "Call `fit` first"),
-        (KernelRegressor().fit(X, X[:, 0]), "has a dictionary"),
+        (KernelRegressor().fit(X, X[:, 0]), "must have random features alone"),
+        (KernelRegressor().partial_fit(X[:20], X[:20, 0]), "must have random features alone"),
         (skewed, "only for Gaussian, Laplacian"),
     ):
         with pytest.raises(ValueError, match=words):

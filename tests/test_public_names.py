@@ -46,6 +46,7 @@ NAMES = {
         "RaceDisplay",
         "RankingDisplay",
         "RegressionCurveDisplay",
+        "StreamDisplay",
         "Tail",
         "row_losses",
         "tail_of",
@@ -240,7 +241,14 @@ NAMES = {
         "make_objective",
     ],
     "mercer.recipes": ["unregularized"],
-    "mercer.report": ["Section", "figures_for", "race_section", "risk_section", "write_report"],
+    "mercer.report": [
+        "Section",
+        "figures_for",
+        "race_section",
+        "risk_section",
+        "stream_section",
+        "write_report",
+    ],
     "mercer.risks": [
         "CVaR",
         "CentralMoments",

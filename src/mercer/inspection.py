@@ -30,6 +30,7 @@ from mercer.losses import (
 )
 from mercer.maps import FixedMap
 from mercer.selection import Candidate
+from mercer.streams import Mixture, StreamFunction
 from mercer.sums import Correction, TreesPart
 
 __all__ = [
@@ -42,11 +43,13 @@ __all__ = [
     "parts_table",
     "race_table",
     "rows_judged_together",
+    "ways_table",
 ]
 
 Array = NDArray[np.float64]
 _COLUMNS = ("form", "family", "metric", "n_inputs", "length", "error", "standard_error")
 _MOST_NAMED = 30
+_MOST_WAYS, _MOST_CHANGES = 10, 5
 _TO_GO_ON = (
     "the file leaves out large sums: `mercer fit --resumable`, in Python "
     "expansion=Auto(resumable=True), keeps them"
@@ -112,6 +115,8 @@ def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
     loss, function = getattr(estimator, "loss_", None), learner.current_function()
     if isinstance(learner, DefaultLearner):
         return _of_parts(estimator, learner, model)
+    if isinstance(function, StreamFunction):
+        return _of_ways(estimator, function, model)
     offset = getattr(estimator, "offset_", None)
     return {
         "discount": getattr(estimator, "discount", None),
@@ -169,6 +174,85 @@ def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, 
         "parts": parts_table(estimator),
         "race": race_table(estimator) or None,
     }
+
+
+def _of_ways(estimator: Any, function: StreamFunction, model: Any) -> dict[str, Any]:
+    """Describe several ways side by side that follow a stream."""
+    changes = estimator.history_.changes.tolist()
+    last = [f"row {row:,}" for row in changes[-_MOST_CHANGES:]]
+    # Columns of tables have been named by then.
+    names = None if model is not estimator else estimator._row_names
+    return {
+        "features": None if names is None else _cut(map(str, names)),
+        "loss": repr(estimator.loss_),
+        "expansion": repr(function.expansion),
+        "answers_by": "several ways side by side, weighed by how they did on the last rows",
+        "precision": str(function.dtype),
+        "model_order": function.size,
+        "n_rows_learned": estimator.n_samples_seen_,
+        **_latest_loss(model),
+        "n_changes": len(changes),
+        "last_changes": last or None,
+        "weights": weights_of_kinds(estimator) or None,
+        "ways": ways_table(estimator)[:_MOST_WAYS] or None,
+    }
+
+
+def weights_of_kinds(estimator: Any) -> list[dict[str, Any]]:
+    """Kinds of ways of a model that follows a stream, and how much each counts now.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> x = np.linspace(-3.0, 3.0, 100)[:, None]
+    >>> model = KernelRegressor().partial_fit(x, np.sin(x[:, 0]))
+    >>> [row["kind"] for row in weights_of_kinds(model)]
+    ['steps', 'sums', 'memories', 'last iterates', 'averages', 'stacks']
+    """
+    sums: dict[str, float] = {}
+    for row in ways_table(estimator):
+        sums[row["kind"]] = sums.get(row["kind"], 0.0) + row["weight"]
+    return [{"kind": kind, "weight": sums[kind]} for kind in Mixture.kinds if kind in sums]
+
+
+def ways_table(estimator: Any) -> list[dict[str, Any]]:
+    """Ways that a model of the default of streams learns by, those that count most first.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    table : list of dict
+        ``kind``, ``way`` and ``weight`` of each; the weights sum to 1. Empty of a model of another
+        expansion, and before its ways have started.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> x = np.linspace(-3.0, 3.0, 100)[:, None]
+    >>> table = ways_table(KernelRegressor().partial_fit(x, np.sin(x[:, 0])))
+    >>> list(table[0]), bool(abs(sum(row["weight"] for row in table) - 1.0) < 1e-9)
+    (['kind', 'way', 'weight'], True)
+    """
+    learner = getattr(final_model(estimator), "learner_", None)
+    function = getattr(learner, "function", None)
+    if not isinstance(function, StreamFunction):
+        return []
+    rows = [
+        {"kind": kind, "way": way, "weight": weight}
+        for kind, way, weight in function.mixture.weights
+    ]
+    return sorted(rows, key=lambda row: -row["weight"])
+
+
+def weighs_ways(history: Any) -> bool:
+    """Whether a history is of a model of the default of streams: it has the weights of ways."""
+    return tuple(getattr(history, "monitors", ())) == Mixture.kinds
 
 
 def _correction_words(correction: Correction | None) -> str | None:
@@ -353,6 +437,7 @@ class _History(NamedTuple):
     step_size: Array
     loss_unit: str
     monitors: dict[str, Array]
+    changes: NDArray[np.int64]
 
 
 def history_in_units(model: Any) -> _History:
@@ -378,6 +463,7 @@ def history_in_units(model: Any) -> _History:
         step_size=history.step_size,
         loss_unit=unit,
         monitors=monitors,
+        changes=history.changes,
     )
 
 
@@ -583,6 +669,8 @@ def unit_of_loss(estimator: Any) -> str:
 def size_unit(estimator: Any) -> str:
     """Name what the model order of an estimator counts."""
     model = final_model(estimator)
+    if isinstance(getattr(getattr(model, "learner_", None), "function", None), StreamFunction):
+        return "points and random features"
     has_points = hasattr(model, "dictionary_") or hasattr(model, "parts_")
     return "dictionary points" if has_points else "random features"
 

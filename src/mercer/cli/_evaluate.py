@@ -10,6 +10,7 @@ from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._messages import note
 from mercer.cli._options import EvaluateOptions
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._rows import NO_TARGET
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 
 __all__ = ["run"]
@@ -23,7 +24,12 @@ def run(options: EvaluateOptions) -> None:
     check_alone(options, {"jobs": ONE_THREAD})
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
-    loaded = load_table_model(model)
+    loaded = load_table_model(model, target)
+    if loaded.target == NO_TARGET:
+        raise ValueError(
+            f"{model} was saved in Python and does not know the column of what it predicts. Name "
+            "it with `--target`."
+        )
     n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._messages import note
+from mercer.cli._rows import table_model_of
 from mercer.data import read_tables, schema
 from mercer.data.columns import first_text, level_column, listed, view_table
 from mercer.data.places import check_place, local_path
@@ -46,21 +47,31 @@ __all__ = [
 _ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".ipc")
 
 
-def load_table_model(path: Path) -> TableModel:
-    """Load a model of tables.
+def load_table_model(path: Path, target: str | None = None) -> TableModel:
+    """Load a model of tables, or one of rows with named features of the default of streams.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    target : str or None, default=None
+        Column of the targets, which the file of a model of rows does not name.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, or it is no model of tables.
+        If there is no such file, or it is no such model.
     """
     model = load_model_file(path)
-    if not isinstance(model, TableModel):
+    if isinstance(model, TableModel):
+        return model
+    of_rows = table_model_of(model, target)
+    if of_rows is None:
         raise ValueError(
             f"{path} holds a {type(model).__name__} of arrays without named columns, as `save` "
             "writes it. Use `mercer.load_model` in Python, or train with `mercer fit`."
         )
-    return model
+    return of_rows
 
 
 def load_model_file(path: Path) -> Any:

@@ -40,6 +40,7 @@ from mercer.expansions import (
     Expansion,
     Full,
     RandomFeatures,
+    Stream,
 )
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table
@@ -70,6 +71,7 @@ _TAKES: dict[str, dict[str, str]] = {
         "max_blocks": "max_blocks",
         "ridge": "ridge",
     },
+    "stream": {"max_size": "points"},
 }
 
 # Options that no engine takes, and why.
@@ -83,6 +85,7 @@ _IN_ONE_PLACE = {
     "jobs": ONE_THREAD,
 }
 
+_SHUFFLED = 65_536  # rows at a time
 _NAMED_BUFFERS = ("auto", "all", "previous")
 _BUFFERS: dict[str, type[Buffer]] = {"fifo": FIFO, "reservoir": Reservoir}
 
@@ -135,6 +138,11 @@ def _check(options: FitOptions) -> None:
         raise ValueError(
             "`--target` must name the column to predict. Only --task novelty goes without."
         )
+    if options.expansion is ExpansionName.stream and task in (Task.rank, Task.novelty):
+        raise ValueError(
+            f"`--expansion stream` is for classification and regression, got --task {task}. Leave "
+            "it out."
+        )
     for name, given in (("quantiles", options.quantiles), ("risk", options.risk)):
         if given is not None and task in (Task.rank, Task.novelty, Task.gp):
             raise ValueError(
@@ -166,7 +174,7 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         **shared,
         group=options.group,
         n_passes=options.passes,
-        shuffle_buffer=options.shuffle_buffer,
+        shuffle_buffer=_shuffle_buffer(options),
     )
 
 
@@ -225,6 +233,13 @@ def _of_expansion(options: FitOptions) -> dict[str, Any]:
     }
 
 
+def _shuffle_buffer(options: FitOptions) -> int:
+    """Rows that are shuffled at a time: none of a stream, whose order says what changed."""
+    if options.shuffle_buffer is not None:
+        return options.shuffle_buffer
+    return 0 if options.expansion is ExpansionName.stream else _SHUFFLED
+
+
 def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
     """Start a training, or go on from its checkpoint; return whether it goes on."""
     if isinstance(training, ShardTraining):
@@ -268,7 +283,7 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
         quiet=quiet,
     )
     if options.group is not None:
-        together = _kept_together(options.shuffle_buffer)
+        together = _kept_together(_shuffle_buffer(options))
         note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)
     minimised = getattr(model.estimator, "risk", None)
     if minimised is not None:
@@ -555,13 +570,16 @@ def make_expansion(
             "dictionary takes "
             "--max-size, --ridge and --forgetting, komp takes --max-size, --tolerance and "
             "--parsimony, budget takes --max-size and --strategy, random_features takes --mode, "
-            "--block-size, --max-blocks and --ridge, full takes none."
+            "--block-size, --max-blocks and --ridge, stream takes --max-size (of each kernel "
+            "expansion), full takes none."
         )
     parameters = {taken[key]: value for key, value in given.items()}
     if chosen == "random_features":
         return RandomFeatures(**{"block_size": "auto", **parameters, "seed": seed})
     if chosen == "auto":
         return Auto(**parameters, seed=seed)
+    if chosen == "stream":
+        return Stream(**parameters, seed=seed)
     if chosen == "dictionary":
         return Dictionary(**parameters, seed=seed)
     kinds = {"komp": KOMP, "budget": Budget, "full": Full}

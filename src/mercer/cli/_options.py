@@ -58,6 +58,7 @@ class ExpansionName(StrEnum):
     full = "full"
     budget = "budget"
     random_features = "random_features"
+    stream = "stream"
 
 
 class Strategy(StrEnum):
@@ -176,7 +177,9 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
     raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
 
 
-ModelFile = Annotated[Path, typer.Argument(help="Model file written by `mercer fit`.")]
+ModelFile = Annotated[
+    Path, typer.Argument(help="Model file written by `mercer fit` or `mercer stream`.")
+]
 Data = Annotated[
     str,
     typer.Argument(
@@ -268,13 +271,16 @@ class FitOptions:
         ExpansionName | None,
         _choice(
             ExpansionName,
-            "How the model stays small; by default parts that a race chooses.",
+            "How the model stays small; by default parts that a race chooses; stream follows rows "
+            "in their order.",
             _LEARNING,
         ),
     ] = None
     max_size: Annotated[
         int | None,
-        _option("Most dictionary points (1,000; ranking: 200; gp: random features).", _LEARNING),
+        _option(
+            "Most dictionary points (1,000; ranking, stream: 200; gp: random features).", _LEARNING
+        ),
     ] = None
     budget_seconds: Annotated[
         float | None, _option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)
@@ -343,8 +349,9 @@ class FitOptions:
         int, _option("Most categories of a column with inputs of their own (128).", _DATA)
     ] = 128
     shuffle_buffer: Annotated[
-        int, _option("Rows shuffled at a time (65,536); 0 keeps the order.", _DATA)
-    ] = 65_536
+        int | None,
+        _option("Rows shuffled at a time (65,536; stream: 0, which keeps the order).", _DATA),
+    ] = None
     seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
     jobs: Annotated[
         int | None, _option("Threads (1); -1 for all cores. The same model, bit for bit.", _RUN)

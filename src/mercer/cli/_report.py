@@ -18,7 +18,13 @@ from mercer.inspection import (
     loss_units,
 )
 from mercer.losses import Squared
-from mercer.report import figures_for, race_section, risk_section, write_report
+from mercer.report import (
+    figures_for,
+    race_section,
+    risk_section,
+    stream_section,
+    write_report,
+)
 
 __all__ = ["ROWS_FOR_PICTURES", "figures_of", "report", "title_of"]
 
@@ -82,7 +88,7 @@ def report(
     }
     pictured = _InUnits(model)
     at_risk = risk_section(pictured, None if evaluation is None else evaluation.losses)
-    raced = race_section(model.estimator)
+    raced, followed = race_section(model.estimator), stream_section(pictured)
     write_report(
         path,
         title=title,
@@ -90,7 +96,7 @@ def report(
         history=getattr(pictured, "history_", None),
         settings=listed,
         evaluation=found.measures,
-        sections=[section for section in (at_risk, raced) if section is not None],
+        sections=[section for section in (at_risk, raced, followed) if section is not None],
         figures=figures_of(model, evaluation),
         notes=[*notes, *found.notes],
     )

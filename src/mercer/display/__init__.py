@@ -16,6 +16,7 @@ from mercer.display._runs import (
     ModelOrderDisplay,
     MonitorDisplay,
 )
+from mercer.display._stream import StreamDisplay
 
 __all__ = [
     "DecisionSurfaceDisplay",
@@ -28,6 +29,7 @@ __all__ = [
     "RaceDisplay",
     "RankingDisplay",
     "RegressionCurveDisplay",
+    "StreamDisplay",
     "Tail",
     "row_losses",
     "tail_of",

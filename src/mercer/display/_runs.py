@@ -12,6 +12,7 @@ from mercer._validation import check_choice
 from mercer.display.drawing import (
     PALETTE,
     draw_legend,
+    foreground,
     format_number,
     literal_text,
     new_axes,
@@ -27,10 +28,12 @@ from mercer.inspection import (
     objective_name,
     size_unit,
     unit_of_loss,
+    weighs_ways,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -38,9 +41,11 @@ __all__ = ["HistoryLike", "LearningCurveDisplay", "ModelOrderDisplay", "MonitorD
 
 # Up to so many records each gets a mark: between two of them nothing was measured, and a line
 # through a single one would be invisible.
-_FEW = 12
+FEW = 12
 Array = NDArray[np.float64]
 _MAX_GROUPS = 50
+# So many marks of changes are drawn faint.
+_MANY_CHANGES = 40
 _DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
@@ -68,7 +73,7 @@ class HistoryLike(Protocol):
         """Step size of the last step."""
 
 
-def _history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
+def history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
     """Check that the columns of a history are one-dimensional, of equal length and not empty."""
     arrays = {name: np.asarray(column, dtype=float) for name, column in columns.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -85,12 +90,29 @@ def _history_columns(**columns: ArrayLike) -> list[NDArray[np.float64]]:
     return list(arrays.values())
 
 
-def _label_rows(ax: Axes) -> None:
+def label_rows(ax: Axes) -> None:
     """Label the horizontal axis of a picture over the stream: 10k, 2M rows."""
     from matplotlib.ticker import EngFormatter
 
     ax.set_xlabel("Rows learned")
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def draw_changes(ax: Axes, rows: Array, label: str = "") -> LineCollection:
+    """Mark the rows after which a stream was found changed, over the whole height."""
+    many = rows.size > _MANY_CHANGES
+    return ax.vlines(
+        rows,
+        0.0,
+        1.0,
+        transform=ax.get_xaxis_transform(),
+        color=foreground(ax),
+        linestyle="dashed",
+        linewidth=0.6 if many else 1.1,
+        alpha=0.35 if many else 0.9,
+        label=label,
+        zorder=3,
+    )
 
 
 class LearningCurveDisplay:
@@ -108,6 +130,8 @@ class LearningCurveDisplay:
         Mean loss of the rows since the previous record. NaN marks records without a loss.
     loss_name : str, default="loss"
         Name for the label of the vertical axis.
+    changes : array-like of shape (n_changes,), default=()
+        Rows after which the stream was found changed, which are marked.
 
     Attributes
     ----------
@@ -119,6 +143,8 @@ class LearningCurveDisplay:
         Figure of the picture.
     line_, running_line_ : matplotlib Line2D
         The faint and the strong line.
+    change_lines_ : matplotlib LineCollection or None
+        The marks of changes, if there are any.
 
     Raises
     ------
@@ -128,6 +154,7 @@ class LearningCurveDisplay:
     See Also
     --------
     ModelOrderDisplay : What the accuracy costs in memory.
+    StreamDisplay : What counted when, of a model with several ways side by side.
 
     Examples
     --------
@@ -143,10 +170,19 @@ class LearningCurveDisplay:
     figure_: Figure
     line_: Line2D
     running_line_: Line2D
+    change_lines_: LineCollection | None
 
-    def __init__(self, *, n_samples: ArrayLike, loss: ArrayLike, loss_name: str = "loss") -> None:
-        self.n_samples, self.loss = _history_columns(n_samples=n_samples, loss=loss)
+    def __init__(
+        self,
+        *,
+        n_samples: ArrayLike,
+        loss: ArrayLike,
+        loss_name: str = "loss",
+        changes: ArrayLike = (),
+    ) -> None:
+        self.n_samples, self.loss = history_columns(n_samples=n_samples, loss=loss)
         self.loss_name = loss_name
+        self.changes = np.asarray(changes, dtype=float).reshape(-1)
         finite = np.isfinite(self.loss)
         if not finite.any():
             raise ValueError(
@@ -189,12 +225,15 @@ class LearningCurveDisplay:
         )
         style = {"color": PALETTE[0], "linewidth": 2.0, "label": "all rows so far", **line_kwargs}
         (self.running_line_,) = self.ax_.plot(self.n_samples, self.running_loss, **style)
-        if len(self.loss) <= _FEW:
+        if len(self.loss) <= FEW:
             for line in (self.line_, self.running_line_):
                 line.set_marker("o")
+        self.change_lines_ = None
+        if self.changes.size:
+            self.change_lines_ = draw_changes(self.ax_, self.changes, "the stream changed")
         if log:
             self.ax_.set_yscale("log")
-        _label_rows(self.ax_)
+        label_rows(self.ax_)
         short_ticks(self.ax_.yaxis)
         self.ax_.set_ylabel(wrapped_text(f"Mean progressive {self.loss_name}"))
         tidy(self.ax_)
@@ -212,7 +251,12 @@ class LearningCurveDisplay:
         **line_kwargs: Any,
     ) -> Self:
         """Draw the learning curve of a run's history; see :meth:`plot` for the other parameters."""
-        display = cls(n_samples=history.n_samples, loss=history.loss, loss_name=loss_name)
+        display = cls(
+            n_samples=history.n_samples,
+            loss=history.loss,
+            loss_name=loss_name,
+            changes=getattr(history, "changes", ()),
+        )
         return display.plot(ax, log=log, **line_kwargs)
 
     @classmethod
@@ -296,7 +340,7 @@ class ModelOrderDisplay:
     def __init__(
         self, *, n_samples: ArrayLike, model_order: ArrayLike, unit: str = "dictionary points"
     ) -> None:
-        self.n_samples, self.model_order = _history_columns(
+        self.n_samples, self.model_order = history_columns(
             n_samples=n_samples, model_order=model_order
         )
         self.unit = unit
@@ -321,7 +365,7 @@ class ModelOrderDisplay:
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
         style = {"color": PALETTE[0], "linewidth": 2.0, **line_kwargs}
         (self.line_,) = self.ax_.plot(self.n_samples, self.model_order, **style)
-        if len(self.model_order) <= _FEW:
+        if len(self.model_order) <= FEW:
             self.line_.set_marker("o")
         self.ax_.annotate(
             format_number(int(self.model_order[-1])),
@@ -333,7 +377,7 @@ class ModelOrderDisplay:
         )
         self.ax_.set_ylim(0, max(1.0, 1.15 * float(self.model_order.max())))
         self.ax_.yaxis.set_major_locator(MaxNLocator(integer=True))
-        _label_rows(self.ax_)
+        label_rows(self.ax_)
         self.ax_.set_ylabel(literal_text(f"Model order ({self.unit})", max_length=60))
         tidy(self.ax_)
         return self
@@ -450,7 +494,7 @@ class MonitorDisplay:
                 f"There are no {kind} to draw: the history watches {sorted(monitors)}. Losses "
                 "without a risk have none; of a risk, `kind` tells values from shares of rows."
             )
-        self.n_samples, *columns = _history_columns(n_samples=n_samples, **chosen)
+        self.n_samples, *columns = history_columns(n_samples=n_samples, **chosen)
         self.monitors = dict(zip(chosen, columns, strict=True))
         self.kind, self.value_name = kind, value_name
 
@@ -493,7 +537,7 @@ class MonitorDisplay:
         lowest = min(float(np.nanmin(line.get_ydata())) for line in self.lines_)
         if lowest >= 0.0:
             ax.set_ylim(0.0, (1.1 * highest if highest > 0.0 else 1.0))
-        _label_rows(ax)
+        label_rows(ax)
         short_ticks(ax.yaxis)
         ax.set_ylabel(wrapped_text(self._label()))
         tidy(ax)
@@ -570,8 +614,9 @@ class MonitorDisplay:
         ValueError
             If it watches nothing of the kind.
         """
+        history = history_of(estimator)
+        if value_name is None and weighs_ways(history):
+            value_name = "weight of ways"
         if value_name is None:
             value_name = unit_of_loss(estimator) or name_of_loss(estimator)
-        return cls.from_history(
-            history_of(estimator), kind=kind, value_name=value_name, ax=ax, **line_kwargs
-        )
+        return cls.from_history(history, kind=kind, value_name=value_name, ax=ax, **line_kwargs)

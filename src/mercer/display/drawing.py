@@ -32,6 +32,7 @@ __all__ = [
     "literal_text",
     "new_axes",
     "report_axes",
+    "report_pair",
     "report_style",
     "require_matplotlib",
     "short_ticks",
@@ -239,3 +240,10 @@ def report_axes(*, height: float = 3.4) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(5.0, height), layout="constrained")
     figure.set_gid(THEMED)
     return figure, figure.subplots()
+
+
+def report_pair(*, height: float = 4.6) -> tuple[Figure, list[Axes]]:
+    """Return a new report figure as :func:`report_axes`, with two axes one below the other."""
+    figure, ax = report_axes(height=height)
+    ax.remove()
+    return figure, list(figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.2)))

@@ -15,7 +15,7 @@ from mercer.estimators import GaussianProcessRegressor, KernelClassifier
 from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.fitting import Data, Given, KernelEstimator
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto, RandomFeatures
+from mercer.expansions import Auto, RandomFeatures, Stream
 from mercer.gaussian_process import DictionaryPosterior
 from mercer.learning import Layout, Solved, StepsElsewhere
 from mercer.risks import as_risk
@@ -74,6 +74,14 @@ def check_learnable(estimator: Any) -> None:
     estimator.check()
     estimator.check_settings(anew=True)
     expansion: Any = chosen_expansion(estimator)
+    if isinstance(expansion, Stream):
+        raise ParameterError(
+            "The expansion Stream cannot be learned in several places.",
+            parameter="expansion",
+            value=estimator.expansion,
+            why="It follows rows in their order, each by what was learned of those before.",
+            mend=Advice("Use ", Setting("expansion", "auto"), ", or learn in one place."),
+        )
     if not (isinstance(expansion, Auto) or expansion.mode in _IN_MANY_PLACES):
         mode = " in mode 'faithful'" if isinstance(expansion, RandomFeatures) else ""
         raise ParameterError(

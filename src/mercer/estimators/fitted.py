@@ -21,6 +21,7 @@ from mercer.maps import Affine
 from mercer.objectives import Compositional
 from mercer.risks import Risk
 from mercer.streams import StreamFunction
+from mercer.streams.function import NO_SINGLE
 from mercer.sums import Correction
 
 __all__ = ["FittedFunction", "FittedLoss"]
@@ -81,6 +82,8 @@ class FittedFunction:
         """
         check_is_fitted(self, "learner_")
         function = self.learner_.current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(NO_SINGLE)
         if not isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
@@ -178,6 +181,8 @@ class FittedLoss(FittedFunction):
             If there was no race.
         """
         function = self._fitted().current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(f"There was no race. {NO_SINGLE}")
         result = getattr(function, "race_result", None)
         if result is None:
             raise AttributeError(
@@ -248,6 +253,8 @@ class FittedLoss(FittedFunction):
     def _components(self) -> SumOfComponents:
         """Return the function if it is a sum of parts, else raise AttributeError."""
         function = self._fitted().current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(NO_SINGLE)
         if not isinstance(function, SumOfComponents):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a single part: see "

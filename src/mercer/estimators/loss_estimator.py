@@ -116,7 +116,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
                 raise ValueError(
                     f"`{name}` must be 'auto' for {expansion!r}, whose ways have kernels and "
                     f"steps of their own, got {getattr(self, name)!r}. Leave it out, or use "
-                    "expansion='komp'."
+                    "`expansion='komp'`."
                 )
 
     _checks = (*KernelEstimator._checks, _check_risk, _check_stream)

@@ -138,7 +138,7 @@ def _function_of(model: Any) -> FeatureExpansion:
     function = learner.current_function()
     if not isinstance(function, FeatureExpansion):
         raise ValueError(
-            f"`model` must have random features, and this {type(model).__name__} has a dictionary "
+            f"`model` must have random features alone, which this {type(model).__name__} has not "
             f"(expansion={function.expansion!r}). Fit it with expansion=RandomFeatures(), or use "
             "its own methods on the CPU."
         )

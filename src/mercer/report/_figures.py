@@ -39,6 +39,7 @@ from mercer.inspection import (
     output_labels,
     risk_of,
     unit_of_loss,
+    weighs_ways,
 )
 from mercer.metrics import concordant_pairs
 from mercer.objectives.pairwise import pair_label_of
@@ -159,7 +160,8 @@ def _run_figures(estimator: Any) -> list[Captioned]:
         what = "loss" if risk_of(estimator) is None else objective_name(estimator)
         of = "the pairs of each row before learning them"
         of = of if learns_pairs(estimator) else "each row before learning it"
-        if not np.any(getattr(final_model(estimator).history_, "step_size", 1.0)):
+        history = final_model(estimator).history_
+        if not weighs_ways(history) and not np.any(getattr(history, "step_size", 1.0)):
             of = "rows kept back, before learning them"  # by sums, without steps
         unit = unit_of_loss(estimator)
         caption = f"Learning curve: {what} on {of}"

@@ -31,6 +31,7 @@ from mercer.display.drawing import (
     report_style,
     require_matplotlib,
 )
+from mercer.inspection import weighs_ways
 from mercer.model_file import replacing
 
 if TYPE_CHECKING:
@@ -341,8 +342,10 @@ def _flat(values: Mapping[Any, Any], prefix: str = "") -> Iterable[tuple[str, An
 def _history(history: HistoryLike) -> str:
     n_records = len(history.n_samples)
     chosen = np.unique(np.linspace(0, n_records - 1, _HISTORY_ROWS).round().astype(int))
-    # What is watched besides is watched by a risk, and the history holds its objective.
-    recorded = "objective" if getattr(history, "monitors", None) else "loss"
+    # What is watched besides is watched by a risk, and the history holds its objective; or there
+    # are several ways side by side, which tell how much each counts.
+    of_ways = weighs_ways(history)
+    recorded = "objective" if getattr(history, "monitors", None) and not of_ways else "loss"
     columns = {
         "rows": history.n_samples,
         recorded: history.loss,
@@ -354,6 +357,9 @@ def _history(history: HistoryLike) -> str:
         del columns["compression error"]  # nothing is compressed, as with random features
     if not np.any(history.step_size):
         del columns["step size"]  # what learns by sums makes no steps
+    if of_ways:
+        judged = "the rows since the record before, each predicted before it was learned."
+    elif not np.any(history.step_size):
         judged = "rows kept back until then, each predicted by a fit that did not have it."
     else:
         judged = "the rows since the record before, each predicted before its step."

@@ -1,4 +1,4 @@
-"""Sections of a report: the risk that a model minimises, and the race that chose its parts."""
+"""Sections of a report: the risk of a model, the race that chose its parts, a stream followed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from mercer.display import LossDistributionDisplay, MonitorDisplay, RaceDisplay
-from mercer.display.drawing import format_number, report_axes, report_style
+from mercer.display import LossDistributionDisplay, MonitorDisplay, RaceDisplay, StreamDisplay
+from mercer.display.drawing import format_number, report_axes, report_pair, report_style
 from mercer.inspection import (
     final_model,
     monitor_words,
@@ -21,13 +21,16 @@ from mercer.inspection import (
     short_name,
     unit_of_loss,
     way_of,
+    ways_table,
+    weighs_ways,
+    weights_of_kinds,
 )
 from mercer.report._page import Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["race_section", "risk_section"]
+__all__ = ["race_section", "risk_section", "stream_section"]
 
 _LEVEL = 0.9  # of risks that have none of their own
 # A share of clipped rows that changes what is minimised.
@@ -46,6 +49,19 @@ _SERIES = (
     " Blocks of {} rows in succession were held out together, as suits a series, where a row is "
     "like its neighbours: rows of the future will have no neighbours either. Standard errors count "
     "rows as if they were independent, and are too small then."
+)
+# Of the tables of a stream: the ways that count most now, and the last changes.
+_MOST_WAYS, _MOST_CHANGES = 10, 10
+_STREAM = (
+    "Several ways to learn run side by side: gradient steps, recursive sums with and without "
+    "forgetting, memories of sums from before a change, the last iterates and the averages of "
+    "kernel expansions, and stacks, which are regressions on what the others say. Each row was "
+    "answered by all of them before they learned it; those that did best on the last rows count. "
+)
+_NO_CHANGE = "The losses did not say at any row that the stream had changed."
+_CHANGES = (
+    "The losses said {} that the stream had changed; sums since a change then began anew, and what "
+    "was known was kept as a memory."
 )
 
 
@@ -258,3 +274,77 @@ def _length(entry: dict[str, Any]) -> str:
     if length is None:
         return ""
     return format_number(length)
+
+
+def stream_section(estimator: Any) -> Section | None:
+    """Say how a model of the default of streams followed its rows: which ways counted, and when.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    section : Section or None
+        For :func:`mercer.report.write_report`; None if the model has another expansion.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> x = np.random.default_rng(0).uniform(-3.0, 3.0, size=(200, 1))
+    >>> section = stream_section(KernelRegressor().partial_fit(x, np.sin(x[:, 0])))
+    >>> section.heading, list(section.tables)
+    ('The stream', ['Ways that count most at the end'])
+    """
+    model = final_model(estimator)
+    history = getattr(model, "history_", None)
+    if history is None or not weighs_ways(history):
+        return None
+    changes = np.asarray(history.changes)
+    kinds = {
+        f"weight of {row['kind']}, at the end": row["weight"] for row in weights_of_kinds(model)
+    }
+    with report_style():
+        figure, axes = report_pair()
+        display = StreamDisplay.from_estimator(estimator, axes=axes)
+    first, last = (format_number(float(display.window_loss[i])) for i in (0, -1))
+    most = max(display.weights, key=lambda name: float(display.weights[name][-1]))
+    ways = ways_table(estimator)[:_MOST_WAYS]
+    said = f"of which {most} count most at the end" if ways else "none of which has started"
+    figure.set_label(
+        f"Line chart of the mean {display.loss_name}, from {first} to {last}, with "
+        f"{changes.size:,} change{'s' * (changes.size != 1)} marked, over an area chart of the "
+        f"weights of ways, {said}."
+    )
+    times = "once" if changes.size == 1 else f"{changes.size:,} times"
+    tables = {}
+    if ways:
+        tables["Ways that count most at the end"] = [
+            {"way": row["way"], "kind": row["kind"], "weight": row["weight"]} for row in ways
+        ]
+    if changes.size:
+        which = f"The last {_MOST_CHANGES} changes" if changes.size > _MOST_CHANGES else "Changes"
+        tables[which] = _changes(changes)
+    return Section(
+        "The stream",
+        _STREAM + (_CHANGES.format(times) if changes.size else _NO_CHANGE),
+        kinds,
+        [("Loss, changes found, and what answers came from", figure)],
+        tables,
+    )
+
+
+def _changes(changes: NDArray[np.int64]) -> list[dict[str, Any]]:
+    since = np.diff(changes, prepend=0)
+    rows = [
+        {"found after row": format_number(int(row)), "rows since the change before": int(n)}
+        for row, n in zip(changes, since, strict=True)
+    ]
+    return rows[-_MOST_CHANGES:]

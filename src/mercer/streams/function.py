@@ -12,13 +12,15 @@ from mercer.functions import Function
 from mercer.kernels import Kernel
 from mercer.streams.mixture import USUAL, Mixture
 
-__all__ = ["StreamFunction"]
+__all__ = ["NO_SINGLE", "StreamFunction"]
 
 Array = NDArray[np.float64]
 
-_NO_SINGLE = (
+#: Why such a model has no kernel, and no dictionary, of its own.
+NO_SINGLE = (
     "A model of expansion=Stream() has several kernels and sets of features side by side; "
-    "`learner_.function.mixture` has them."
+    "`learner_.function.mixture` has them, and `mercer.inspection.ways_table(model)` says how much "
+    "each counts."
 )
 
 
@@ -70,7 +72,7 @@ class StreamFunction(Function):
     @property
     def kernel(self) -> Kernel:  # type: ignore[override]
         """AttributeError: there are several."""
-        raise AttributeError(_NO_SINGLE)
+        raise AttributeError(NO_SINGLE)
 
     dictionary = coefficients = kernel
 

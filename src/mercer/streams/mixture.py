@@ -233,6 +233,17 @@ class Mixture:
         return np.add.reduceat(self.blend.weights, self._kind_starts)
 
     @property
+    def weights(self) -> list[tuple[str, str, float]]:
+        """Kind, name and weight of each way, then of each stack; empty until ways have started."""
+        if not self.distance:
+            return []
+        weights, stacks = self.blend.weights.tolist(), self.blend.stacks
+        names = [*self.names, *(f"stack, forgetting {stack.forgetting:g}" for stack in stacks)]
+        starts = self._kind_starts[1:]
+        kinds = [self.kinds[k] for k in np.searchsorted(starts, np.arange(len(names)), "right")]
+        return list(zip(kinds, names, weights, strict=True))
+
+    @property
     def size(self) -> int:
         """Points and random features of all ways."""
         if not self.distance:

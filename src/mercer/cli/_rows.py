@@ -1,0 +1,79 @@
+"""Models of rows with named features, as the commands see models of tables."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from mercer.data import TablePreprocessor
+from mercer.estimators import TableModel
+from mercer.streams import StreamFunction
+
+__all__ = ["NO_TARGET", "table_model_of"]
+
+# Column of the target of a model of rows, as long as nobody has named it.
+NO_TARGET = "(target)"
+
+
+def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
+    """Join a model that learned rows as dicts, by ``learn_one``, with the columns of their names.
+
+    Parameters
+    ----------
+    model : kernel estimator
+        Fitted; stays as it is.
+    target : str or None, default=None
+        Column of the targets; None where none are needed.
+
+    Returns
+    -------
+    table_model : TableModel or None
+        It takes numbers as they are, and gaps as the mean so far, as the model takes features that
+        a row does not have. None for a model of another expansion than that of streams, or whose
+        features have no names.
+
+    Raises
+    ------
+    ValueError
+        If the target is one of the features.
+
+    Examples
+    --------
+    >>> from mercer import KernelRegressor
+    >>> model = KernelRegressor()
+    >>> for i in range(20):
+    ...     model = model.learn_one({"height": i % 5, "weight": i % 3}, i % 5)
+    >>> table_model_of(model).columns_
+    ['height', 'weight', '(target)']
+    """
+    function = getattr(getattr(model, "learner_", None), "function", None)
+    if not isinstance(function, StreamFunction):
+        return None
+    names = getattr(model, "feature_names_in_", None)
+    names = model._row_names if names is None else names
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    column = NO_TARGET if target is None else target
+    if column in names:
+        raise ValueError(
+            f"The target {column!r} is one of the model's inputs, {list(names)[:8]}. Name the "
+            "column of what it predicts."
+        )
+    model = copy.copy(model)
+    vars(model).pop("feature_names_in_", None)  # tables give it arrays, whose columns are in order
+    # Two rows with the means in the middle, which take the place of what is missing.
+    means = function.mixture.inputs.mean
+    ends = [means - np.maximum(1.0, np.abs(means)), means + np.maximum(1.0, np.abs(means))]
+    rows = dict(zip(names, np.transpose(ends), strict=True))
+    columns = _Columns(scaling="none", exclude=(column,))
+    return TableModel(model, columns.fit({**rows, column: np.zeros(2)}), column)
+
+
+class _Columns(TablePreprocessor):
+    """Numbers as they are; a gap says nothing of a row, of whatever column."""
+
+    def new_gaps(self, table: Any) -> dict[str, int]:
+        """See :class:`TablePreprocessor`: such models know gaps."""
+        return {}

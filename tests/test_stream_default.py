@@ -325,6 +325,16 @@ class TestHistory:
         model.save(tmp_path / "model.mercer")
         assert_array_equal(load_model(tmp_path / "model.mercer").history_.changes, changes)
 
+    def test_rows_of_weight_zero_move_no_mark(self):
+        X, y = data_of("two classes", 1000)
+        y[500:] = np.where(y[500:] == "yes", "no", "yes")
+        model = KernelClassifier(expansion=SMALL)
+        model.partial_fit(X[:200], y[:200], sample_weight=np.zeros(200), classes=["no", "yes"])
+        model.partial_fit(X, y)
+        history = model.history_
+        assert history.changes[-1] <= history.n_samples[-1] == 1000
+        assert model.n_samples_seen_ == 1200
+
     def test_losses_are_of_rows_before_they_are_learned(self):
         X, y = data_of("numbers", 50)
         model, losses = KernelRegressor(expansion=SMALL), []

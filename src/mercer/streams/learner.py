@@ -96,7 +96,7 @@ class StreamLearner(Learner):
         missed = mixture.learn(x, codes, weight)
         self.history.add_one(missed, mixture.size, 0.0, 0.0, mixture.kind_weights)
         if mixture.has_changed:
-            self.history.note_change(self.n_samples)
+            self.history.note_change(mixture.n_rows)  # as the history counts
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
         """See :class:`mercer.learning.Learner`."""

@@ -8,7 +8,7 @@ random patches, as in adaptive random forests. kNN keeps the last 1,000 rows, an
 where ADWIN sees a change. mercer gets rows as they are; so do trees; all other inputs (and targets
 of the linear regression) go through River's StandardScaler. "first 500" and "last quarter" are of
 rows. Rows a CPU second are of answering and learning, without reading and without making River's
-dicts or Vowpal Wabbit's text; its kernel SVM, which keeps its points, is stopped after 30 seconds.
+dicts or Vowpal Wabbit's text; its kernel SVM, which keeps its points, is stopped after 20 seconds.
 
     python benchmarks/streams.py                                  # all; an hour
     python benchmarks/streams.py --methods mercer --streams sine  # these again, others are kept
@@ -36,7 +36,7 @@ from mercer.streams import Mixture
 
 #: Answers and what was right of them are kept in so many parts of each stream, for pictures.
 PARTS = 200
-PATIENCE = 30.0
+PATIENCE = 20.0
 COURSES = _common.RESULTS / "streams"
 NO_CHANGES = np.zeros(0, np.int64)
 HARD = {"n_inputs": 6, "n_centers": 20}

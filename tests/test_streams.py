@@ -210,42 +210,42 @@ class TestLinearWays:
     def test_recursive_sums_are_discounted_ridge_regression(self, forgetting, n_outputs):
         rng = np.random.default_rng(0)
         F, Y = rng.normal(size=(60, 4)), rng.normal(size=(60, n_outputs))
-        ways = LinearWays(4, n_outputs, is_class=False, steps=[], forgettings=[forgetting])
+        ways = LinearWays(4, n_outputs, is_class=False, steps=[], sums=[(0, forgetting)])
         for f, y in zip(F, Y, strict=True):
-            ways.learn(f, y)
+            ways.learn(f[np.newaxis], y)
         weights = forgetting ** np.arange(59, -1, -1.0)
         ridge = 1e-2 * forgetting**60
         A = (weights[:, None] * F).T @ F + ridge * np.eye(4)
         expected = np.linalg.solve(A, F.T @ (weights[:, None] * Y))
-        assert_allclose(ways.coefficients[0].T, expected, rtol=1e-7)
-        assert_allclose(ways.values(F[0])[0], F[0] @ expected, rtol=1e-7)
+        assert_allclose(ways.of_sums[0].T, expected, rtol=1e-7)
+        assert_allclose(ways.values(F[:1])[0], F[0] @ expected, rtol=1e-7)
 
     def test_steps_are_their_formula(self):
         rng = np.random.default_rng(0)
         F = rng.normal(size=(20, 3))
-        numbers = LinearWays(3, 1, is_class=False, steps=[0.3, 1.0], forgettings=[])
-        signs = LinearWays(3, 1, is_class=True, steps=[0.3, 4.0], forgettings=[])
-        classes = LinearWays(3, 4, is_class=True, steps=[0.3, 4.0], forgettings=[])
+        numbers = LinearWays(3, 1, is_class=False, steps=[0.3, 1.0], sums=[])
+        signs = LinearWays(3, 1, is_class=True, steps=[0.3, 4.0], sums=[])
+        classes = LinearWays(3, 4, is_class=True, steps=[0.3, 4.0], sums=[])
         w, v, u = np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 4, 3))
         for t, f in enumerate(F):
             y, label = rng.normal(), t % 4
             sign, codes = 1.0 if t % 3 else -1.0, np.where(np.arange(4) == label, 1.0, -1.0)
-            numbers.learn(f, np.array([y]))
-            signs.learn(f, np.array([sign]))
-            classes.learn(f, codes)
+            numbers.learn(f[np.newaxis], np.array([y]))
+            signs.learn(f[np.newaxis], np.array([sign]))
+            classes.learn(f[np.newaxis], codes)
             for k, (small, step) in enumerate([(0.3, 0.3), (1.0, 4.0)]):
                 w[k] += small * (y - w[k] @ f) * f / (f @ f)
                 v[k] += step * sign / (1.0 + np.exp(sign * (v[k] @ f))) * f
                 chances = np.exp(u[k] @ f) / np.exp(u[k] @ f).sum()
                 u[k] += step * np.outer(0.5 * (codes + 1.0) - chances, f)
-        assert_allclose(numbers.coefficients[:, 0], w, rtol=1e-9)
-        assert_allclose(signs.coefficients[:, 0], v, rtol=1e-9)
-        assert_allclose(classes.coefficients, u, rtol=1e-9, atol=1e-12)
+        assert_allclose(numbers.of_steps[0, :, 0], w, rtol=1e-9)
+        assert_allclose(signs.of_steps[0, :, 0], v, rtol=1e-9)
+        assert_allclose(classes.of_steps[0], u, rtol=1e-9, atol=1e-12)
 
     def test_scores_of_sums_are_doubled_where_there_are_classes(self):
-        f, target = np.array([1.0, 2.0]), np.array([1.0])
+        f, target = np.array([[1.0, 2.0]]), np.array([1.0])
         ways = [
-            LinearWays(2, 1, is_class=is_class, steps=[], forgettings=[1.0])
+            LinearWays(2, 1, is_class=is_class, steps=[], sums=[(0, 1.0)])
             for is_class in (True, False)
         ]
         for one in ways:
@@ -253,21 +253,24 @@ class TestLinearWays:
         assert_allclose(ways[0].values(f), 2.0 * ways[1].values(f))
 
     def test_rows_that_are_zero_teach_nothing(self):
-        ways = LinearWays(2, 1, is_class=False, steps=[1.0], forgettings=[1.0])
-        ways.learn(np.zeros(2), np.ones(1))
-        assert_array_equal(ways.coefficients, 0.0)
+        ways = LinearWays(2, 1, is_class=False, steps=[1.0], sums=[(0, 1.0)])
+        ways.learn(np.zeros((1, 2)), np.ones(1))
+        assert_array_equal(ways.of_steps, 0.0)
+        assert_array_equal(ways.of_sums, 0.0)
 
     def test_what_is_forgotten_stays_bounded(self):
-        ways = LinearWays(2, 1, is_class=False, steps=[], forgettings=[0.9])
+        ways = LinearWays(2, 1, is_class=False, steps=[], sums=[(0, 0.9)])
         for _ in range(3000):
-            ways.learn(np.array([1.0, 1.0]), np.ones(1))
-        ways.learn(np.array([1.0, 0.0]), np.array([5.0]))
-        assert np.abs(ways.coefficients).max() < 10.0
+            ways.learn(np.array([[1.0, 1.0]]), np.ones(1))
+        ways.learn(np.array([[1.0, 0.0]]), np.array([5.0]))
+        assert np.abs(ways.of_sums).max() < 10.0
 
     def test_a_copy_goes_on_with_the_same_bits(self):
         rng = np.random.default_rng(0)
-        ways = LinearWays(5, 3, is_class=True, steps=[0.1, 2.0], forgettings=[1.0, 0.99])
-        rows = rng.normal(size=(40, 5))
+        ways = LinearWays(
+            5, 3, is_class=True, steps=[0.1, 2.0], sums=[(1, 1.0), (0, 0.99)], n_sets=2, n_in_sums=4
+        )
+        rows = rng.normal(size=(40, 2, 5))
         codes = np.where(np.arange(3) == rng.integers(0, 3, (40, 1)), 1.0, -1.0)
         for f, code in zip(rows[:20], codes[:20], strict=True):
             ways.learn(f, code)
@@ -276,14 +279,14 @@ class TestLinearWays:
             ways.learn(f, code)
             again.learn(f, code)
         assert_array_equal(ways.values(rows[0]), again.values(rows[0]))
-        for wrong in ({"coefficients": np.zeros((4, 3))}, {"inverses": np.zeros((2, 4, 4))}):
+        for wrong in ({"of_steps": np.zeros((4, 3))}, {"_inverses": np.zeros((2, 5, 5))}):
             with pytest.raises(ValueError, match="of ways"):
                 LinearWays.from_state({**ways.to_state(), **wrong})
 
     def test_wrong_numbers_are_refused(self):
-        for steps, forgettings in (([0.0], []), ([2.1], []), ([], [0.0]), ([], [1.1])):
+        for steps, sums in (([0.0], []), ([2.1], []), ([], [(0, 0.0)]), ([], [(0, 1.1)]), ([], [(1, 1.0)])):
             with pytest.raises(ValueError, match="must be"):
-                LinearWays(2, 1, is_class=False, steps=steps, forgettings=forgettings)
+                LinearWays(2, 1, is_class=False, steps=steps, sums=sums)
 
 
 class TestBlend:
@@ -357,7 +360,7 @@ class TestBlend:
                 again.learn(said, np.sign(said[0]))
             assert_array_equal(blend.values(rows[0]), again.values(rows[0]))
             state = blend.to_state()
-            for wrong in ({"slopes": np.ones(2)}, {"stacks": state["stacks"][:1]}):
+            for wrong in ({"slopes": np.ones(2)}, {"stacks": {"0": state["stacks"]["0"]}}):
                 with pytest.raises(ValueError, match="do not fit"):
                     Blend.from_state({**state, **wrong})
 
@@ -412,7 +415,7 @@ class TestMixture:
         X, Y = stream_of(task, 300)
         f = Mixture(4, Y.shape[1], is_class=task != "numbers", settings=FEW)
         followed(f, X[:at], Y[:at])
-        again = Mixture.from_state(f.to_state())
+        again = Mixture.from_state(f.to_state(), FEW)
         assert_array_equal(followed(f, X[at:], Y[at:]), followed(again, X[at:], Y[at:]))
 
     def test_units_and_columns_that_are_constant_do_not_matter(self):
@@ -435,7 +438,7 @@ class TestMixture:
         Y[1200:] *= -1.0
         values = followed(Mixture(4, 1, is_class=True, settings=FEW), X, Y)
         right = np.sign(values) == Y
-        assert right[1200:1230].mean() < 0.5
+        assert right[1200:1210].mean() < 0.5
         assert right[1600:].mean() > 0.85
 
     def test_memory_is_bounded(self):

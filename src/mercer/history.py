@@ -13,6 +13,7 @@ Array = NDArray[np.float64]
 
 _CAPACITY = 1024
 _COLUMNS = 5
+_MOST_CHANGES = 1000
 
 
 class History:
@@ -37,7 +38,12 @@ class History:
     monitors : dict of str to ndarray
         Mean over the window's rows of what the objective watches besides: for a risk the share of
         rows that a safeguard touched (``"clipped_fraction"``, ``"clamped_fraction"``), the tracked
-        inner value, the value at risk. Empty for plain losses.
+        inner value, the value at risk; for
+        :class:`~mercer.expansions.Stream` how much each kind of way counted. Empty for plain
+        losses.
+    changes : ndarray of int64
+        Rows after which the losses said that the stream had changed, the last 1,000 of them, of
+        models that look for changes.
 
     Parameters
     ----------
@@ -55,6 +61,7 @@ class History:
         self._n_records = 0
         self._open = np.zeros(self._width)
         self._open_steps = 0
+        self._changes: list[int] = []
 
     def __len__(self) -> int:
         return self._n_records
@@ -127,7 +134,14 @@ class History:
             start += count * n
             self._close(block)
 
-    def add_one(self, loss: float, model_order: int, error: float, step_size: float) -> None:
+    def add_one(
+        self,
+        loss: float,
+        model_order: int,
+        error: float,
+        step_size: float,
+        monitors: Array | None = None,
+    ) -> None:
         """Record one step of one row, without the cost of arrays."""
         window = self._open
         window[0] += 1.0
@@ -136,16 +150,24 @@ class History:
         if error > window[3]:
             window[3] = error
         window[4] = step_size
+        if monitors is not None:
+            window[_COLUMNS:] += monitors
         self._open_steps += 1
         if self._open_steps == self.steps_per_record:
             self._close(window[np.newaxis])
             self._open = np.zeros(self._width)
             self._open_steps = 0
 
+    def note_change(self, n_rows: int) -> None:
+        """Record that the stream was found changed after so many rows."""
+        self._changes = [*self._changes[1 - _MOST_CHANGES :], int(n_rows)]
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Of a pickle that is mapped from a file for reading: a question may be noted, too.
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+        if "_changes" not in state:  # of an older version
+            self._changes = []
 
     def _close(self, block: Array) -> None:
         n = self._n_records
@@ -196,6 +218,11 @@ class History:
         return self._used[:, 4].copy()
 
     @property
+    def changes(self) -> NDArray[np.int64]:
+        """Rows after which the losses said that the stream had changed."""
+        return np.array(self._changes, dtype=np.int64)
+
+    @property
     def monitors(self) -> dict[str, Array]:
         """What the objective watches, by name: its mean over the rows of each window."""
         used = self._used
@@ -208,6 +235,7 @@ class History:
             "numbers": {
                 "steps_per_record": self.steps_per_record,
                 "open_steps": self._open_steps,
+                **({"changes": list(self._changes)} if self._changes else {}),
             },
             "arrays": {
                 "records": self._records[: self._n_records].copy(),
@@ -225,6 +253,7 @@ class History:
         """
         records, window = state["arrays"]["records"], state["arrays"]["open"]
         steps, open_steps = (state["numbers"][name] for name in ("steps_per_record", "open_steps"))
+        changes = state["numbers"].get("changes", [])
         fits = (
             records.ndim == 2
             and records.shape[1] == self._width
@@ -234,6 +263,7 @@ class History:
             and isinstance(steps, int)
             and isinstance(open_steps, int)
             and 0 <= open_steps < steps
+            and all(isinstance(row, int) and row >= 0 for row in changes)
         )
         if not fits:
             raise ValueError("The records of the history do not fit together.")
@@ -241,3 +271,4 @@ class History:
         self._records[: self._n_records] = records
         self._open = window.copy()
         self.steps_per_record, self._open_steps = steps, open_steps
+        self._changes = list(changes)

@@ -317,6 +317,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             reset=known is None,
+            ensure_all_finite="allow-nan" if self._may_have_gaps(given, known) else True,
             ensure_min_samples=1,
         )
         y = column_or_1d(y, warn=True)
@@ -407,7 +408,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
             or not self._is_tuned()
         ):
             return self._learn_slowly(x, y, sample_weight)
-        self._learn_row(self._vector(x), entry[0], sample_weight)
+        self._learn_row(self._vector_to_learn(x), entry[0], sample_weight)
         known.counts[entry[1]] += 1.0
         self._remember_names(x)
         return self

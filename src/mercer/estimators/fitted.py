@@ -20,6 +20,7 @@ from mercer.losses import Loss
 from mercer.maps import Affine
 from mercer.objectives import Compositional
 from mercer.risks import Risk
+from mercer.streams import StreamFunction
 from mercer.sums import Correction
 
 __all__ = ["FittedFunction", "FittedLoss"]
@@ -43,7 +44,7 @@ class FittedFunction:
     def kernel_(self) -> Kernel:
         """The kernel with its numbers resolved; of the only part, if the model has parts."""
         function = self._fitted().current_function()
-        raced = isinstance(function, SumOfComponents | DictionaryFunction)
+        raced = isinstance(function, SumOfComponents | DictionaryFunction | StreamFunction)
         kernel: Kernel = function.kernel if raced else self._kernel
         return kernel if self._map is None else Mapped(kernel, self._map)
 
@@ -121,7 +122,15 @@ class FittedFunction:
     def _scores(self, X: Any) -> Array:
         """Check inputs; return the values of f there, shape (n, n_scores)."""
         check_is_fitted(self, "learner_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        has_gaps = isinstance(self.learner_.function, StreamFunction)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if has_gaps else True,
+            reset=False,
+        )
         with jobs(self.n_jobs):
             # Without copies of the outputs, which only objectives need.
             return self._evaluate(X)[:, : self.targets_.n_scores]

@@ -52,13 +52,14 @@ from mercer.estimators.stored import StoredEstimator
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures, as_expansion
+from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures, Stream, as_expansion
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Gaussian, Kernel, as_kernel
 from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
 from mercer.learning.regression_targets import begins_with_regression
 from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
+from mercer.streams import StreamFunction
 from mercer.sums import Rows
 
 __all__ = ["Callback", "Data", "Given", "KernelEstimator", "Order", "TaskEstimator"]
@@ -218,7 +219,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             data = self._checked(given, None if first else self.targets_)
             if first:
                 self._meet(data)
-                problem = self._problem(data, check_random_state(self.random_state))
+                generator = check_random_state(self.random_state)
+                problem = self._problem(data, generator, expansion=self._begun(data))
                 self._learn(self._adopt(problem), data)
             else:
                 with as_before(self.learner_, whole=data.new_outputs is not None):
@@ -227,6 +229,12 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                     self._learn(self.learner_, data)
             set_ridge(self.learner_.function, self._chosen_ridge())
         return self
+
+    def _begun(self, data: Data) -> Expansion:
+        """Return the expansion that a first call of ``partial_fit`` begins with."""
+        chosen = self._chosen_expansion()
+        streams = self._begins_stream(data.X) and not isinstance(chosen, Stream)
+        return Stream() if streams else chosen
 
     def _meet(self, data: Data) -> None:
         """Take over what is known of the targets, and give the function outputs for new ones."""
@@ -251,10 +259,18 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     # -- the problem ----------------------------------------------------------------------------
 
     def _problem(
-        self, data: Data, generator: np.random.RandomState, n_rows: int | None = None
+        self,
+        data: Data,
+        generator: np.random.RandomState,
+        n_rows: int | None = None,
+        expansion: Expansion | None = None,
     ) -> Problem:
         """Fill in all numbers from the first rows, of ``n_rows`` in all if that is known."""
-        expansion = self._chosen_expansion()
+        if expansion is None:
+            expansion = self._chosen_expansion()
+        if isinstance(expansion, Stream):  # whose ways have kernels and steps of their own
+            steps = AutomaticStep(1.0, 1.0, 1.0)
+            return self._problem_of(Gaussian(1.0), steps, own_copy(expansion), None, np.float64)
         races, scales = self._races(expansion), self._scales(expansion, data)
         seen = data
         if scales and not data.weights.all():  # kernels that are given look at all rows
@@ -442,14 +458,24 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _automatic_expansion(self) -> Expansion:
         """Return what ``expansion="auto"`` stands for, by the other parameters."""
 
+    def _begins_stream(self, X: Any) -> bool:
+        """Whether ``partial_fit`` begins the default of streams with these rows."""
+        return isinstance(self._chosen_expansion(), Stream)
+
+    def _may_have_gaps(self, given: Given, known: Any) -> bool:
+        """Whether rows may say nothing of a column, which is then NaN."""
+        if known is None:
+            return self._begins_stream(given.X) if given.more else False
+        return isinstance(self.learner_.function, StreamFunction)
+
     def _races(self, expansion: Expansion) -> bool:
-        """Whether the function has a race of its own, for its kernel and the map of its inputs."""
-        raced = self._has_race and isinstance(expansion, Auto | Dictionary)
+        """Whether the function chooses for itself its kernel and the map of its inputs."""
+        raced = self._has_race and isinstance(expansion, Auto | Dictionary | Stream)
         return raced and self._chooses("kernel")
 
     def _sums(self) -> bool:
-        """Whether learning is by sums over rows alone, whatever the loss."""
-        return isinstance(self._chosen_expansion(), Auto)
+        """Whether there are no steps to choose: by sums over rows alone, whatever the loss."""
+        return isinstance(self._chosen_expansion(), Auto | Stream)
 
     def check(self) -> None:
         """Refuse parameters that are wrong or do not go together.
@@ -501,7 +527,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         ValueError
             If there are any.
         """
-        sums = self._sums() if anew else isinstance(self.learner_.function, SumOfComponents)
+        if anew:
+            sums = self._sums()
+        else:
+            sums = isinstance(self.learner_.function, SumOfComponents | StreamFunction)
         if not sums:
             return
         for name, (default, why) in _OF_STEPS.items():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from scipy import sparse
+
 from mercer._validation import check_integer
 from mercer.estimators.fitted import FittedLoss
 from mercer.estimators.fitting import Callback, Given, KernelEstimator
 from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.targets import LossTargets
-from mercer.expansions import Auto, Expansion
+from mercer.expansions import Auto, Expansion, Stream
 from mercer.learning.regression_targets import begins_with_regression
-from mercer.losses import as_loss
+from mercer.losses import Logistic, Softmax, Squared, as_loss
 from mercer.objectives import Pointwise
 from mercer.risks import Tracker, as_risk
 
@@ -19,6 +21,9 @@ __all__ = ["LossEstimator"]
 
 # Trackers that a risk has if nothing is said of the steps that they follow.
 _UNTRACKED = (None, Tracker())
+# A first call of fewer rows begins a stream.
+_FEW_ROWS = 256
+_OF_STREAMS = (Squared, Logistic, Softmax)
 
 
 class LossEstimator(FittedLoss, KernelEstimator):
@@ -95,7 +100,30 @@ class LossEstimator(FittedLoss, KernelEstimator):
                     f"pairs, got {size}. Use {size + 1}, or pairs='tracked'."
                 )
 
-    _checks = (*KernelEstimator._checks, _check_risk)
+    def _check_stream(self) -> None:
+        """Refuse what the ways of a stream choose for themselves."""
+        expansion = self._chosen_expansion()
+        if not isinstance(expansion, Stream):
+            return
+        for name in ("kernel", "step_size", "regularization"):
+            if not self._chooses(name):
+                raise ValueError(
+                    f"`{name}` must be 'auto' for {expansion!r}, whose ways have kernels and "
+                    f"steps of their own, got {getattr(self, name)!r}. Leave it out, or use "
+                    "expansion='komp'."
+                )
+
+    _checks = (*KernelEstimator._checks, _check_risk, _check_stream)
+
+    def _begins_stream(self, X: Any) -> bool:
+        """See :class:`KernelEstimator`: a few dense rows of a usual loss do."""
+        if super()._begins_stream(X):
+            return True
+        names = "expansion", "kernel", "step_size", "regularization"
+        usual = self.risk is None and all(self._chooses(name) for name in names)
+        if not usual or sparse.issparse(X) or len(X) >= _FEW_ROWS:
+            return False
+        return self._chooses("loss") or isinstance(as_loss(self.loss, self._task), _OF_STREAMS)
 
     def _automatic_expansion(self) -> Expansion:
         """See :class:`KernelEstimator`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import Targets
 from mercer.learning import Learner
+from mercer.streams import StreamLearner
 
 __all__ = ["OneRow"]
 
@@ -31,6 +32,7 @@ class OneRow:
     partial_fit: Callable[..., Any]
     targets_: Targets
     _row_names: list[Any] | None
+    _begins_stream: Callable[[Any], bool]
 
     def _vector(self, x: Any) -> Array:
         """Return one row as an array of the model's type."""
@@ -46,16 +48,47 @@ class OneRow:
             # The square is finite unless a value is not, or it overflows: then look closely.
             finite = math.isfinite(row.dot(row)) or np.isfinite(row).all()
         if not finite:
-            raise ValueError(
-                f"The row has a value that is NaN or infinite, or too large for {row.dtype}. "
-                "Impute it, or skip it."
-            )
+            gaps = self._has_gaps()
+            if not gaps or np.isinf(row).any():
+                what = "infinite" if gaps else f"NaN or infinite, or too large for {row.dtype}"
+                raise ValueError(f"The row has a value that is {what}. Impute it, or skip it.")
         # Compiled code is made for plain arrays that may be written to.
         return row if row.flags.carray else row.copy()
+
+    def _vector_to_learn(self, x: Any) -> Array:
+        """Return one row as an array; features that are new get columns, where a model can."""
+        if isinstance(x, Mapping) and self._has_gaps():
+            self._add_features(x)
+        return self._vector(x)
+
+    def _has_gaps(self) -> bool:
+        """Whether rows may say nothing of a feature, as in the default of streams."""
+        return isinstance(self.learner_, StreamLearner)
+
+    def _add_features(self, x: Mapping[Any, Any]) -> None:
+        """Give the model columns for the features of a row that are new and said."""
+        names = self._row_names
+        if names is None:
+            names = self._name_features(x)
+        if len(x) <= len(names) and x.keys() <= set(names):
+            return
+        known = set(names)
+        new = _in_order(name for name in x if name not in known and _is_said(x[name]))
+        if not np.isfinite(np.asarray([x[name] for name in new], dtype=np.float64)).all():
+            raise ValueError("The row has a value that is infinite. Impute it, or skip it.")
+        if new:
+            self.learner_.function.mixture.add_inputs(len(new))
+            self._row_names = [*names, *new]
+            self.n_features_in_ += len(new)
+            if hasattr(self, "feature_names_in_"):
+                self.feature_names_in_ = np.array(self._row_names, dtype=object)
 
     def _values(self, x: Mapping[Any, Any]) -> list[Any]:
         """Return the features of a dict in the order of the columns."""
         names = self._name_features(x) if self._row_names is None else self._row_names
+        if self._has_gaps():
+            said = map(x.get, names)
+            return [np.nan if value is None else value for value in said]
         try:
             values = [x[name] for name in names]
         except KeyError as error:
@@ -82,7 +115,7 @@ class OneRow:
             raise ValueError(
                 f"The row has {len(x)} feature(s), {list(x)[:8]}, but the model has {n}."
             )
-        return sorted(x, key=lambda name: (type(name).__name__, name))
+        return _in_order(x)
 
     def _remember_names(self, x: Any) -> None:
         """Keep the names of a row that was learned: later ones are read by them."""
@@ -91,7 +124,11 @@ class OneRow:
 
     def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
         """Learn one checked row by the quickest way."""
-        learner, row = self.learner_, self._image(row[np.newaxis])[0]
+        learner = self.learner_
+        if isinstance(learner, StreamLearner):  # which knows no BLAS
+            learner.learn_row(row, target, sample_weight)
+            return
+        row = self._image(row[np.newaxis])[0]
         if learner.function.size <= _FEW_POINTS:
             learner.learn_row(row, target, sample_weight)
         else:
@@ -103,7 +140,7 @@ class OneRow:
         if not hasattr(self, "learner_"):
             self._learn_first(x, y, sample_weight, **options)
             return
-        row = self._vector(x)[np.newaxis]
+        row = self._vector_to_learn(x)[np.newaxis]
         with warnings.catch_warnings():
             # Rows need no names, or were put in the order of the names just now.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
@@ -113,6 +150,8 @@ class OneRow:
     def _learn_first(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
         """Start the model with one row."""
         names = self._name_features(x) if isinstance(x, Mapping) else None
+        if names is not None and self._begins_stream([x]):
+            names = [name for name in names if _is_said(x[name])]
         values = x if names is None else [x[name] for name in names]
         row = np.asarray(values, dtype=np.float64)
         if row.ndim != 1:
@@ -125,5 +164,17 @@ class OneRow:
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""
-        row = self._image(self._vector(x)[np.newaxis])[0]
+        row = self._vector(x)
+        if not self._has_gaps():
+            row = self._image(row[np.newaxis])[0]
         return self.learner_.evaluate_row(row)[: self.targets_.n_scores]
+
+
+def _in_order(names: Iterable[Any]) -> list[Any]:
+    """Names, sorted, whatever their types."""
+    return sorted(names, key=lambda name: (type(name).__name__, name))
+
+
+def _is_said(value: Any) -> bool:
+    """Whether a row says something: neither None nor NaN."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mercer.expansions import KOMP, Auto, Dictionary, Expansion
+from mercer.expansions import KOMP, Auto, Dictionary, Expansion, Stream
 from mercer.functions import DictionaryFunction, start, start_bilinear
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Kernel
 from mercer.learner import make_learner
 from mercer.learning import AutomaticStep, Learner
 from mercer.objectives import Objective
+from mercer.streams import StreamFunction
 
 __all__ = ["AVERAGING", "Plan", "Problem", "Tuning", "automatic_expansion", "set_ridge", "solves"]
 
@@ -103,6 +104,11 @@ class Problem:
         """Return f = 0."""
         if self.bilinear:
             return start_bilinear(self.expansion, self.kernel, self.n_features, self.dtype)
+        if isinstance(self.expansion, Stream):
+            loss: Any = getattr(self.objective, "loss", None)
+            is_class = loss is not None and loss.task == "classification"
+            sizes = self.n_features, self.n_outputs
+            return StreamFunction(self.expansion, *sizes, is_class=is_class)
         function: Any = start(
             self.expansion,
             self.kernel,

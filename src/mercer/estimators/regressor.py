@@ -234,6 +234,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             reset=known is None,
+            ensure_all_finite="allow-nan" if self._may_have_gaps(given, known) else True,
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=1,
@@ -339,7 +340,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
             self._learn_as_batch(x, target[np.newaxis], sample_weight)
             return self
         target = known.encode(target)[0]
-        self._learn_row(self._vector(x), target, sample_weight)
+        self._learn_row(self._vector_to_learn(x), target, sample_weight)
         self._remember_names(x)
         return self
 

@@ -12,6 +12,7 @@ from mercer.expansions.auto import Auto
 from mercer.expansions.dictionary import Dictionary
 from mercer.expansions.expansion import KOMP, Budget, Expansion, Full
 from mercer.expansions.random_features import RandomFeatures
+from mercer.expansions.stream import Stream
 
 __all__ = [
     "KOMP",
@@ -28,6 +29,7 @@ __all__ = [
     "Function",
     "KernelExpansion",
     "RandomFeatures",
+    "Stream",
     "as_expansion",
     "start_bilinear",
 ]
@@ -59,7 +61,7 @@ def as_expansion(value: object) -> Expansion:
     value : str or Expansion
         ``"auto"`` (:class:`Auto`, which estimators take where they can learn by sums),
         ``"komp"``, ``"full"``, ``"budget"``, ``"dictionary"``, ``"random_features"`` (block size
-        by the number of rows) or an expansion, which is returned as it is.
+        by the number of rows), ``"stream"`` or an expansion, which is returned as it is.
 
     Raises
     ------
@@ -81,11 +83,12 @@ def as_expansion(value: object) -> Expansion:
         "full": Full,
         "budget": Budget,
         "dictionary": Dictionary,
+        "stream": Stream,
     }
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
     hint = nearest(value, [*names, "random_features"]) if isinstance(value, str) else ""
     raise ValueError(
-        f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features' or "
-        f"an object of mercer.expansions, got {value!r}.{hint}"
+        f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features', "
+        f"'stream' or an object of mercer.expansions, got {value!r}.{hint}"
     )

@@ -1,7 +1,8 @@
 """Which learner learns a function.
 
-Components of the default are learned by :mod:`mercer.default`, all other functions by
-:mod:`mercer.learning`, by steps or by sums. A package of its own because it lies above both.
+Components of the default are learned by :mod:`mercer.default`, the ways of a stream by
+:mod:`mercer.streams`, all other functions by :mod:`mercer.learning`, by steps or by sums. A package
+of its own because it lies above all of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mercer.learning import (
 )
 from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
+from mercer.streams import StreamFunction, StreamLearner
 
 __all__ = [
     "FeatureLearner",
@@ -32,7 +34,11 @@ __all__ = [
 
 def make_learner(
     objective: Objective,
-    function: KernelExpansion | FeatureExpansion | DictionaryFunction | SumOfComponents,
+    function: KernelExpansion
+    | FeatureExpansion
+    | DictionaryFunction
+    | StreamFunction
+    | SumOfComponents,
     step_size: StepSize | AutomaticStep,
     regularization: float,
     batch_size: int,
@@ -44,8 +50,8 @@ def make_learner(
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
-        What is learned, from :func:`mercer.functions.start`.
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction, StreamFunction or SumOfComponents
+        What is learned, which has learned nothing yet.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.
     regularization : float
@@ -58,6 +64,8 @@ def make_learner(
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
     if isinstance(function, SumOfComponents):
         cls = DefaultLearner
+    elif isinstance(function, StreamFunction):
+        cls = StreamLearner
     elif function.expansion.mode == "solve":
         cls = SecondOrderLearner
     learner: Learner = cls(objective, function, step_size, regularization, batch_size, automatic)

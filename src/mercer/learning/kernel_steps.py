@@ -454,6 +454,22 @@ class KernelLearner(StepLearner):
             score_row(functions, f.arrays, f.size, f.n_outputs, 1.0, x, values)
         return values
 
+    def last_iterate_row(self, x: Array) -> Array:
+        """Values of the last iterate at one row, (n_outputs,), where answers are averages.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_features,)
+            Point, finite, of the type of the function.
+        """
+        f = self.function
+        functions = self.compiled(f.dtype)
+        if functions is None:
+            return f.current(x[np.newaxis])[0]
+        values = np.empty(f.n_outputs)
+        score_row(functions, f.arrays, f.size, 0, f.scale, x, values)
+        return values
+
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
         """See :class:`Learner`."""
         return Passes(n_passes, n_passes * len(weights))

@@ -1,18 +1,23 @@
-"""Streams: ways to predict that run side by side, whom to believe, and when a stream changes."""
+"""Streams: ways to predict that run side by side, whom to believe, and when a stream changed."""
 
 from mercer.streams.drift import Adwin, ChangeDetector
 from mercer.streams.experts import Blend, FixedShare, Stack
+from mercer.streams.function import StreamFunction
+from mercer.streams.learner import StreamLearner
 from mercer.streams.mixture import Mixture, StreamSettings
-from mercer.streams.ways import LinearWays, RunningScale
+from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 
 __all__ = [
     "Adwin",
     "Blend",
     "ChangeDetector",
+    "FeatureSets",
     "FixedShare",
     "LinearWays",
     "Mixture",
     "RunningScale",
     "Stack",
+    "StreamFunction",
+    "StreamLearner",
     "StreamSettings",
 ]

@@ -212,7 +212,7 @@ class Stack:
         """
         return self.weights @ said
 
-    def learn(self, said: Array, target: Array) -> None:
+    def learn(self, said: Array, target: Array, weight: float = 1.0) -> None:
         """Learn a row.
 
         Parameters
@@ -221,20 +221,11 @@ class Stack:
             What experts said of it; finite.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
+        weight : float, default=1.0
+            Of the row, above 0.
         """
-        values = self.weights @ said
-        if not self.is_class:
-            slopes, curvatures = target - values, np.ones(len(target))
-        elif len(target) == 1:
-            chances = 0.5 * (1.0 + np.tanh(0.5 * values))
-            slopes, curvatures = 0.5 * (target + 1.0) - chances, chances * (1.0 - chances)
-        else:
-            chances = np.exp(values - values.max())
-            chances /= chances.sum()
-            slopes, curvatures = 0.5 * (target + 1.0) - chances, chances * (1.0 - chances)
-        curvatures = np.maximum(curvatures, _LEAST_CURVATURE)
-        said = np.ascontiguousarray(said.T)
-        _newton(self.weights, self._inverse, said, slopes, curvatures, self.forgetting, self.ridge)
+        numbers = self.forgetting, self.ridge, self.is_class, float(weight)
+        _newton(self.weights, self._inverse, said, target, *numbers)
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
@@ -266,20 +257,44 @@ class Stack:
 
 
 @_jit
-def _newton(weights, inverse, said, slopes, curvatures, forgetting, ridge):  # type: ignore[no-untyped-def]
+def _chances_of(values):  # type: ignore[no-untyped-def]
+    """Chances of all classes, of the log odds of two or the logarithms of several."""
+    if values.size == 1:
+        chance = 0.5 * (1.0 + np.tanh(0.5 * values[0]))
+        return np.array([1.0 - chance, chance])
+    chances = np.exp(values - values.max())
+    return chances / chances.sum()
+
+
+@_jit
+def _newton(weights, inverse, said, target, forgetting, ridge, is_class, weight):  # type: ignore[no-untyped-def]
     """Step on one row: rank-one updates of the inverse Hessian, one for each output."""
-    n = weights.size
+    n, n_outputs = said.shape
+    values = np.zeros(n_outputs)
+    for i in range(n):
+        for c in range(n_outputs):
+            values[c] += weights[i] * said[i, c]
+    slopes, curvatures = np.empty(n_outputs), np.ones(n_outputs)
+    if is_class:
+        chances = _chances_of(values)
+        for c in range(n_outputs):
+            chance = chances[c] if n_outputs > 1 else chances[1]
+            slopes[c] = 0.5 * (target[c] + 1.0) - chance
+            curvatures[c] = max(chance * (1.0 - chance), _LEAST_CURVATURE)
+    else:
+        for c in range(n_outputs):
+            slopes[c] = target[c] - values[c]
     along = np.empty(n)
     moved = np.zeros(n)
-    for c in range(said.shape[0]):
+    for c in range(n_outputs):
         # What is forgotten is so once for each row.
         kept = forgetting if c == 0 else 1.0
-        whole = kept / curvatures[c]
+        whole = kept / (weight * curvatures[c])
         for i in range(n):
             along[i] = 0.0
             for j in range(n):
-                along[i] += inverse[i, j] * said[c, j]
-            whole += said[c, i] * along[i]
+                along[i] += inverse[i, j] * said[j, c]
+            whole += said[i, c] * along[i]
         for i in range(n):
             for j in range(n):
                 inverse[i, j] = (inverse[i, j] - along[i] * along[j] / whole) / kept
@@ -291,10 +306,10 @@ def _newton(weights, inverse, said, slopes, curvatures, forgetting, ridge):  # t
         for i in range(n):
             for j in range(n):
                 inverse[i, j] *= n / ridge / trace
-    for c in range(said.shape[0]):
+    for c in range(n_outputs):
         for i in range(n):
             for j in range(n):
-                moved[i] += inverse[i, j] * said[c, j] * slopes[c]
+                moved[i] += inverse[i, j] * said[j, c] * (weight * slopes[c])
     for i in range(n):
         weights[i] += moved[i]
 
@@ -328,7 +343,7 @@ class Blend:
     >>> from mercer.streams import Blend
     >>> blend = Blend(2, 1, is_class=True)
     >>> for y in [1.0, -1.0] * 50:  # the first one knows, the second one says the opposite
-    ...     blend.learn(np.array([[y], [-y]]), np.array([y]))
+    ...     answer = blend.learn(np.array([[y], [-y]]), np.array([y]))
     >>> bool(blend.values(np.array([[1.0], [-1.0]]))[0] > 2.0)
     True
     """
@@ -350,6 +365,9 @@ class Blend:
         n = n_experts + len(self.stacks)
         self.share = FixedShare(n, share)
         self._slopes, self._steepness = np.ones(n), np.ones(n)
+        #: Losses of all on the last row, (n_experts + n_stacks,): minus logarithms of chances, or
+        #: half the squared error.
+        self.losses = np.zeros(n)
         self._noise = 1.0
 
     @property
@@ -359,12 +377,10 @@ class Blend:
 
     def _heard(self, said: Array) -> tuple[Array, Array]:
         """Return what stacks hear of experts, and what all of them say."""
-        said = np.minimum(np.maximum(said, -_FURTHEST), _FURTHEST)
-        heard = np.tanh(0.5 * said) if self.is_class else said
         every = np.empty((self.weights.size, said.shape[1]))
-        every[: len(said)] = said
+        heard = _hear(said, every, self.is_class)
         for k, stack in enumerate(self.stacks, len(said)):
-            every[k] = stack.values(heard)
+            every[k] = stack.weights @ heard
         return heard, every
 
     def values(self, said: Array) -> Array:
@@ -382,7 +398,7 @@ class Blend:
         logarithms = np.log(np.maximum(chances, _LEAST_CHANCE))
         return np.asarray(logarithms[1:] - logarithms[:1] if len(chances) == 2 else logarithms)
 
-    def learn(self, said: Array, target: Array) -> None:
+    def learn(self, said: Array, target: Array, weight: float = 1.0) -> Array:
         """Learn a row.
 
         Parameters
@@ -391,26 +407,37 @@ class Blend:
             What experts said before they learned it.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
+        weight : float, default=1.0
+            Of the row, above 0.
+
+        Returns
+        -------
+        answer : ndarray of shape (n_classes,) or (n_outputs,)
+            Of the blend, before it learned the row: chances, or numbers.
         """
         heard, every = self._heard(said)
         if self.is_class:
             label = int(target.argmax()) if len(target) > 1 else int(target[0] > 0.0)
             chances = _chances(every, self._slopes)
-            losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
+            self.losses = losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
+            answer = self.weights @ chances
             _mend(every, chances, label, self._slopes, self._steepness)
         else:
-            losses = np.sum((every - target) ** 2, axis=1) / (2.0 * self._noise)
-            missed = float(np.sum((self.weights @ every - target) ** 2))
+            self.losses = 0.5 * np.sum((every - target) ** 2, axis=1)
+            losses = self.losses / self._noise
+            answer = self.weights @ every
+            missed = float(np.sum((answer - target) ** 2))
             self._noise = max(_NOISE * self._noise + (1.0 - _NOISE) * missed, _LEAST_CHANCE)
-        self.share.update(losses)
+        self.share.update(weight * losses)
         for stack in self.stacks:
-            stack.learn(heard, target)
+            stack.learn(heard, target, weight)
+        return np.asarray(answer)
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
         return {
             "is_class": self.is_class,
-            "stacks": [stack.to_state() for stack in self.stacks],
+            "stacks": {str(k): stack.to_state() for k, stack in enumerate(self.stacks)},
             "share": self.share.to_state(),
             "slopes": self._slopes.copy(),
             "steepness": self._steepness.copy(),
@@ -427,7 +454,8 @@ class Blend:
             If a number is out of its range, or the arrays do not fit together.
         """
         share = FixedShare.from_state(state["share"])
-        stacks = [Stack.from_state(stack) for stack in state["stacks"]]
+        numbered = state["stacks"]
+        stacks = [Stack.from_state(numbered[str(k)]) for k in range(len(numbered))]
         n = share.weights.size - len(stacks)
         made = cls(max(n, 1), 1, is_class=state["is_class"])
         made.share, made.stacks, made._noise = share, stacks, float(state["noise"])
@@ -441,22 +469,24 @@ class Blend:
 
 
 @_jit
+def _hear(said, every, is_class):  # type: ignore[no-untyped-def]
+    """Return what stacks hear of experts; what is said is cut, in the first rows of ``every``."""
+    heard = np.empty(said.shape)
+    for k in range(said.shape[0]):
+        for c in range(said.shape[1]):
+            value = min(max(said[k, c], -_FURTHEST), _FURTHEST)
+            every[k, c] = value
+            heard[k, c] = np.tanh(0.5 * value) if is_class else value
+    return heard
+
+
+@_jit
 def _chances(every, slopes):  # type: ignore[no-untyped-def]
     """Chances of all classes by each expert, (n_experts, n_classes)."""
     n, n_outputs = every.shape
     chances = np.empty((n, max(n_outputs, 2)))
     for k in range(n):
-        if n_outputs == 1:
-            chances[k, 1] = 0.5 * (1.0 + np.tanh(0.5 * slopes[k] * every[k, 0]))
-            chances[k, 0] = 1.0 - chances[k, 1]
-        else:
-            most = (slopes[k] * every[k]).max()
-            total = 0.0
-            for c in range(n_outputs):
-                chances[k, c] = np.exp(slopes[k] * every[k, c] - most)
-                total += chances[k, c]
-            for c in range(n_outputs):
-                chances[k, c] /= total
+        chances[k] = _chances_of(slopes[k] * every[k])
     return chances
 
 

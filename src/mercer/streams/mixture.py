@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import check_integer
+from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP
-from mercer.features import FeatureMap, FeatureOptions
-from mercer.functions import start
+from mercer.functions import KernelExpansion, start
 from mercer.kernels import Gaussian
-from mercer.learning import AutomaticStep, KernelLearner
+from mercer.learning import AutomaticStep, KernelLearner, NewOutputs
 from mercer.losses import Logistic, Loss, Softmax, Squared
 from mercer.objectives import Pointwise
 from mercer.schedules import Constant
+from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend
-from mercer.streams.ways import LinearWays, RunningScale
-from mercer.sums import targets_of_codes
+from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
+from mercer.sums import shift_of_codes, targets_of_codes
 
 __all__ = ["Mixture", "StreamSettings"]
 
 Array = NDArray[np.float64]
+
+# Rows that are answered at a time, where there are many.
+_CHUNK = 4096
+# Averages of a kernel expansion weigh iterates like the third power of their number.
+_AVERAGING = 3.0
+# With more inputs than these, recursive ways see random features alone: they cost the square.
+_MOST_INPUTS = 32
+# How much inputs matter is looked at on one row of so many, and older ones count less.
+_BETWEEN, _KEPT = 4, 0.997
+# Losses count no more in the search for changes: in log odds, or spreads of the target.
+_WORST = 5.0
+# Steps of kernel ways are at most so many times as long for heavy rows, of classes and of numbers.
+_HEAVIEST = {True: 4.0, False: 2.0}
 
 
 class StreamSettings(NamedTuple):
@@ -30,7 +46,8 @@ class StreamSettings(NamedTuple):
     Attributes
     ----------
     first_rows : int
-        Rows that scale the inputs before ways start; until then answers are those of no inputs.
+        Rows that scale the inputs before ways start, which learn them then; until then answers are
+        those of no inputs.
     lengths : tuple of float
         Length scales of Gaussian kernels, by the usual distance of standardised rows: each has
         random features of its own, and gradient ways of all steps.
@@ -41,11 +58,20 @@ class StreamSettings(NamedTuple):
     number_steps : tuple of float
         Those on numbers, by the square of the features.
     forgettings : tuple of float
-        Factors of recursive sums, on the features of the last length.
+        Factors of recursive sums, on the features of the last length; one more, of factor 1, is of
+        the rows since the stream changed.
+    n_memories : int
+        Functions of before a change that are kept, for states that come back; at least 1.
+    n_metrics, metric_length, first_metric : int, float, int
+        So many more sets of random features, of one length, with gradient ways and recursive sums,
+        multiply inputs by how much they matter, as the gradients of the function say. Set by set
+        they begin anew with the metric of then, after ``first_metric`` rows, twice as many, four
+        times as many, and so on.
     points : int
         Points of a kernel expansion at most.
     kernel_ways : tuple of (float, float, float)
-        Length, step on classes and step on numbers of each kernel expansion.
+        Length, step on classes and step on numbers of each kernel expansion, which has two ways:
+        its last iterate, and the average of its iterates.
     share : float
         See :class:`mercer.streams.Blend`.
     """
@@ -56,6 +82,10 @@ class StreamSettings(NamedTuple):
     steps: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)
     number_steps: tuple[float, ...] = (0.01, 0.05, 0.2, 0.8)
     forgettings: tuple[float, ...] = (1.0, 0.999)
+    n_memories: int = 3
+    n_metrics: int = 2
+    metric_length: float = 0.5
+    first_metric: int = 300
     points: int = 200
     kernel_ways: tuple[tuple[float, float, float], ...] = ((0.25, 2.0, 0.5), (0.5, 2.0, 0.5))
     share: float = 1e-3
@@ -78,13 +108,22 @@ class Mixture:
     settings : StreamSettings
         What runs side by side.
 
+    Attributes
+    ----------
+    n_rows : int
+        Rows learned so far.
+    distance : float
+        Usual distance of standardised rows; 0 until the ways have started.
+    has_changed : bool
+        Whether the loss of the last row said that the stream has changed.
+
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.streams import Mixture
     >>> rng, f = np.random.default_rng(0), Mixture(2, 1, is_class=False)
     >>> for x in rng.normal(size=(500, 2)):
-    ...     f.learn(x, np.array([100.0 + np.sin(x[0])]))
+    ...     loss = f.learn(x, np.array([100.0 + np.sin(x[0])]))
     >>> bool(abs(f.values(np.array([1.0, 0.0]))[0] - 100.0 - np.sin(1.0)) < 0.2)
     True
     """
@@ -101,36 +140,86 @@ class Mixture:
         self.n_inputs, self.n_outputs, self.is_class = n_inputs, n_outputs, bool(is_class)
         self.seed, self.settings = seed, settings
         self.inputs, self.targets = RunningScale(n_inputs), RunningScale(n_outputs)
-        #: Usual distance of standardised rows; 0 until the ways have started.
-        self.distance = 0.0
+        self.n_rows, self.distance, self.has_changed = 0, 0.0, False
+        self._first: list[tuple[Array, Array, float]] = []
+        # What was found out of the last row that was asked for: it may be the next to be learned.
+        self._asked: tuple[bytes, Array, Array, Array] | None = None
 
-    @property
-    def n_rows(self) -> int:
-        """Rows learned so far."""
-        return int(self.inputs.n_rows)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_asked": None}
+
+    #: Kinds of ways, whose weights the history of a model has.
+    kinds = "steps", "sums", "memories", "last iterates", "averages", "stacks"
+
+    # -- the ways -------------------------------------------------------------------------------
 
     def _start(self, distance: float) -> None:
         """Make the ways, of which none has learned anything."""
         settings, self.distance = self.settings, distance
-        self._maps: list[tuple[FeatureMap, Any]] = []
-        self.ways: list[LinearWays] = []
-        for length in settings.lengths:
-            features = Gaussian(length * distance)._feature_map(self.n_inputs, FeatureOptions(), 0)
-            drawn = features.draw(self.seed, len(self._maps), settings.n_features, np.dtype(float))
-            last = len(self._maps) == len(settings.lengths) - 1
-            self._maps.append((features, drawn))
-            self.ways.append(
-                LinearWays(
-                    settings.n_features + self.n_inputs + 1,
-                    self.n_outputs,
-                    is_class=self.is_class,
-                    steps=settings.steps if self.is_class else settings.number_steps,
-                    forgettings=settings.forgettings if last else (),
-                )
-            )
-        self.kernels = [self._kernel_way(*way) for way in settings.kernel_ways]
-        n = sum(map(len, self.ways)) + len(self.kernels)
-        self.blend = Blend(n, self.n_outputs, is_class=self.is_class, share=settings.share)
+        lengths = [h * distance for h in self._set_lengths]
+        self.sets = FeatureSets(self.n_inputs, lengths, settings.n_features, self.seed)
+        linear = self.n_inputs if self.n_inputs <= _MOST_INPUTS else 0
+        last = len(settings.lengths) - 1
+        self.ways = LinearWays(
+            self.sets.n_columns,
+            self.n_outputs,
+            is_class=self.is_class,
+            steps=settings.steps if self.is_class else settings.number_steps,
+            sums=[
+                *((last, factor) for factor in (*settings.forgettings, 1.0)),
+                *((last + 1 + number, 1.0) for number in range(settings.n_metrics)),
+            ],
+            n_sets=len(lengths),
+            n_in_sums=self.sets.n_features + 1 + linear,
+            n_memories=settings.n_memories,
+        )
+        self._relevance = np.zeros(self.n_inputs)
+        self._n_changes, self.detector = 0, ChangeDetector()
+        self._watched = self.names.index("sums since a change")
+        self.kernels = [self._kernel_way(number) for number in range(len(settings.kernel_ways))]
+        names, n_kernels = self.names, len(self.kernels)
+        n_points = 2 * n_kernels
+        n_sums = len(self.ways.of_sums) + settings.n_memories
+        starts = [len(names) - n_points - n_sums, len(names) - n_points - settings.n_memories]
+        starts += [len(names) - n_points, len(names) - n_kernels, len(names)]
+        self._kind_starts = np.array([0, *starts])
+        is_class, share = self.is_class, settings.share
+        self.blend = Blend(len(names), self.n_outputs, is_class=is_class, share=share)
+
+    @property
+    def _set_lengths(self) -> list[float]:
+        settings = self.settings
+        return [*settings.lengths, *(settings.n_metrics * [settings.metric_length])]
+
+    @property
+    def names(self) -> list[str]:
+        """What each way is called, in the order of the weights of the blend, without stacks."""
+        settings = self.settings
+        steps = settings.steps if self.is_class else settings.number_steps
+        metrics = [f"metric {number}" for number in range(1, settings.n_metrics + 1)]
+        sets = [*(f"length {length:g}" for length in settings.lengths), *metrics]
+        names = [f"steps of {step:g}, {which}" for which in sets for step in steps]
+        names += [f"sums, forgetting {factor:g}" for factor in settings.forgettings]
+        names += ["sums since a change", *(f"sums, {which}" for which in metrics)]
+        names += [f"memory {number}" for number in range(1, settings.n_memories + 1)]
+        for what in ("last iterate", "averages"):
+            names += [f"points, {what}, length {way[0]:g}" for way in settings.kernel_ways]
+        return names
+
+    @property
+    def kind_weights(self) -> Array:
+        """How much each of the :attr:`kinds` of ways counts: they sum to 1, or 0 at first."""
+        if not self.distance:
+            return np.zeros(len(self.kinds))
+        return np.add.reduceat(self.blend.weights, self._kind_starts)
+
+    @property
+    def size(self) -> int:
+        """Points and random features of all ways."""
+        if not self.distance:
+            return 0
+        points = sum(way.function.size for way in self.kernels)
+        return points + len(self.sets.lengths) * self.sets.n_features
 
     @property
     def _loss(self) -> Loss:
@@ -138,31 +227,30 @@ class Mixture:
             return Squared()
         return Logistic() if self.n_outputs == 1 else Softmax()
 
-    def _kernel_way(self, length: float, step: float, number_step: float) -> KernelLearner:
-        kernel, points = Gaussian(length * self.distance), self.settings.points
-        function = start(KOMP(max_size=points), kernel, self.n_inputs, self.n_outputs)
+    def _kernel_way(self, number: int) -> KernelLearner:
+        length, step, number_step = self.settings.kernel_ways[number]
+        kernel, expansion = Gaussian(length * self.distance), KOMP(max_size=self.settings.points)
+        function = start(
+            expansion, kernel, self.n_inputs, self.n_outputs, np.float64, averaging=_AVERAGING
+        )
         steps = Constant(step if self.is_class else number_step)
         automatic = AutomaticStep(1.0, 1.0, 1.0)
         return KernelLearner(Pointwise(self._loss), function, steps, 0.0, 1, automatic)
 
-    def _features(self, x: Array) -> list[Array]:
-        """Features of a standardised row, for each of the ways."""
-        found = []
-        n = self.settings.n_features
-        for features, drawn in self._maps:
-            whole = np.empty((1, n + 1 + self.n_inputs))
-            block = np.empty((1, n))
-            features.transform(features.prepare(x[np.newaxis]), drawn, block)
-            whole[:, :n], whole[:, n] = block, 1.0
-            whole[:, n + 1 :] = x / np.sqrt(self.n_inputs)
-            found.append(whole[0])
-        return found
+    # -- answers --------------------------------------------------------------------------------
 
-    def _said(self, x: Array, features: list[Array]) -> Array:
-        """Values of all ways at a standardised row, (n_ways, n_outputs)."""
-        linear = [way.values(its) for way, its in zip(self.ways, features, strict=True)]
-        kernels = [way.evaluate_row(x)[np.newaxis] for way in self.kernels]
-        return np.concatenate([*linear, *kernels])
+    def _said(self, images: Array, features: Array) -> Array:
+        """Values of all ways at standardised rows, (n, n_ways, n_outputs)."""
+        if len(images) == 1:
+            row = images[0]
+            points = [way.last_iterate_row(row)[np.newaxis] for way in self.kernels]
+            points += [way.evaluate_row(row)[np.newaxis] for way in self.kernels]
+        else:
+            functions: list[KernelExpansion] = [way.function for way in self.kernels]
+            points = [f.current(images) for f in functions]
+            points += [f.evaluate(images) for f in functions]
+        said = [self.ways.values(features), *(values[:, np.newaxis] for values in points)]
+        return np.concatenate(said, axis=1)
 
     def values(self, x: Array) -> Array:
         """Values at a row, (n_outputs,): log odds, logarithms of chances, or numbers.
@@ -170,70 +258,252 @@ class Mixture:
         Parameters
         ----------
         x : ndarray of shape (n_inputs,)
-            The row; finite.
+            The row; NaN where it says nothing.
         """
         if not self.distance:
-            return np.zeros(self.n_outputs) if self.is_class else self.targets.mean.copy()
-        image = self.inputs.image(x)
-        values = self.blend.values(self._said(image, self._features(image)))
+            return self._values_at_first()
+        return self._unscaled(self.blend.values(self._ask(x)[-1]))
+
+    def _ask(self, x: Array) -> tuple[bytes, Array, Array, Array]:
+        """Return what there is to know of a row: its image, its features, what ways say."""
+        key = x.tobytes()
+        if self._asked is not None and self._asked[0] == key:
+            return self._asked
+        images = self.inputs.image(x[np.newaxis])
+        features = self.sets.features(images)
+        self._asked = key, images[0], features[0], self._said(images, features)[0]
+        return self._asked
+
+    def evaluate(self, X: Array) -> Array:
+        """Values at rows, (n, n_outputs).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_inputs)
+            The rows; NaN where they say nothing.
+        """
+        if not self.distance:
+            return np.tile(self._values_at_first(), (len(X), 1))
+        values = np.empty((len(X), self.n_outputs))
+        for begin in range(0, len(X), _CHUNK):
+            images = self.inputs.image(X[begin : begin + _CHUNK])
+            said = self._said(images, self.sets.features(images))
+            for place, its in enumerate(said, begin):
+                values[place] = self._unscaled(self.blend.values(its))
+        return values
+
+    def _values_at_first(self) -> Array:
+        return np.zeros(self.n_outputs) if self.is_class else self.targets.mean.copy()
+
+    def _unscaled(self, values: Array) -> Array:
         return values if self.is_class else self.targets.mean + self.targets.spread * values
 
-    def learn(self, x: Array, target: Array) -> None:
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, x: Array, target: Array, weight: float = 1.0) -> float:
         """Learn a row.
 
         Parameters
         ----------
         x : ndarray of shape (n_inputs,)
-            The row; finite.
+            The row; NaN where it says nothing.
         target : ndarray of shape (n_outputs,)
             Class codes or numbers.
+        weight : float, default=1.0
+            Of the row, above 0.
+
+        Returns
+        -------
+        loss : float
+            Of the answer before: minus the logarithm of the chance of the class, or half the
+            squared error.
         """
+        self.has_changed = False
         if self.distance:
-            image = self.inputs.image(x)
-            features = self._features(image)
-            scaled = target if self.is_class else self.targets.image(target)
-            self.blend.learn(self._said(image, features), scaled)
-            for way, its in zip(self.ways, features, strict=True):
-                way.learn(its, scaled)
-            encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
-            for kernel_way in self.kernels:
-                kernel_way.learn_row(image, encoded, 1.0)
+            answer = self._learn(x, target, weight)
+        elif self.is_class:
+            answer = np.full(max(self.n_outputs, 2), 1.0 / max(self.n_outputs, 2))
+        else:
+            answer = self.targets.mean.copy()
+        loss = self._loss_of(answer, target)
         self.inputs.learn(x)
         self.targets.learn(target)
-        if not self.distance and self.n_rows >= self.settings.first_rows:
-            moving = int(np.count_nonzero(self.inputs.squares))
-            self._start(float(np.sqrt(2.0 * max(moving, 1))))
+        self.n_rows += 1
+        self._asked = None
+        if not self.distance:
+            self._first.append((x.copy(), target.copy(), weight))
+            if self.n_rows >= self.settings.first_rows:
+                moving = int(np.count_nonzero(self.inputs.spread))
+                self._start(float(np.sqrt(2.0 * max(moving, 1))))
+                for row in self._first:
+                    self._learn(*row)
+                self._first, self._asked = [], None
+        return loss
+
+    def _loss_of(self, answer: Array, target: Array) -> float:
+        if not self.is_class:
+            return 0.5 * float(np.sum((target - answer) ** 2))
+        label = int(target.argmax()) if target.size > 1 else int(target[0] > 0.0)
+        return -math.log(max(float(answer[label]), 1e-300))
+
+    def _learn(self, x: Array, target: Array, weight: float) -> Array:
+        """Let all ways learn a row, and the blend what they said of it."""
+        _, image, features, said = self._ask(x)
+        scaled = target if self.is_class else self.targets.image(target)
+        answer = self._unscaled(self.blend.learn(said, scaled, weight))
+        self.ways.learn(features, scaled, weight)
+        self._measure(features)
+        # Of the way that knows all since the last change: what follows closely shows none.
+        missed = float(self.blend.losses[self._watched])
+        if self.detector.add(min(missed if self.is_class else math.sqrt(missed), _WORST)):
+            self._changed()
+        encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
+        for number, kernel_way in enumerate(self.kernels):
+            try:
+                kernel_way.learn_row(image, encoded, min(weight, _HEAVIEST[self.is_class]))
+            except DivergenceError:
+                self.kernels[number] = self._kernel_way(number)
+        self._asked = None
+        return answer
+
+    def _measure(self, features: Array) -> None:
+        """Follow how much each input matters; now and then begin a set whose metric it is."""
+        settings, n = self.settings, self.n_rows + 1
+        last = len(settings.lengths) - 1
+        if n % _BETWEEN == 0:
+            # Of the sums that forget, whose gradients are those of about now.
+            known = self.ways.of_sums[len(settings.forgettings) - 1]
+            gradients = self.sets.gradients(last, features[last], known)
+            self._relevance *= _KEPT
+            self._relevance += np.sum(gradients**2, axis=0)
+        times, rest = divmod(n, settings.first_metric)
+        if settings.n_metrics and not rest and times & (times - 1) == 0:
+            number = last + 1 + (times.bit_length() - 1) % settings.n_metrics
+            mean = self._relevance.mean()
+            if mean > 0.0:
+                self.sets.metric[number] = np.sqrt(self._relevance / mean)
+                self.ways.restart_set(number)
+
+    def _changed(self) -> None:
+        """Take account of a change of the stream.
+
+        Sums since a change begin anew, and what sums with forgetting know, mostly of before, is
+        kept as a memory, for the state to come back.
+        """
+        self.has_changed = True
+        n = len(self.settings.forgettings)
+        self.ways.remember(n - 1, self._n_changes % self.settings.n_memories)
+        self.ways.restart(n)
+        self._n_changes += 1
+
+    # -- other inputs and outputs ---------------------------------------------------------------
+
+    def add_inputs(self, n: int) -> None:
+        """Go on with rows of so many more columns, of which no row has said anything."""
+        self.inputs.add_columns(n)
+        self.n_inputs += n
+        self._asked = None
+        self._first = [
+            (np.concatenate([x, np.full(n, np.nan)]), target, weight)
+            for x, target, weight in self._first
+        ]
+        if not self.distance:
+            return
+        # Recursive ways go on to hear of all inputs, or of as many as they are.
+        all_heard = self.ways.of_sums.shape[2] == self.sets.n_columns
+        self.ways.add_features(n, n if all_heard and self.n_inputs <= _MOST_INPUTS else 0)
+        self.sets.add_inputs(n)
+        self._relevance = np.concatenate([self._relevance, np.zeros(n)])
+        for number, old in enumerate(self.kernels):
+            state = old.to_state(whole=True)
+            arrays = state["function"]["arrays"]
+            points = arrays["points"]
+            arrays["points"] = np.hstack([points, np.zeros((len(points), n), points.dtype)])
+            self.kernels[number] = self._kernel_way(number)
+            self.kernels[number].restore(state)
+
+    def map_outputs(self, places: NDArray[np.int64], mixing: Array) -> None:
+        """Go on with more classes.
+
+        Parameters
+        ----------
+        places : ndarray of shape (n_old,)
+            Where the old classes are among all.
+        mixing : ndarray of shape (n_outputs, n_outputs_new)
+            Makes the log odds of all classes of those of the old ones.
+        """
+        n_old, n_new = mixing.shape
+        self.n_outputs, self._asked = n_new, None
+        codes, offset = shift_of_codes(places, n_old, n_new)
+        self.targets = RunningScale(n_new)  # of classes it is not used
+        self._first = [(x, target @ codes + offset, weight) for x, target, weight in self._first]
+        if not self.distance:
+            return
+        self.ways.map_outputs(mixing, codes, offset, self.sets.n_features)
+        for way in self.kernels:
+            way.map_outputs(NewOutputs(places, mixing, Pointwise(self._loss)))
+
+    # -- state ----------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        state: dict[str, Any] = {
-            "n_inputs": self.n_inputs,
-            "n_outputs": self.n_outputs,
-            "is_class": self.is_class,
-            "seed": self.seed,
-            "settings": self.settings._asdict(),
-            "inputs": self.inputs.to_state(),
-            "targets": self.targets.to_state(),
-            "distance": self.distance,
+        """As plain data, copied, but for the settings."""
+        numbers = "n_inputs", "n_outputs", "is_class", "seed", "n_rows", "distance"
+        state: dict[str, Any] = {name: getattr(self, name) for name in numbers}
+        state |= {"inputs": self.inputs.to_state(), "targets": self.targets.to_state()}
+        if not self.distance:
+            for name, rows in zip(("x", "y", "w"), zip(*self._first, strict=True), strict=False):
+                state[name] = np.array(rows, dtype=np.float64)
+            if "x" in state:
+                state["said"] = np.isfinite(state["x"])
+                state["x"] = np.where(state["said"], state["x"], 0.0)
+            return state
+        state |= {
+            "n_changes": self._n_changes,
+            "detector": self.detector.to_state(),
+            "relevance": self._relevance.copy(),
+            "sets": self.sets.to_state(),
+            "ways": self.ways.to_state(),
+            "kernels": {str(k): way.to_state(whole=True) for k, way in enumerate(self.kernels)},
+            "blend": self.blend.to_state(),
         }
-        if self.distance:
-            state["ways"] = [way.to_state() for way in self.ways]
-            state["kernels"] = [way.to_state(whole=True) for way in self.kernels]
-            state["blend"] = self.blend.to_state()
         return state
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: dict[str, Any], settings: StreamSettings = USUAL) -> Self:
         """Inverse of :meth:`to_state`; ValueError if the numbers do not fit together."""
-        sizes = state["n_inputs"], state["n_outputs"]
-        settings = StreamSettings(**state["settings"])
-        made = cls(*sizes, is_class=state["is_class"], seed=state["seed"], settings=settings)
+        sizes = int(state["n_inputs"]), int(state["n_outputs"])
+        is_class, seed = bool(state["is_class"]), int(state["seed"])
+        made = cls(*sizes, is_class=is_class, seed=seed, settings=settings)
         made.inputs = RunningScale.from_state(state["inputs"])
         made.targets = RunningScale.from_state(state["targets"])
-        if state["distance"]:
-            made._start(float(state["distance"]))
-            made.ways = [LinearWays.from_state(way) for way in state["ways"]]
-            for way, its in zip(made.kernels, state["kernels"], strict=True):
-                way.restore(its)
-            made.blend = Blend.from_state(state["blend"])
+        made.n_rows = int(state["n_rows"])
+        if (made.inputs.mean.size, made.targets.mean.size) != sizes or made.n_rows < 0:
+            raise ValueError("The scales of a mixture do not fit its inputs and outputs.")
+        if not state["distance"]:
+            rows = (state[name] for name in ("x", "said", "y", "w")) if "x" in state else ()
+            made._first = [
+                (np.where(said, x, np.nan), target.copy(), float(weight))
+                for x, said, target, weight in zip(*rows, strict=True)
+            ]
+            return made
+        made._start(float(state["distance"]))
+        made._n_changes = check_integer("n_changes", state["n_changes"], low=0)
+        sets, ways = FeatureSets.from_state(state["sets"]), LinearWays.from_state(state["ways"])
+        blend, relevance = Blend.from_state(state["blend"]), np.array(state["relevance"], float)
+        fits = (
+            sets.metric.shape == made.sets.metric.shape
+            and sets.n_features == made.sets.n_features
+            and ways.of_steps.shape == made.ways.of_steps.shape
+            and ways.of_sums.shape[:2] == made.ways.of_sums.shape[:2]
+            and ways.of_sums.shape[2] <= sets.n_columns
+            and ways.memories.shape[0] == settings.n_memories
+            and blend.weights.shape == made.blend.weights.shape
+            and relevance.shape == (made.n_inputs,)
+        )
+        if not fits:
+            raise ValueError("The parts of a mixture do not fit together.")
+        made.detector = ChangeDetector.from_state(state["detector"])
+        made.sets, made.ways, made.blend, made._relevance = sets, ways, blend, relevance
+        for k, way in enumerate(made.kernels):
+            way.restore(state["kernels"][str(k)])
         return made

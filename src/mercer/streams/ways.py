@@ -15,8 +15,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mercer._validation import check_integer, check_real
+from mercer.features import FeatureOptions
+from mercer.kernels import Gaussian
+from mercer.numerics.cosine import cosine_pairs_of_turns
 
-__all__ = ["LinearWays", "RunningScale"]
+__all__ = ["FeatureSets", "LinearWays", "RunningScale"]
 
 Array = NDArray[np.float64]
 
@@ -25,16 +28,24 @@ _jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "c
 
 # Scaled inputs are cut here: a first row says nothing of the spread.
 _FARTHEST = 5.0
+# A scale goes by about so many rows, however many have come.
+_REMEMBERED = 20_000.0
+_OF_WAYS = "steps", "_sets", "forgettings", "of_steps", "of_sums", "memories", "_inverses"
+_OF_SCALE = "counts", "mean", "squares"
 # Ridge of the recursive sums, in squares of features that are about 1.
 _RIDGE = 1e-2
+# What new inputs draw their frequencies with, from the seed.
+_NEXT_SEED = 7919
 # Scores of least squares on codes -1 and +1, in units of log odds.
 _SURE = 2.0
+_NO_PHASES = np.empty(0)
 
 
 class RunningScale:
     """Standardise rows by the mean and the spread of those before, column by column.
 
-    Columns that were constant so far are 0; standardised numbers beyond 5 are cut.
+    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns that were constant so far are 0, and so is a number that a row does not say (NaN);
+    standardised numbers beyond 5 are cut.
 
     Parameters
     ----------
@@ -46,86 +57,237 @@ class RunningScale:
     >>> import numpy as np
     >>> from mercer.streams import RunningScale
     >>> scale = RunningScale(1)
-    >>> for x in ([8.0], [10.0], [12.0]):
+    >>> for x in ([8.0], [10.0], [np.nan], [12.0]):
     ...     scale.learn(np.array(x))
     >>> scale.image(np.array([12.0])).round(3)
     array([1.225])
     """
 
     def __init__(self, n_columns: int) -> None:
-        self.n_rows = 0.0
+        #: Rows that said something of each column, (n_columns,).
+        self.counts = np.zeros(n_columns)
         self.mean = np.zeros(n_columns)
-        self.squares = np.zeros(n_columns)
+        self._squares = np.zeros(n_columns)
 
     def image(self, x: Array) -> Array:
-        """Standardised row, (n_columns,)."""
-        out = np.empty(self.mean.size)
-        _standardise(x, self.n_rows, self.mean, self.squares, out)
+        """Standardised rows, of the shape of ``x``: (n_columns,) or (n, n_columns)."""
+        out = np.empty(x.shape)
+        rows = x.reshape(-1, self.mean.size)
+        _standardise(rows, self.counts, self.mean, self._squares, out.reshape(rows.shape))
         return out
 
     @property
     def spread(self) -> Array:
         """Standard deviation of each column so far, (n_columns,); 0 before the second row."""
-        return np.sqrt(self.squares / max(self.n_rows, 1.0))
+        return np.sqrt(self._squares / np.maximum(self.counts, 1.0))
 
     def learn(self, x: Array) -> None:
-        """Take account of a row, which is finite."""
-        self.n_rows += 1.0
-        _follow(x, self.n_rows, self.mean, self.squares)
+        """Take account of a row: finite, or NaN where it says nothing."""
+        _follow(x, self.counts, self.mean, self._squares)
+
+    def add_columns(self, n: int) -> None:
+        """Go on with so many more columns, of which no row has said anything."""
+        self.counts, self.mean, self._squares = (
+            np.concatenate([numbers, np.zeros(n)])
+            for numbers in (self.counts, self.mean, self._squares)
+        )
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
-        return {"n_rows": self.n_rows, "mean": self.mean.copy(), "squares": self.squares.copy()}
+        numbers = self.counts, self.mean, self._squares
+        return {name: its.copy() for name, its in zip(_OF_SCALE, numbers, strict=True)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if the arrays do not fit together."""
-        made = cls(len(state["mean"]))
-        made.n_rows = float(state["n_rows"])
-        made.mean, made.squares = (np.array(state[name], float) for name in ("mean", "squares"))
-        if made.mean.ndim != 1 or made.mean.shape != made.squares.shape or made.n_rows < 0.0:
+        counts, mean, squares = (np.array(state[name], float) for name in _OF_SCALE)
+        made = cls(mean.size)
+        fits = mean.ndim == 1 and mean.shape == counts.shape == squares.shape
+        finite = all(np.isfinite(numbers).all() for numbers in (counts, mean, squares))
+        if not (fits and finite and (counts >= 0.0).all() and (squares >= 0.0).all()):
             raise ValueError("The numbers of a scale do not fit together.")
+        made.counts, made.mean, made._squares = counts, mean, squares
         return made
 
 
 @_jit
-def _standardise(x, n_rows, mean, squares, out):  # type: ignore[no-untyped-def]
-    for j in range(x.size):
-        spread = np.sqrt(squares[j] / n_rows) if n_rows > 1.0 else 0.0
+def _standardise(rows, counts, mean, squares, out):  # type: ignore[no-untyped-def]
+    for j in range(mean.size):
+        spread = np.sqrt(squares[j] / counts[j]) if counts[j] > 1.0 else 0.0
         # What rounding makes of a constant is no spread.
-        if spread > 1e-9 * abs(mean[j]):
-            out[j] = min(max((x[j] - mean[j]) / spread, -_FARTHEST), _FARTHEST)
-        else:
-            out[j] = 0.0
+        moves = spread > 1e-9 * abs(mean[j])
+        for i in range(rows.shape[0]):
+            if moves and not np.isnan(rows[i, j]):
+                out[i, j] = min(max((rows[i, j] - mean[j]) / spread, -_FARTHEST), _FARTHEST)
+            else:
+                out[i, j] = 0.0
 
 
 @_jit
-def _follow(x, n_rows, mean, squares):  # type: ignore[no-untyped-def]
+def _follow(x, counts, mean, squares):  # type: ignore[no-untyped-def]
     for j in range(x.size):
-        off = x[j] - mean[j]
-        mean[j] += off / n_rows
-        squares[j] += off * (x[j] - mean[j])
+        if not np.isnan(x[j]):
+            counts[j] += 1.0
+            off = x[j] - mean[j]
+            mean[j] += off / counts[j]
+            squares[j] += off * (x[j] - mean[j])
+            if counts[j] > _REMEMBERED:
+                squares[j] *= _REMEMBERED / counts[j]
+                counts[j] = _REMEMBERED
+
+
+class FeatureSets:
+    r"""Sets of features of a row, each of random frequencies of its own.
+
+    A set has cosines and sines of Gaussian frequencies, which belong to a Gaussian kernel; then a
+    constant 1; then the inputs over the square root of their number at first. Inputs of a set are
+    multiplied by its :attr:`metric` before.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of inputs.
+    lengths : sequence of float
+        Length scale of the kernel of each set.
+    n_features : int
+        Cosines and sines of each set, an even number.
+    seed : int
+        Of the frequencies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.streams import FeatureSets
+    >>> sets = FeatureSets(2, [0.5, 1.0], 64, seed=0)
+    >>> sets.features(np.zeros((1, 2))).shape
+    (1, 2, 67)
+    """
+
+    def __init__(self, n_inputs: int, lengths: Sequence[float], n_features: int, seed: int) -> None:
+        self.lengths, self.n_features, self.seed = tuple(lengths), 2 * (n_features // 2), seed
+        #: Factors of the inputs, (n_sets, n_inputs).
+        self.metric = np.ones((len(self.lengths), n_inputs))
+        self._pieces = [n_inputs]
+        self._frequencies = self._draw(0)
+
+    @property
+    def n_columns(self) -> int:
+        """Features of each set."""
+        return self.n_features + 1 + self.metric.shape[1]
+
+    def _draw(self, piece: int) -> Array:
+        """Frequencies of the inputs that came together, in turns, (n_sets, n, n_features / 2)."""
+        n, drawn = self._pieces[piece], []
+        for block, length in enumerate(self.lengths):
+            features: Any = Gaussian(length)._feature_map(n, FeatureOptions(), 0)
+            if features.design == "hadamard":  # which is no matrix
+                options = FeatureOptions(design="orthogonal")
+                features = Gaussian(length)._feature_map(n, options, 0)
+            seed = self.seed + _NEXT_SEED * piece
+            drawn.append(features.draw(seed, block, self.n_features, np.dtype(float))[0])
+        return np.array(drawn).reshape(len(self.lengths), n, self.n_features // 2)
+
+    def features(self, images: Array) -> Array:
+        """Features of rows, (n, n_sets, n_columns).
+
+        Parameters
+        ----------
+        images : ndarray of shape (n, n_inputs)
+            Standardised rows.
+        """
+        n, m = len(images), self.n_features
+        out = np.empty((n, len(self.lengths), self.n_columns))
+        turns = np.empty((n * len(self.lengths), m))
+        turns = turns.reshape(n, len(self.lengths), m)
+        inputs = images[:, np.newaxis] * self.metric
+        for number, frequencies in enumerate(self._frequencies):
+            np.matmul(inputs[:, number], frequencies, out=turns[:, number, : m // 2])
+        cosine_pairs_of_turns(turns.reshape(-1, m), _NO_PHASES, np.sqrt(2.0 / m))
+        out[..., :m], out[..., m] = turns, 1.0
+        out[..., m + 1 :] = inputs / np.sqrt(self._pieces[0])
+        return out
+
+    def gradients(self, number: int, features: Array, coefficients: Array) -> Array:
+        """Gradients of linear functions of a set by the standardised inputs.
+
+        Parameters
+        ----------
+        number : int
+            Of the set.
+        features : ndarray of shape (n_columns,)
+            Of a row in it.
+        coefficients : ndarray of shape (n_outputs, n)
+            Of the functions, on its first n columns.
+
+        Returns
+        -------
+        gradients : ndarray of shape (n_outputs, n_inputs)
+        """
+        m, half = self.n_features, self.n_features // 2
+        cosines, sines = coefficients[:, :half], coefficients[:, half:m]
+        slopes = 2.0 * np.pi * (sines * features[:half] - cosines * features[half:m])
+        gradients = slopes @ self._frequencies[number].T
+        linear = coefficients[:, m + 1 :]
+        gradients[:, : linear.shape[1]] += linear / np.sqrt(self._pieces[0])
+        return np.asarray(gradients * self.metric[number])
+
+    def add_inputs(self, n: int) -> None:
+        """Go on with so many more inputs; features do not change where these are 0."""
+        self._pieces.append(n)
+        self.metric = np.hstack([self.metric, np.ones((len(self.lengths), n))])
+        drawn = [self._frequencies, self._draw(len(self._pieces) - 1)]
+        self._frequencies = np.ascontiguousarray(np.concatenate(drawn, axis=1))
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data, copied."""
+        return {
+            "lengths": list(self.lengths),
+            "n_features": self.n_features,
+            "seed": self.seed,
+            "pieces": list(self._pieces),
+            "metric": self.metric.copy(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; ValueError if the numbers do not fit together."""
+        first, *others = state["pieces"]
+        made = cls(first, state["lengths"], state["n_features"], state["seed"])
+        for n in others:
+            made.add_inputs(n)
+        metric = np.array(state["metric"], dtype=np.float64)
+        if metric.shape != made.metric.shape or not np.isfinite(metric).all():
+            raise ValueError("The metric of sets of features does not fit them.")
+        made.metric = metric
+        return made
 
 
 class LinearWays:
-    r"""Linear functions of the same features: gradient steps of several sizes, recursive sums.
+    r"""Linear functions of sets of features: gradient steps of several sizes, recursive sums.
 
     A gradient way moves :math:`w \leftarrow w + \eta (y - p) f` by the last row alone: of class
     codes, p is the chance of each class, of the logistic function of one output or the softmax of
-    several; of numbers, the step is :math:`\eta / |f|^2`. A recursive way is the least squares of
-    all rows so far, with the ridge .01, each weighing a factor less for each row after it; of
-    class codes its scores are doubled, which makes them log odds.
+    several; of numbers, the step is :math:`\eta / |f|^2`. There are gradient ways of all steps on
+    each set. A recursive way is the least squares of all rows so far on one set, with the ridge
+    .01, each weighing a factor less for each row after it; of class codes its scores are doubled,
+    which makes them log odds. A memory is what a recursive way once was.
 
     Parameters
     ----------
     n_features, n_outputs : int
-        Length of the features, and number of outputs.
+        Features of each set, and number of outputs.
     is_class : bool
         Whether targets are class codes -1 and +1 (one output for two classes), else numbers.
     steps : sequence of float
         Step sizes of the gradient ways, above 0; of numbers below 2.
-    forgettings : sequence of float
-        Factors of the recursive ways, above 0 and at most 1.
+    sums : sequence of (int, float)
+        Set, and factor above 0 and at most 1, of each recursive way.
+    n_sets : int, default=1
+        Number of sets.
+    n_in_sums : int or None, default=None
+        Recursive ways see so many of the features, the first ones; None for all.
+    n_memories : int, default=0
+        How many functions are remembered, of the set of the first recursive way.
 
     Raises
     ------
@@ -136,11 +298,11 @@ class LinearWays:
     --------
     >>> import numpy as np
     >>> from mercer.streams import LinearWays
-    >>> ways = LinearWays(2, 1, is_class=False, steps=[0.5], forgettings=[1.0])
+    >>> ways = LinearWays(2, 1, is_class=False, steps=[0.5], sums=[(0, 1.0)])
     >>> rng = np.random.default_rng(0)
-    >>> for f in rng.normal(size=(300, 2)):
-    ...     ways.learn(f, np.array([f[0] - 3.0 * f[1]]))
-    >>> ways.values(np.array([1.0, 1.0])).round(2)
+    >>> for f in rng.normal(size=(300, 1, 2)):
+    ...     ways.learn(f, np.array([f[0, 0] - 3.0 * f[0, 1]]))
+    >>> ways.values(np.ones((1, 2))).round(2)
     array([[-2.],
            [-2.]])
     """
@@ -152,144 +314,238 @@ class LinearWays:
         *,
         is_class: bool,
         steps: Sequence[float],
-        forgettings: Sequence[float],
+        sums: Sequence[tuple[int, float]],
+        n_sets: int = 1,
+        n_in_sums: int | None = None,
+        n_memories: int = 0,
     ) -> None:
         check_integer("n_features", n_features, low=1)
         check_integer("n_outputs", n_outputs, low=1)
         for step in steps:
             high = np.inf if is_class else 2.0
             check_real("steps", step, low=0.0, open_low=True, high=high)
-        for forgetting in forgettings:
-            check_real("forgettings", forgetting, low=0.0, open_low=True, high=1.0)
+        for number, forgetting in sums:
+            check_integer("sums", number, low=0, high=n_sets - 1)
+            check_real("sums", forgetting, low=0.0, open_low=True, high=1.0)
         self.is_class = bool(is_class)
         self.steps = np.array(steps, dtype=np.float64)
-        self.forgettings = np.array(forgettings, dtype=np.float64)
-        #: Coefficients, (n_ways, n_outputs, n_features): first those of steps.
-        self.coefficients = np.zeros((len(self), n_outputs, n_features))
-        self._inverses = np.tile(np.eye(n_features) / _RIDGE, (len(forgettings), 1, 1))
+        self._sets = np.array([number for number, _ in sums], dtype=np.int64)
+        self.forgettings = np.array([factor for _, factor in sums], dtype=np.float64)
+        n = n_features if n_in_sums is None else n_in_sums
+        #: Coefficients of gradient ways, (n_sets, n_steps, n_outputs, n_features).
+        self.of_steps = np.zeros((n_sets, self.steps.size, n_outputs, n_features))
+        #: Coefficients of recursive ways, (n_sums, n_outputs, n_in_sums).
+        self.of_sums = np.zeros((len(sums), n_outputs, n))
+        #: Coefficients of memories, (n_memories, n_outputs, n_in_sums).
+        self.memories = np.zeros((n_memories, n_outputs, n))
+        self._inverses = np.tile(np.eye(n) / _RIDGE, (len(sums), 1, 1))
 
     def __len__(self) -> int:
-        return self.steps.size + self.forgettings.size
+        return self.of_steps.shape[0] * self.steps.size + len(self.of_sums) + len(self.memories)
 
     def values(self, features: Array) -> Array:
-        """Values of all ways at a row, (n_ways, n_outputs), in log odds if of classes.
+        """Values of all ways, (n_ways, n_outputs) or (n, n_ways, n_outputs), log odds of classes.
+
+        They are in the order: gradient ways of the first set, of the others, recursive ways,
+        memories.
 
         Parameters
         ----------
-        features : ndarray of shape (n_features,)
-            Of the row.
+        features : ndarray of shape (n_sets, n_features) or (n, n_sets, n_features)
+            Of a row, or of several.
         """
-        values = np.empty(self.coefficients.shape[:2])
-        _values(self.coefficients, features, values)
-        if self.is_class:
-            values[self.steps.size :] *= _SURE
-        return values
+        rows = features.reshape(-1, *features.shape[-2:])
+        values = np.empty((len(rows), len(self), self.of_sums.shape[1]))
+        factor = _SURE if self.is_class else 1.0
+        _values(self.of_steps, self.of_sums, self._sets, self.memories, rows, factor, values)
+        return values[0] if features.ndim == 2 else values
 
-    def learn(self, features: Array, target: Array) -> None:
+    def learn(self, features: Array, target: Array, weight: float = 1.0) -> None:
         """Learn a row in all ways.
 
         Parameters
         ----------
-        features : ndarray of shape (n_features,)
+        features : ndarray of shape (n_sets, n_features)
             Of the row; finite.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
+        weight : float, default=1.0
+            Of the row, above 0. Steps are so many times as long, on numbers no longer than to the
+            target.
         """
-        n = self.steps.size
-        gradients, sums = self.coefficients[:n], self.coefficients[n:]
-        _step(gradients, features, target, self.steps, self.is_class)
-        _add(sums, self._inverses, features, target, self.forgettings)
+        _step(self.of_steps, features, target, self.steps, self.is_class, weight)
+        sums = self.of_sums, self._inverses, self._sets, self.forgettings
+        _add(*sums, features, target, weight)
+
+    def restart(self, sum_number: int) -> None:
+        """Let a recursive way begin anew."""
+        self.of_sums[sum_number] = 0.0
+        self._inverses[sum_number] = np.eye(self.of_sums.shape[2]) / _RIDGE
+
+    def restart_set(self, number: int) -> None:
+        """Let all ways on a set begin anew."""
+        self.of_steps[number] = 0.0
+        for sum_number in np.flatnonzero(self._sets == number):
+            self.restart(int(sum_number))
+
+    def remember(self, sum_number: int, slot: int) -> None:
+        """Keep what a recursive way is now."""
+        self.memories[slot] = self.of_sums[sum_number]
+
+    def add_features(self, n: int, n_in_sums: int) -> None:
+        """Go on with so many more features, the last ones, which were 0 so far.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        n_in_sums : int
+            To how many of them recursive ways listen: all or none.
+        """
+        self.of_steps = _wider(self.of_steps, n)
+        if not n_in_sums:
+            return
+        self.of_sums, self.memories = (_wider(a, n) for a in (self.of_sums, self.memories))
+        inverses = np.tile(np.eye(self.of_sums.shape[2]) / _RIDGE, (len(self._inverses), 1, 1))
+        inverses[:, :-n, :-n] = self._inverses
+        self._inverses = inverses
+
+    def map_outputs(self, mixing: Array, codes: Array, offset: Array, constant: int) -> None:
+        """Go on with outputs made of those of now, as where classes are added.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_outputs, n_new)
+            Makes the new log odds of the old ones.
+        codes : ndarray of shape (n_outputs, n_new)
+            Makes the new class codes of the old ones.
+        offset : ndarray of shape (n_new,)
+            What is added to these.
+        constant : int
+            Number of a feature that is 1 in all rows.
+        """
+        self.of_steps = _mixed(self.of_steps, mixing)
+        self.of_sums, self.memories = (_mixed(a, codes) for a in (self.of_sums, self.memories))
+        for coefficients in (self.of_sums, self.memories):
+            coefficients[:, :, constant] += offset
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
-        return {
-            "is_class": self.is_class,
-            "steps": self.steps.copy(),
-            "forgettings": self.forgettings.copy(),
-            "coefficients": self.coefficients.copy(),
-            "inverses": self._inverses.copy(),
-        }
+        arrays = {name: getattr(self, name).copy() for name in _OF_WAYS}
+        return {"is_class": self.is_class, **arrays}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if the arrays do not fit together."""
-        coefficients, inverses = (
-            np.array(state[name], float) for name in ("coefficients", "inverses")
+        arrays = {name: np.array(state[name]) for name in _OF_WAYS}
+        of_steps, of_sums = arrays["of_steps"], arrays["of_sums"]
+        if of_steps.ndim != 4 or of_sums.ndim != 3:
+            raise ValueError("The coefficients of ways must have four and three dimensions.")
+        pairs = zip(arrays["_sets"].tolist(), arrays["forgettings"].tolist(), strict=True)
+        made = cls(
+            of_steps.shape[3],
+            of_steps.shape[2],
+            is_class=state["is_class"],
+            steps=arrays["steps"].tolist(),
+            sums=list(pairs),
+            n_sets=of_steps.shape[0],
+            n_in_sums=of_sums.shape[2],
+            n_memories=len(arrays["memories"]),
         )
-        if coefficients.ndim != 3:
-            raise ValueError("The coefficients of ways must have three dimensions.")
-        names = "is_class", "steps", "forgettings"
-        sizes = coefficients.shape[2], coefficients.shape[1]
-        made = cls(*sizes, **{name: state[name] for name in names})
-        same = made.coefficients.shape == coefficients.shape
-        if not same or made._inverses.shape != inverses.shape:
-            raise ValueError("The coefficients of ways do not fit together.")
-        made.coefficients, made._inverses = coefficients, inverses
+        for name, array in arrays.items():
+            if getattr(made, name).shape != array.shape or not np.isfinite(array).all():
+                raise ValueError("The coefficients of ways do not fit together.")
+            setattr(made, name, array)
         return made
 
 
-@_jit
-def _values(coefficients, features, values):  # type: ignore[no-untyped-def]
-    for k in range(coefficients.shape[0]):
-        for c in range(coefficients.shape[1]):
-            s = 0.0
-            for i in range(features.size):
-                s += coefficients[k, c, i] * features[i]
-            values[k, c] = s
+def _wider(coefficients: Array, n: int) -> Array:
+    zeros = np.zeros((*coefficients.shape[:-1], n))
+    return np.ascontiguousarray(np.concatenate([coefficients, zeros], axis=-1))
+
+
+def _mixed(coefficients: Array, mixing: Array) -> Array:
+    return np.ascontiguousarray(np.swapaxes(np.swapaxes(coefficients, -1, -2) @ mixing, -1, -2))
 
 
 @_jit
-def _step(coefficients, features, target, steps, is_class):  # type: ignore[no-untyped-def]
-    n_outputs = coefficients.shape[1]
+def _values(steps, sums, sets, memories, rows, factor, values):  # type: ignore[no-untyped-def]
+    n_sets, n_steps, n_outputs, n_features = steps.shape
+    for n in range(rows.shape[0]):
+        at = 0
+        for number in range(n_sets):
+            for k in range(n_steps):
+                for c in range(n_outputs):
+                    s = 0.0
+                    for i in range(n_features):
+                        s += steps[number, k, c, i] * rows[n, number, i]
+                    values[n, at, c] = s
+                at += 1
+        for k in range(sums.shape[0] + memories.shape[0]):
+            is_sum = k < sums.shape[0]
+            coefficients = sums[k] if is_sum else memories[k - sums.shape[0]]
+            number = sets[k if is_sum else 0]
+            for c in range(n_outputs):
+                s = 0.0
+                for i in range(coefficients.shape[1]):
+                    s += coefficients[c, i] * rows[n, number, i]
+                values[n, at, c] = factor * s
+            at += 1
+
+
+@_jit
+def _step(coefficients, features, target, steps, is_class, weight):  # type: ignore[no-untyped-def]
+    n_sets, n_steps, n_outputs, n = coefficients.shape
     slopes = np.empty(n_outputs)
-    size = 0.0
-    for i in range(features.size):
-        size += features[i] * features[i]
-    if size == 0.0:
-        return
-    for k in range(coefficients.shape[0]):
-        for c in range(n_outputs):
-            s = 0.0
-            for i in range(features.size):
-                s += coefficients[k, c, i] * features[i]
-            slopes[c] = s
-        step = steps[k]
-        if not is_class:
-            step /= size
+    for number in range(n_sets):
+        size = 0.0
+        for i in range(n):
+            size += features[number, i] * features[number, i]
+        if size == 0.0:
+            continue
+        for k in range(n_steps):
             for c in range(n_outputs):
-                slopes[c] = target[c] - slopes[c]
-        elif n_outputs == 1:
-            slopes[0] = 0.5 * (target[0] + 1.0) - 0.5 * (1.0 + np.tanh(0.5 * slopes[0]))
-        else:
-            most, total = slopes.max(), 0.0
+                s = 0.0
+                for i in range(n):
+                    s += coefficients[number, k, c, i] * features[number, i]
+                slopes[c] = s
+            step = steps[k] * weight
+            if not is_class:
+                step = min(step, max(steps[k], 1.0)) / size
+                for c in range(n_outputs):
+                    slopes[c] = target[c] - slopes[c]
+            elif n_outputs == 1:
+                slopes[0] = 0.5 * (target[0] + 1.0) - 0.5 * (1.0 + np.tanh(0.5 * slopes[0]))
+            else:
+                most, total = slopes.max(), 0.0
+                for c in range(n_outputs):
+                    slopes[c] = np.exp(slopes[c] - most)
+                    total += slopes[c]
+                for c in range(n_outputs):
+                    slopes[c] = 0.5 * (target[c] + 1.0) - slopes[c] / total
             for c in range(n_outputs):
-                slopes[c] = np.exp(slopes[c] - most)
-                total += slopes[c]
-            for c in range(n_outputs):
-                slopes[c] = 0.5 * (target[c] + 1.0) - slopes[c] / total
-        for c in range(n_outputs):
-            for i in range(features.size):
-                coefficients[k, c, i] += step * slopes[c] * features[i]
+                for i in range(n):
+                    coefficients[number, k, c, i] += step * slopes[c] * features[number, i]
 
 
 @_jit
-def _add(coefficients, inverses, features, target, forgettings):  # type: ignore[no-untyped-def]
-    n = features.size
+def _add(coefficients, inverses, sets, forgettings, features, target, weight):  # type: ignore[no-untyped-def]
+    n = coefficients.shape[2]
     along = np.empty(n)
     most = n / _RIDGE
     for k in range(coefficients.shape[0]):
-        inverse, kept = inverses[k], forgettings[k]
-        whole = kept
+        inverse, kept, row = inverses[k], forgettings[k], features[sets[k]]
+        whole = kept / weight
         for i in range(n):
             s = 0.0
             for j in range(n):
-                s += inverse[i, j] * features[j]
+                s += inverse[i, j] * row[j]
             along[i] = s
-            whole += s * features[i]
+            whole += s * row[i]
         for c in range(coefficients.shape[1]):
             error = target[c]
             for i in range(n):
-                error -= coefficients[k, c, i] * features[i]
+                error -= coefficients[k, c, i] * row[i]
             for i in range(n):
                 coefficients[k, c, i] += along[i] / whole * error
         trace = 0.0

@@ -1,0 +1,134 @@
+"""How the default of streams learns: row by row, with an eye on its losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.history import History
+from mercer.learning import AutomaticStep, Learner, NewOutputs, Passes
+from mercer.learning.learner import Array, StepSize, Take
+from mercer.losses import Logistic, Softmax, Squared
+from mercer.objectives import Objective, Pointwise
+from mercer.streams.function import StreamFunction
+from mercer.sums import check_sizes, codes_of_targets, rows_at_once
+
+__all__ = ["StreamLearner"]
+
+_LOSSES = (Squared, Logistic, Softmax)
+_CHUNK = 4096  # rows between two reports of progress
+
+
+def _why_not(objective: Objective, function: Any) -> str | None:
+    """Say why an objective cannot be learned this way, if it cannot."""
+    if type(objective) is Pointwise and isinstance(objective.loss, _LOSSES):
+        return None
+    return (
+        f"{function.expansion!r} learns the squared, the logistic and the softmax loss, without a "
+        "risk. Use another expansion, such as 'komp', for this objective."
+    )
+
+
+class StreamLearner(Learner):
+    """A mixture that learns each row when it comes; see :class:`Learner` for the parameters."""
+
+    function: StreamFunction
+    objective: Pointwise
+    solves = (lambda objective: True,)
+    refuses = (_why_not,)
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: StreamFunction,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
+        self.history = History(function.mixture.kinds)
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`mercer.learning.Learner`."""
+        check_sizes(X, targets)  # of all rows before the first is learned
+        chunk = rows_at_once(X.shape[1], _CHUNK)
+        for start in range(0, X.shape[0], chunk):
+            some = X[start : start + chunk]
+            dense = some if isinstance(some, np.ndarray) else some.toarray()
+            rows = np.ascontiguousarray(dense, dtype=np.float64)
+            for number, x in enumerate(rows, start):
+                self._learn_row(x, targets[number], float(weights[number]))
+
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        """See :class:`mercer.learning.Learner`."""
+        for order in orders:
+            for start in range(0, order.size, _CHUNK):
+                some = order[start : start + _CHUNK]
+                self.learn(X[some], targets[some], weights[some])
+                if report(some.size):
+                    return
+
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """See :class:`mercer.learning.Learner`."""
+        check_sizes(x, target)
+        self._learn_row(x, target, weight)
+
+    def _learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """Learn a row whose numbers are not too large."""
+        self.n_samples += 1
+        if weight <= 0.0:
+            return
+        mixture, loss = self.function.mixture, self.objective.loss
+        codes = codes_of_targets(loss, target[np.newaxis], mixture.n_outputs)[0]
+        missed = mixture.learn(x, codes, weight)
+        self.history.add_one(missed, mixture.size, 0.0, 0.0, mixture.kind_weights)
+        if mixture.has_changed:
+            self.history.note_change(self.n_samples)
+
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
+        """See :class:`mercer.learning.Learner`."""
+        return Passes(n_passes, n_passes * len(weights))
+
+    def end_race(self) -> None:
+        """See :class:`mercer.learning.Learner`; there are no candidates."""
+
+    def finish(self, take: Take | None = None) -> None:
+        """See :class:`mercer.learning.Learner`; nothing changes."""
+
+    # -- the function and its outputs -----------------------------------------------------------
+
+    def current_function(self) -> StreamFunction:
+        """See :class:`mercer.learning.Learner`."""
+        return self.function
+
+    def evaluate_row(self, x: Array) -> Array:
+        """See :class:`mercer.learning.Learner`."""
+        return self.function.mixture.values(x)
+
+    def map_outputs(self, new: NewOutputs) -> None:
+        """See :class:`mercer.learning.Learner`."""
+        self.function.mixture.map_outputs(new.places, new.mixing)
+        self._replace_objective(new.objective)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
+        """See :class:`mercer.learning.Learner`."""
+        return self._state_with(self.function.snapshot())
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`mercer.learning.Learner`."""
+        self._restore_with_function(state)

@@ -32,7 +32,6 @@ from _default_sets import _columns, data_directory
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.data import make_moving_centers, make_rotating_plane, make_sea, make_sine
-from mercer.streams import Mixture
 
 #: Answers and what was right of them are kept in so many parts of each stream, for pictures.
 PARTS = 200
@@ -104,30 +103,9 @@ def last(X, y):
     return lambda: np.concatenate([y[:1] if y.dtype.kind == "f" else [0], y[:-1]])
 
 
-def mixture(X, y):
-    """The ways of ``mercer.streams`` by themselves."""
-    is_class = y.dtype.kind != "f"
-    n = len(np.unique(y)) if is_class else 1
-    codes = y[:, np.newaxis].astype(float)
-    if is_class:
-        codes = np.where(y[:, np.newaxis] == np.arange(n), 1.0, -1.0)
-        codes = codes[:, 1:] if n == 2 else codes
-
-    def course():
-        f, answers = Mixture(X.shape[1], codes.shape[1], is_class=is_class), np.empty(len(y))
-        for t, x in enumerate(X):
-            values = f.values(x)
-            if not is_class:
-                answers[t] = values[0]
-            else:
-                answers[t] = values[0] > 0.0 if n == 2 else values.argmax()
-            f.learn(x, codes[t])
-        return answers
-
-    return course
-
-
 def estimator(**settings):
+    """Of mercer: by itself the default of all that is learned row by row."""
+
     def method(X, y):
         is_class = y.dtype.kind != "f"
         classes = np.unique(y) if is_class else None
@@ -148,10 +126,6 @@ def estimator(**settings):
         return course
 
     return method
-
-
-#: The default for streams: `estimator()`, once it is that of the estimators.
-default = mixture
 
 
 def river(make: Callable[[], Any], *, scale: bool = False):
@@ -212,7 +186,7 @@ def methods(regression: bool) -> dict[str, Callable[[Any, Any], Any]]:
 
     ours = {
         "last value" if regression else "last label": last,
-        "mercer": default,
+        "mercer": estimator(),
         "mercer, KOMP, last iterate": estimator(expansion="komp", average=None),
         "mercer, KOMP, averages": estimator(expansion="komp", average="suffix"),
     }

@@ -5,10 +5,12 @@ its columns, as usual, or neither the date nor the price whose rise is the label
 answers with the label of the row before, which beats much where labels come in runs ("last value"
 for numbers). Nothing is tuned: all others are at their defaults, but for ten trees in streaming
 random patches, as in adaptive random forests. kNN keeps the last 1,000 rows, and forgets them all
-where ADWIN sees a change. mercer gets rows as they are; so do trees; all other inputs (and targets
-of the linear regression) go through River's StandardScaler. "first 500" and "last quarter" are of
-rows. Rows a CPU second are of answering and learning, without reading and without making River's
-dicts or Vowpal Wabbit's text; its kernel SVM, which keeps its points, is stopped after 20 seconds.
+where ADWIN sees a change. KOMP has at most 200 points, and chooses its length and its step by the
+first 100 rows, which it answers as the first one. mercer gets rows as they are; so do trees; all
+other inputs (and targets of the linear regression) go through River's StandardScaler. "first 500"
+and "last quarter" are of rows. Rows a CPU second are of answering and learning, without reading and
+without making River's dicts or Vowpal Wabbit's text; its kernel SVM, which keeps its points, is
+stopped after 20 seconds.
 
     python benchmarks/streams.py                                  # all; an hour
     python benchmarks/streams.py --methods mercer --streams sine  # these again, others are kept
@@ -32,6 +34,7 @@ from _default_sets import _columns, data_directory
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.data import make_moving_centers, make_rotating_plane, make_sea, make_sine
+from mercer.expansions import KOMP
 
 #: Answers and what was right of them are kept in so many parts of each stream, for pictures.
 PARTS = 200
@@ -103,22 +106,22 @@ def last(X, y):
     return lambda: np.concatenate([y[:1] if y.dtype.kind == "f" else [0], y[:-1]])
 
 
-def estimator(**settings):
-    """Of mercer: by itself the default of all that is learned row by row."""
+def estimator(first=1, **settings):
+    """Of mercer; what is not the default of streams chooses its numbers by its first rows."""
 
     def method(X, y):
         is_class = y.dtype.kind != "f"
         classes = np.unique(y) if is_class else None
 
         def course():
-            answers = np.zeros(len(y))
+            answers = np.full(len(y), float(y[0]))
             if is_class:
                 model: Any = KernelClassifier(random_state=0, **settings)
-                model.partial_fit(X[:1], y[:1], classes=classes)
+                model.partial_fit(X[:first], y[:first], classes=classes)
             else:
                 model = KernelRegressor(random_state=0, **settings)
-                model.partial_fit(X[:1], y[:1])
-            for t in range(1, len(y)):
+                model.partial_fit(X[:first], y[:first])
+            for t in range(first, len(y)):
                 answers[t] = model.predict_one(X[t])
                 model.learn_one(X[t], y[t])
             return answers
@@ -187,8 +190,8 @@ def methods(regression: bool) -> dict[str, Callable[[Any, Any], Any]]:
     ours = {
         "last value" if regression else "last label": last,
         "mercer": estimator(),
-        "mercer, KOMP, last iterate": estimator(expansion="komp", average=None),
-        "mercer, KOMP, averages": estimator(expansion="komp", average="suffix"),
+        "mercer, KOMP, last iterate": estimator(100, expansion=KOMP(max_size=200), average=None),
+        "mercer, KOMP, averages": estimator(100, expansion=KOMP(max_size=200), average="suffix"),
     }
     if regression:
         linear = linear_model.LinearRegression

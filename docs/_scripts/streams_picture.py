@@ -111,10 +111,11 @@ def draw(stream, words, rows):
             axis.annotate(
                 "change",
                 (row, 1.0),
-                (3, -3),
+                (0, 2),
                 xycoords=("data", "axes fraction"),
                 textcoords="offset points",
-                va="top",
+                ha="center",
+                va="bottom",
                 color="0.35",
                 fontsize=8.5,
             )
@@ -131,9 +132,16 @@ def draw(stream, words, rows):
             va="center",
             fontsize=9,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": color,
+                "lw": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0.0, 0.5),
+            },
         )
-    axis.set_title(words, loc="left", fontsize=11)
+    axis.set_title(words, loc="left", fontsize=11, pad=17)
     axis.set_xlabel("row")
     window = f"of the last {WINDOW * part:,.0f} rows"
     axis.set_ylabel(f"absolute error, mean {window}" if numbers else f"right, % {window}")

@@ -83,7 +83,7 @@ def draw(stream, words, rows):
     kind = "MAE" if numbers else "right, %"
     n_parts = len(kept["courses"]["mercer"])
     part = kept["rows"] / n_parts
-    figure, axis = plt.subplots(figsize=(9.6, 4.0), layout="constrained")
+    figure, axis = plt.subplots(figsize=(10.0, 4.0), layout="constrained")
     labels = []
     lowest, highest = np.inf, -np.inf
     for name, (color, dashes, width) in LINES.items():
@@ -95,13 +95,14 @@ def draw(stream, words, rows):
         zorder = 3 if name == "mercer" else 2
         axis.plot(ends * part, values, color=color, ls=dashes, lw=width, zorder=zorder)
         row = rows[stream, name]
-        whole = len(values) == n_parts
+        stopped = "" if row["rows"] == kept["rows"] else ", stopped at the cross"
+        if stopped:
+            axis.plot(ends[-1] * part, values[-1], "x", color=color, ms=8, mew=2, zorder=4)
         text = f"{row[kind]:.3g}" if numbers else f"{row[kind]:.1f} %"
         text += f"  {name.replace('River, ', '')}, {row['rows / CPU s']:,.0f} rows/s"
-        text += "" if whole else " (stopped)"
-        labels.append((float(values[-1]), text, color))
+        labels.append((float(values[-1]), text + stopped, color))
     if numbers:
-        highest = min(highest, 2.5 * np.median([y for y, _, _ in labels]) + lowest)
+        highest = min(highest, 2.5 * np.median([label[0] for label in labels]) + lowest)
     margin = 0.05 * (highest - lowest)
     axis.set_ylim(lowest - margin, highest + margin)
     axis.set_xlim(0, kept["rows"])
@@ -120,7 +121,7 @@ def draw(stream, words, rows):
                 fontsize=8.5,
             )
     low, high = axis.get_ylim()
-    places = apart([min(max(y, low), high) for y, _, _ in labels], 0.066 * (high - low))
+    places = apart([min(max(y, low), high) for y, *_ in labels], 0.066 * (high - low))
     places += min(high - places.max(), 0.0)
     places += max(low - places.min(), 0.0)
     for (y, text, color), place in zip(labels, places, strict=True):
@@ -132,7 +133,9 @@ def draw(stream, words, rows):
             va="center",
             fontsize=9,
             annotation_clip=False,
-            arrowprops={
+            arrowprops=None
+            if "stopped" in text
+            else {
                 "arrowstyle": "-",
                 "color": color,
                 "lw": 0.7,
@@ -147,6 +150,7 @@ def draw(stream, words, rows):
     axis.set_ylabel(f"absolute error, mean {window}" if numbers else f"right, % {window}")
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="0.9", lw=0.7)
+    axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
     axis.xaxis.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:,.0f}"))
     return figure
 

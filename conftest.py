@@ -12,7 +12,11 @@ import pytest
 
 SEED = int(os.environ.get("MERCER_TEST_SEED", "0"))
 
-collect_ignore_glob = [] if find_spec("torch") else ["src/mercer/gpu/*"]
+collect_ignore_glob = [
+    f"src/mercer/{part}/*"
+    for part, needed in (("gpu", "torch"), ("river", "river"))
+    if not find_spec(needed)
+]
 
 if find_spec("hypothesis"):
     import hypothesis

@@ -2,10 +2,15 @@
 
 "one call" hands many rows to ``partial_fit`` with ``batch_size=1``: each row is a step of its own,
 run in one compiled loop. ``learn_one`` is one Python call per row. Peers: scikit-learn's linear
-SGDClassifier on 1,000 random features, updated by the same calls.
+SGDClassifier on 1,000 random features, updated by the same calls. The last table has the default of
+streams, too, whose rows are answered and then learned: what was found for the answer is used again.
+
+    python benchmarks/throughput.py --calls   # the last table only
 """
 
 from __future__ import annotations
+
+import argparse
 
 import _common
 import numpy as np
@@ -13,7 +18,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 
 from mercer import KernelClassifier
-from mercer.expansions import KOMP, Budget
+from mercer.expansions import KOMP, Budget, Stream
 from mercer.kernels import Gaussian
 
 N = 200_000
@@ -26,6 +31,8 @@ def stream(d):
 
 
 def model(d, expansion, batch_size):
+    if isinstance(expansion, Stream):
+        return KernelClassifier(expansion=expansion)
     step = 0.5 if batch_size == 1 else "auto"
     return KernelClassifier(
         kernel=Gaussian(np.sqrt(d)), expansion=expansion, batch_size=batch_size, step_size=step
@@ -57,11 +64,15 @@ def row_calls(d, expansion, n=20_000):
         for i in range(n):
             m.predict_one(X[i])
 
+    def both():
+        for i in range(n):
+            m.predict_one(X[i])
+            m.learn_one(X[i], y[i])
+
     learn(), predict()
     inside = arithmetic_of_one_row(m, X[:n], y[:n])
-    learning = 1e6 * _common.least_cpu_seconds(learn, 3) / n
-    predicting = 1e6 * _common.least_cpu_seconds(predict, 3) / n
-    return learning, predicting, inside, m.model_order_
+    microseconds = [1e6 * _common.least_cpu_seconds(what, 3) / n for what in (learn, predict, both)]
+    return *microseconds, inside, m.model_order_
 
 
 def peer(d, batch_size, n):
@@ -80,6 +91,14 @@ def peer(d, batch_size, n):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--calls", action="store_true", help="only one row per Python call")
+    if not parser.parse_args().calls:
+        throughput()
+    calls()
+
+
+def throughput():
     rows = []
     for d, expansion, batch in (
         (2, KOMP(tolerance=0.1), 1),
@@ -114,9 +133,12 @@ def main():
             }
         )
     _common.publish("throughput", rows)
+
+
+def calls():
     rows = []
-    for d, expansion in ((2, KOMP(tolerance=0.1)), (10, KOMP(max_size=32))):
-        learning, predicting, inside, order = row_calls(d, expansion)
+    for d, expansion in ((2, KOMP(tolerance=0.1)), (10, KOMP(max_size=32)), (10, Stream())):
+        learning, predicting, both, inside, order = row_calls(d, expansion)
         rows.append(
             {
                 "learner": repr(expansion),
@@ -126,6 +148,7 @@ def main():
                 "compiled work per row (µs)": inside,
                 "overhead of the call (µs)": learning - inside,
                 "predict_one (µs)": predicting,
+                "predict_one, then learn_one (µs)": both,
             }
         )
     _common.publish("row_calls", rows)

@@ -75,11 +75,11 @@ def _escape_fitted(app, what, name, value, options, lines):
 
 
 def _skip(app, what, name, member, skip, options):
-    """Leave out what scikit-learn adds: its docstrings refer to its own user guide."""
+    """Leave out what scikit-learn and River add: their docstrings are for their own pages."""
     if name.startswith("set_") and name.endswith("_request"):
         return True
     module = getattr(member, "__module__", None) or ""
-    return True if module.startswith("sklearn.") else skip
+    return True if module.startswith(("sklearn.", "river.")) else skip
 
 
 # -- gallery -------------------------------------------------------------------------------------

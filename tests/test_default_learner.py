@@ -135,7 +135,8 @@ def test_answers_between_do_not_depend_on_earlier_questions(task, small):
 def test_single_rows_are_as_many_at_once(small, monkeypatch):
     monkeypatch.setattr(DefaultLearner, "settings", SMALL._replace(most_pieces=20))
     X, y = numbers(400)
-    at_once, one_by_one = KernelRegressor().partial_fit(X, y), KernelRegressor()
+    at_once, one_by_one = (KernelRegressor(expansion=Auto()) for _ in range(2))
+    at_once.partial_fit(X, y)
     for i in range(400):
         one_by_one.learn_one(X[i], y[i])
         assert len(one_by_one.learner_._kept) <= 21
@@ -846,7 +847,8 @@ def test_grid_search_reaches_the_budget(small):
 
 def test_history_has_a_record_for_each_solution(small):
     X, y = numbers(500)
-    model = stream(KernelRegressor(), X, y, range(100, 500, 100), range(100, 501, 100))
+    model = KernelRegressor(expansion=Auto())
+    stream(model, X, y, range(100, 500, 100), range(100, 501, 100))
     history = model.history_
     assert_array_equal(history.n_samples, range(100, 501, 100))
     # Of rows not learned: the noise and more.

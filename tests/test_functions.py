@@ -3,7 +3,16 @@
 import pytest
 
 from mercer import expansions, functions
-from mercer.expansions import KOMP, Auto, Budget, Dictionary, Expansion, Full, RandomFeatures
+from mercer.expansions import (
+    KOMP,
+    Auto,
+    Budget,
+    Dictionary,
+    Expansion,
+    Full,
+    RandomFeatures,
+    Stream,
+)
 from mercer.functions import DictionaryFunction, FeatureExpansion, KernelExpansion, start
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.kernels import Gaussian
@@ -47,7 +56,17 @@ def test_a_start_of_ones_own_comes_first():
 def test_all_expansions_are_tried():
     concrete = {getattr(expansions, name) for name in expansions.__all__}
     concrete = {c for c in concrete if isinstance(c, type) and issubclass(c, Expansion)}
-    assert {type(e) for e, _ in STARTED} - {Thrifty} == concrete - {Expansion}
+    # The default of streams is started by the two estimators that have it.
+    assert {type(e) for e, _ in STARTED} - {Thrifty} == concrete - {Expansion, Stream}
+
+
+def test_the_default_of_streams_says_where_it_is():
+    for refused in (
+        lambda: start(Stream(), Gaussian(1.0), 3, 1),
+        lambda: Stream().compressor(None),
+    ):
+        with pytest.raises(ValueError, match="KernelClassifier and KernelRegressor"):
+            refused()
 
 
 @pytest.mark.parametrize("name", sorted(set(functions.__all__) - {"start"}))

@@ -118,6 +118,7 @@ NAMES = {
         "KOMP",
         "KernelExpansion",
         "RandomFeatures",
+        "Stream",
         "as_expansion",
         "start_bilinear",
     ],
@@ -257,6 +258,7 @@ NAMES = {
         "as_risk",
         "as_tracker",
     ],
+    "mercer.river": ["AnomalyDetector", "Classifier", "Regressor"],
     "mercer.schedules": [
         "Constant",
         "InverseTime",
@@ -448,6 +450,14 @@ mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=Non
 mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
     n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
     categories=128, n_jobs=None)
+mercer.river.AnomalyDetector(nu=0.1, *, kernel='auto', expansion='auto', step_size='auto',
+    average='suffix', n_jobs=None, seed=None)
+mercer.river.Classifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',
+    step_size='auto', regularization='auto', batch_size=32, class_weight=None, average='suffix',
+    n_jobs=None, seed=None)
+mercer.river.Regressor(loss='squared', *, risk=None, kernel='auto', expansion='auto',
+    step_size='auto', regularization='auto', batch_size=32, average='suffix', n_jobs=None,
+    seed=None)
 """
 
 

@@ -284,7 +284,13 @@ class TestLinearWays:
                 LinearWays.from_state({**ways.to_state(), **wrong})
 
     def test_wrong_numbers_are_refused(self):
-        for steps, sums in (([0.0], []), ([2.1], []), ([], [(0, 0.0)]), ([], [(0, 1.1)]), ([], [(1, 1.0)])):
+        for steps, sums in (
+            ([0.0], []),
+            ([2.1], []),
+            ([], [(0, 0.0)]),
+            ([], [(0, 1.1)]),
+            ([], [(1, 1.0)]),
+        ):
             with pytest.raises(ValueError, match="must be"):
                 LinearWays(2, 1, is_class=False, steps=steps, sums=sums)
 
@@ -438,7 +444,7 @@ class TestMixture:
         Y[1200:] *= -1.0
         values = followed(Mixture(4, 1, is_class=True, settings=FEW), X, Y)
         right = np.sign(values) == Y
-        assert right[1200:1210].mean() < 0.5
+        assert right[1200:1210].mean() < 0.7 < right[1100:1200].mean()
         assert right[1600:].mean() > 0.85
 
     def test_memory_is_bounded(self):

@@ -11,7 +11,7 @@ import mercer.functions
 import mercer.learning
 
 GROUPS: dict[str, list[str]] = {
-    "Estimators": ["mercer", "mercer.estimators", "mercer.recipes"],
+    "Estimators": ["mercer", "mercer.estimators", "mercer.recipes", "mercer.river"],
     "Parts to combine": [
         "mercer.kernels",
         "mercer.losses",
@@ -46,6 +46,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.streams",
         "mercer.parts",
         "mercer.selection",
+        "mercer.streams",
         "mercer.sums",
         "mercer.gaussian_process",
         "mercer.gpu",

@@ -19,6 +19,7 @@ from mercer.cli._options import (
     FitOptions,
     InspectOptions,
     PredictOptions,
+    StreamOptions,
 )
 from mercer.cli.command import Command
 
@@ -28,6 +29,7 @@ _COMMANDS = {
     "fit": Command(FitOptions, "mercer.cli._fit"),
     "evaluate": Command(EvaluateOptions, "mercer.cli._evaluate"),
     "predict": Command(PredictOptions, "mercer.cli._predict"),
+    "stream": Command(StreamOptions, "mercer.cli._stream"),
     "inspect": Command(InspectOptions, "mercer.cli._inspect"),
     "demo": Command(DemoOptions, "mercer.cli._demo"),
 }

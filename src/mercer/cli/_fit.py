@@ -49,7 +49,7 @@ from mercer.risks import Risk, as_risk
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 from mercer.training.tables import TableTraining
 
-__all__ = ["make_expansion", "run", "train"]
+__all__ = ["interruptible", "make_expansion", "make_kernel", "make_step_size", "run", "train"]
 
 _CLASSES_SHOWN = 10
 _CHOOSING = "choosing scales, lengths and forms on the first rows (some seconds)"
@@ -179,9 +179,9 @@ def _parameters(options: FitOptions) -> dict[str, Any]:
     normalize = options.normalize
     return {
         "risk": _make_risk(options.risk),
-        "kernel": _make_kernel(options.kernel, options.length_scale),
+        "kernel": make_kernel(options.kernel, options.length_scale),
         "expansion": make_expansion(options.expansion, of_expansion, options.seed, ranker),
-        "step_size": _make_step_size(options.step_size),
+        "step_size": make_step_size(options.step_size),
         "regularization": options.regularization,
         "batch_size": options.batch_size,
         "class_weight": None if options.class_weight is None else str(options.class_weight),
@@ -339,7 +339,7 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
     )
     began, rows_before = time.perf_counter(), training.n_rows_
     with (
-        _interruptible() as pressed,
+        interruptible() as pressed,
         ProgressView(
             training.n_rows_,
             training.n_total_,
@@ -384,7 +384,7 @@ def _train_shards(training: ShardTraining, out: Path, *, quiet: bool) -> str:
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
+def interruptible() -> Iterator[list[int]]:
     """Collect Ctrl-C and termination until the chunk is learned; a second one acts at once."""
     pressed: list[int] = []
 
@@ -427,12 +427,12 @@ def _make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     return Quantile(levels)
 
 
-def _make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
+def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:
     """Join ``--kernel`` and ``--length-scale``.
 
     Examples
     --------
-    >>> _make_kernel("laplacian", "2")
+    >>> make_kernel("laplacian", "2")
     Laplacian(length_scale=2.0)
     """
     if length_scale is None:
@@ -596,7 +596,7 @@ def _make_buffer(text: str | None) -> str | Buffer | None:
         ) from None
 
 
-def _make_step_size(text: str | None) -> Any:
+def make_step_size(text: str | None) -> Any:
     """Read ``--step-size``: a number, or the name of a rule.
 
     Raises
@@ -606,7 +606,7 @@ def _make_step_size(text: str | None) -> Any:
 
     Examples
     --------
-    >>> _make_step_size("0.5"), _make_step_size("theory")
+    >>> make_step_size("0.5"), make_step_size("theory")
     (0.5, 'theory')
     """
     if text in (None, "auto", "theory"):

@@ -28,10 +28,10 @@ _RENAMED = {
 }
 _SHARED = (
     "address batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
-    "class_weight engine exclude expansion forgetting group kernel length_scale loss max_blocks "
-    "max_memory max_size mode noise normalize nu outlier pair_kernel pair_label parsimony "
-    "regularization resumable resume ridge risk scaling seed shuffle_buffer step_size strategy "
-    "target task tolerance"
+    "class_weight engine exclude expansion follow forgetting group kernel key length_scale loss "
+    "max_age max_blocks max_memory max_size max_waiting mode noise normalize nu outlier "
+    "pair_kernel pair_label parsimony regularization resumable resume ridge risk scaling seed "
+    "shuffle_buffer skip step_size strategy target task tolerance"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
 

@@ -27,11 +27,15 @@ __all__ = [
     "PredictOptions",
     "Scaling",
     "Strategy",
+    "StreamFormat",
+    "StreamOptions",
+    "StreamTask",
     "Task",
 ]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
+_ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
 
 
 class Task(StrEnum):
@@ -121,6 +125,21 @@ class EngineName(StrEnum):
     ray = "ray"
     dask = "dask"
     here = "here"
+
+
+class StreamTask(StrEnum):
+    """Choices of ``--task`` for streams."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+class StreamFormat(StrEnum):
+    """Choices of ``--format``."""
+
+    json = "json"
+    arrow = "arrow"
 
 
 def _option(text: str, panel: str, *names: str) -> Any:
@@ -432,3 +451,96 @@ class DemoOptions:
     """
 
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("mercer-demo")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """Predict rows when they arrive, and learn them when their labels do.
+
+    SOURCE is - for standard input; a text file, with --follow one that grows; a folder in which
+    files arrive, each read once and whole, the first by name next, with --follow for ever; or
+    unix:PATH or tcp:HOST:PORT, where a program on this machine listens and sends an Arrow IPC
+    stream. Text is JSON lines, or CSV after a line of names; a line is a row. Columns hold numbers.
+
+    A row without a target is predicted. With --key it then waits for a record with the same key and
+    a target, which needs no other columns; the oldest beyond --max-waiting are dropped. Text, truth
+    values and whole numbers are classes, other targets quantities, unless --task says so.
+
+    With --checkpoint, a run that was killed goes on when the same command is given again, to the
+    same model, byte for byte, with no row skipped or repeated, in the model or in the file of
+    --predictions. Standard input and sockets cannot be read again: send the rows from the beginning
+    once more, and those that are known are skipped; or from the row that the command names, with
+    --skip 0. Ctrl-C and termination finish the row, write checkpoint and model, and end.
+
+    Rows are read as fast as they are learned and predictions are taken off, and no faster: whoever
+    sends has to wait.
+    """
+
+    source: Annotated[
+        str,
+        typer.Argument(help="-, a file, a folder, unix:PATH or tcp:HOST:PORT.", show_default=False),
+    ]
+    target: Annotated[str, _option("Column to predict.", _ARRIVING)]
+    out: Annotated[Path | None, _option("Model file to write at the end.", _RUN)] = None
+    key: Annotated[
+        str | None, _option("Column that names rows, for labels that come later.", _ARRIVING)
+    ] = None
+    max_waiting: Annotated[int, _option("Most rows that wait for a label (10,000).", _ARRIVING)] = (
+        10_000
+    )
+    max_age: Annotated[
+        int | None, _option("Rows after which one waits no longer for its label.", _ARRIVING)
+    ] = None
+    exclude: Annotated[
+        list[str] | None, _option("Column that is no input; may be repeated.", _ARRIVING)
+    ] = None
+    follow: Annotated[
+        bool, _option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")
+    ] = False
+    skip: Annotated[
+        int | None,
+        _option("Rows of standard input or a socket that are known already.", _ARRIVING),
+    ] = None
+    skip_bad: Annotated[
+        bool, _option("Count rows that cannot be used, and go on.", _ARRIVING, "--skip-bad")
+    ] = False
+    task: Annotated[
+        StreamTask, _choice(StreamTask, "Guessed from the first target by default.", _LEARNING)
+    ] = StreamTask.auto
+    model: Annotated[Path | None, _option("Model file to go on with.", _LEARNING)] = None
+    predict_only: Annotated[
+        bool, _option("Learn nothing: --model answers as it is.", _LEARNING, "--predict-only")
+    ] = False
+    kernel: Annotated[str | None, _option("Such as gaussian, laplacian.", _LEARNING)] = None
+    length_scale: Annotated[str | None, _option("Of the kernel, a number.", _LEARNING)] = None
+    expansion: Annotated[
+        ExpansionName | None,
+        _choice(ExpansionName, "How the model stays small; by default chosen.", _LEARNING),
+    ] = None
+    max_size: Annotated[int | None, _option("Most dictionary points.", _LEARNING)] = None
+    tolerance: Annotated[
+        float | None, _option("Error that compression may make in a step.", _LEARNING)
+    ] = None
+    forgetting: Annotated[
+        float | None, _option("Factor of sums for each row, as 0.9999 for drift.", _LEARNING)
+    ] = None
+    step_size: Annotated[str | None, _option("A number, or auto.", _LEARNING)] = None
+    regularization: Annotated[float | None, _option("Ridge parameter of steps.", _LEARNING)] = None
+    seed: Annotated[int, _option("Of everything random (0).", _LEARNING)] = 0
+    predictions: Annotated[
+        str | None, _option("File to write predictions to, or - for standard output.", _ANSWERS)
+    ] = None
+    format: Annotated[
+        StreamFormat | None,
+        _choice(StreamFormat, "Of predictions; arrow if the file ends so.", _ANSWERS),
+    ] = None
+    every: Annotated[
+        str, _option("Between lines of measures: rows, or seconds as 5s (5s).", _ANSWERS)
+    ] = "5s"
+    checkpoint: Annotated[
+        Path | None, _option("Folder for what a run goes on from; made if need be.", _RUN)
+    ] = None
+    checkpoint_every: Annotated[
+        str, _option("Between checkpoints: rows, or seconds as 10s (10s).", _RUN)
+    ] = "10s"
+    quiet: Annotated[bool, _option("No measures, no notes.", _RUN, "--quiet")] = False

@@ -90,6 +90,9 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
+        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
+        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
+        side, of the logistic or softmax loss without a risk.
         Under a ``risk`` these find scores, and what takes them to its minimum is learned on rows
         held out. With a ``step_size``, or a risk with a ``clip`` or another ``tracker``, it
         is ``KOMP(max_size=1000)``, which learns by steps.
@@ -223,9 +226,10 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from some more rows, in order, ``batch_size`` at a time.
 
-        The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
-        the automatic step size and tolerance. Start with some hundred typical rows, or give
-        numbers.
+        A first call of fewer than 256 rows begins the default of streams
+        (:class:`~mercer.expansions.Stream`), which chooses as it goes. All else that was left to
+        choose (the length scale of the kernel, the automatic step size and tolerance) is fixed on
+        the rows of the first call: start with some hundred typical ones, or give numbers.
 
         Parameters
         ----------
@@ -360,15 +364,16 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
         """Learn one row; a step of its own.
 
-        A model whose first row comes this way fixes the length scale of the kernel, the automatic
-        step size and the automatic tolerance on that one row, and cannot know better. Start with
-        a ``partial_fit`` of some hundred typical rows, or give numbers.
+        A model that begins this way takes the default of streams
+        (:class:`~mercer.expansions.Stream`). With another expansion it fixes the length scale of
+        the kernel, the automatic step size and tolerance on that one row, and cannot know better:
+        start with a ``partial_fit`` of some hundred typical rows then, or give numbers.
 
         Parameters
         ----------
         x : array-like of shape (n_features,) or dict
-            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
-            same ones.
+            Inputs. Dicts are read by the names of the first row, sorted. In the default of streams
+            others may come and go, and NaN or None say nothing; else every row must have the same.
         y : label
             A label not seen before adds a class.
         sample_weight : float, default=1.0

@@ -466,7 +466,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         """Whether rows may say nothing of a column, which is then NaN."""
         if known is None:
             return self._begins_stream(given.X) if given.more else False
-        return isinstance(self.learner_.function, StreamFunction)
+        learner = getattr(self, "learner_", None)  # none where rows are learned elsewhere
+        return learner is not None and isinstance(learner.function, StreamFunction)
 
     def _races(self, expansion: Expansion) -> bool:
         """Whether the function chooses for itself its kernel and the map of its inputs."""

@@ -28,6 +28,7 @@ class OneRow:
 
     learner_: Learner
     _image: Callable[[Any], Any]
+    _map: Any
     n_features_in_: int
     partial_fit: Callable[..., Any]
     targets_: Targets
@@ -36,10 +37,14 @@ class OneRow:
 
     def _vector(self, x: Any) -> Array:
         """Return one row as an array of the model's type."""
-        if isinstance(x, Mapping):
+        dtype = self.learner_.function.dtype
+        if type(x) is np.ndarray and x.dtype is dtype:
+            if x.shape == (self.n_features_in_,) and math.isfinite(x.dot(x)) and x.flags.carray:
+                return x
+        elif isinstance(x, Mapping):
             x = self._values(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            row: Array = np.asarray(x, dtype=self.learner_.function.dtype)
+            row: Array = np.asarray(x, dtype=dtype)
             if row.shape != (self.n_features_in_,):
                 raise ValueError(
                     f"A row must be a vector of {self.n_features_in_} numbers (or a dict of as "
@@ -57,7 +62,7 @@ class OneRow:
 
     def _vector_to_learn(self, x: Any) -> Array:
         """Return one row as an array; features that are new get columns, where a model can."""
-        if isinstance(x, Mapping) and self._has_gaps():
+        if type(x) is not np.ndarray and isinstance(x, Mapping) and self._has_gaps():
             self._add_features(x)
         return self._vector(x)
 
@@ -128,7 +133,8 @@ class OneRow:
         if isinstance(learner, StreamLearner):  # which knows no BLAS
             learner.learn_row(row, target, sample_weight)
             return
-        row = self._image(row[np.newaxis])[0]
+        if self._map is not None:
+            row = self._image(row[np.newaxis])[0]
         if learner.function.size <= _FEW_POINTS:
             learner.learn_row(row, target, sample_weight)
         else:
@@ -165,7 +171,7 @@ class OneRow:
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""
         row = self._vector(x)
-        if not self._has_gaps():
+        if self._map is not None:
             row = self._image(row[np.newaxis])[0]
         return self.learner_.evaluate_row(row)[: self.targets_.n_scores]
 

@@ -52,7 +52,7 @@ class Stream(Expansion):
     >>> rng, model = np.random.default_rng(0), KernelRegressor()
     >>> for x in rng.uniform(-2.0, 2.0, size=(300, 1)):
     ...     model = model.learn_one(x, 50.0 + np.sin(2.0 * x[0]))
-    >>> abs(model.predict_one([1.0]) - 50.0 - np.sin(2.0)) < 0.1
+    >>> bool(abs(model.predict_one([1.0]) - 50.0 - np.sin(2.0)) < 0.1)
     True
     """
 

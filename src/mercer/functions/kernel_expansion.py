@@ -561,6 +561,13 @@ class KernelExpansion(Function):
         self.scale, self.n_steps = progress.scale, progress.n_steps
         self.forget()
 
+    def resume_row(self, size: int, oldest: int, scale: float, n_steps: int) -> None:
+        """Take over what compiled code did to the arrays on one row."""
+        if n_steps != self.n_steps:
+            self.past = None
+        self.size, self.oldest, self.scale, self.n_steps = size, oldest, scale, n_steps
+        self._last = None
+
     def forget(self) -> None:
         """Drop the kernels remembered by :meth:`current`."""
         self._last = None

@@ -50,7 +50,7 @@ def make_learner(
     ----------
     objective : Objective
         What is minimised.
-    function : KernelExpansion, FeatureExpansion, DictionaryFunction, StreamFunction or SumOfComponents
+    function : KernelExpansion, FeatureExpansion, DictionaryFunction, StreamFunction or other
         What is learned, which has learned nothing yet.
     step_size : callable or AutomaticStep
         Step number (1, 2, ...) to step size.

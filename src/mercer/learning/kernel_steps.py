@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from mercer.learning.learner import (
     Take,
 )
 from mercer.learning.loop import UnsoundStepError, make_step
-from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, stable_steps
+from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, FirstRows, stable_steps
 from mercer.numerics import row_loop
 from mercer.numerics.blas import blas_addresses
 from mercer.numerics.pair_loop import (
@@ -43,7 +43,14 @@ from mercer.numerics.pair_loop import (
     kernels_of_buffer,
     run_pairs,
 )
-from mercer.numerics.row_loop import Functions, Rows, Steps, run_rows, score_row
+from mercer.numerics.row_loop import (
+    Functions,
+    Rows,
+    Steps,
+    run_one_row,
+    run_rows,
+    score_one_row,
+)
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.schedules import Constant
 
@@ -59,6 +66,23 @@ _CHUNK = 8192  # rows between two reports of progress
 # As the compiled loop on pairs numbers them.
 _LABELS = {"difference": DIFFERENCE, "sign": SIGN, "same": SAME}
 _NORMALIZATIONS = {"opposite": OPPOSITE, "all": ALL, "balanced": BALANCED}
+
+
+class _SingleRow(NamedTuple):
+    """What learning a row at a time needs, and for which settings it was prepared."""
+
+    first: FirstRows
+    objective: Objective
+    step_size: Any
+    regularization: float
+    batch_size: int
+    dtype: np.dtype[Any]
+    functions: tuple[Any, ...]
+    rows: Rows
+    steps: Steps
+    limits: tuple[Any, ...]
+    averaging: float
+    is_constant: bool
 
 
 class KernelLearner(StepLearner):
@@ -77,7 +101,7 @@ class KernelLearner(StepLearner):
     ) -> None:
         super().__init__(objective, function, step_size, regularization, batch_size, automatic)
         self._functions: dict[Any, tuple[Objective, Functions | None]] = {}
-        self._row: Any = None
+        self._single: _SingleRow | None = None
 
     # -- plan of the steps ----------------------------------------------------------------------
 
@@ -359,46 +383,32 @@ class KernelLearner(StepLearner):
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         """See :class:`Learner`."""
-        f = self.function
+        f, single = self.function, self._single
         # The first rows set the unit of the tolerance, heavy ones lower the step: the long way.
-        if not self.first.seen or weight > 1.0 or f.size == 0:
-            self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
-            return
-        settings = self.step_size, self.regularization, self.batch_size
-        known = f.dtype, self.objective, self.first, *settings
-        if self._row is None or self._row[0] != known:
-            functions = None if self._pairs else self.compiled(f.dtype)
-            if functions is None:
+        if single is None or weight > 1.0 or not f.size or not self._goes_on(single):
+            single = self._prepared(x, target, weight)
+            if single is None:
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
-            rows = Rows(np.empty((1, x.size), f.dtype), target[np.newaxis].copy(), np.ones(1))
-            steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
-            self._row = (known, functions, rows, steps, f.limits(), self._is_constant())
-            if self._is_constant():
-                self._plan_row(steps, rows)
-        _, functions, rows, steps, limits, constant = self._row
-        rows.inputs[0] = x
-        if not constant:
+        rows, steps = single.rows, single.steps
+        rows.inputs[0], rows.targets[0], rows.sample_weights[0] = x, target, weight
+        if not single.is_constant:
             self._plan_row(steps, rows)
-        rows.targets[0] = target
-        rows.sample_weights[0] = weight
         if f.size + 1 > f.arrays.points.shape[0]:
             f.reserve(1)
-        progress, reason = run_rows(
-            functions,
-            f.compressor,
-            f.arrays,
-            rows,
-            steps,
-            limits,
-            f.progress(),
-            self.regularization,
-            1,
-            -1.0 if f.averaging is None else f.averaging,
-            1 << 62,
+        *progress, reason = run_one_row(
+            single.functions,
+            tuple(f.compressor),
+            tuple(f.arrays),
+            tuple(rows),
+            tuple(steps),
+            single.limits,
+            (f.size, f.oldest, f.scale, f.n_steps, 0),
+            float(self.regularization),
+            single.averaging,
             LOSS_GROWTH * abs(self.first.loss),
         )
-        f.resume(progress)
+        f.resume_row(*progress)
         if reason != row_loop.FINISHED:
             if reason == row_loop.HALF_DONE:
                 steps.errors[0] = f.finish(steps.errors[0], steps.tolerances[0])
@@ -410,6 +420,47 @@ class KernelLearner(StepLearner):
                 return
         self.n_samples += 1
         self.history.add_one(steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0])
+
+    def _goes_on(self, single: _SingleRow) -> bool:
+        """Whether what was prepared for single rows is for the settings of now."""
+        return (
+            single.first is self.first
+            and single.objective is self.objective
+            and single.step_size is self.step_size
+            and single.dtype is self.function.arrays.points.dtype
+            and single.regularization == self.regularization
+            and single.batch_size == self.batch_size
+        )
+
+    def _prepared(self, x: Array, target: Array, weight: float) -> _SingleRow | None:
+        """Prepare for single rows; None where one must be learned the long way."""
+        f = self.function
+        if not self.first.seen or weight > 1.0 or f.size == 0 or self._pairs:
+            return None
+        functions = self.compiled(f.dtype)
+        if functions is None:
+            return None
+        rows = Rows(np.empty((1, x.size), f.dtype), np.empty((1, target.size)), np.ones(1))
+        rows.inputs[0], rows.targets[0] = x, target
+        steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
+        is_constant = self._is_constant()
+        if is_constant:
+            self._plan_row(steps, rows)
+        self._single = _SingleRow(
+            self.first,
+            self.objective,
+            self.step_size,
+            self.regularization,
+            self.batch_size,
+            f.dtype,
+            tuple(functions),
+            rows,
+            steps,
+            tuple(f.limits()),
+            -1.0 if f.averaging is None else float(f.averaging),
+            is_constant,
+        )
+        return self._single
 
     def _plan_row(self, steps: Steps, rows: Rows) -> None:
         ones = np.ones(1)
@@ -449,9 +500,9 @@ class KernelLearner(StepLearner):
                 return np.asarray(self.evaluate(x[np.newaxis])[0])
         values = np.empty(f.n_outputs)
         if f.averaging is None:
-            score_row(functions, f.arrays, f.size, 0, f.scale, x, values)
+            score_one_row(tuple(functions), tuple(f.arrays), f.size, 0, f.scale, x, values)
         else:
-            score_row(functions, f.arrays, f.size, f.n_outputs, 1.0, x, values)
+            score_one_row(tuple(functions), tuple(f.arrays), f.size, f.n_outputs, 1.0, x, values)
         return values
 
     def last_iterate_row(self, x: Array) -> Array:
@@ -465,9 +516,9 @@ class KernelLearner(StepLearner):
         f = self.function
         functions = self.compiled(f.dtype)
         if functions is None:
-            return f.current(x[np.newaxis])[0]
+            return np.asarray(f.current(x[np.newaxis])[0])
         values = np.empty(f.n_outputs)
-        score_row(functions, f.arrays, f.size, 0, f.scale, x, values)
+        score_one_row(tuple(functions), tuple(f.arrays), f.size, 0, f.scale, x, values)
         return values
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:

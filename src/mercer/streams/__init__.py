@@ -3,6 +3,7 @@
 from mercer.streams.drift import Adwin, ChangeDetector
 from mercer.streams.experts import Blend, FixedShare, Stack
 from mercer.streams.function import StreamFunction
+from mercer.streams.late import Delivered, LateLabels
 from mercer.streams.learner import StreamLearner
 from mercer.streams.mixture import Mixture, StreamSettings
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
@@ -11,8 +12,10 @@ __all__ = [
     "Adwin",
     "Blend",
     "ChangeDetector",
+    "Delivered",
     "FeatureSets",
     "FixedShare",
+    "LateLabels",
     "LinearWays",
     "Mixture",
     "RunningScale",

@@ -421,7 +421,7 @@ class Blend:
             chances = _chances(every, self._slopes)
             self.losses = losses = -np.log(np.maximum(chances[:, label], _LEAST_CHANCE))
             answer = self.weights @ chances
-            _mend(every, chances, label, self._slopes, self._steepness)
+            _mend(every, chances, label, float(weight), self._slopes, self._steepness)
         else:
             self.losses = 0.5 * np.sum((every - target) ** 2, axis=1)
             losses = self.losses / self._noise
@@ -491,7 +491,7 @@ def _chances(every, slopes):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _mend(every, chances, label, slopes, steepness):  # type: ignore[no-untyped-def]
+def _mend(every, chances, label, weight, slopes, steepness):  # type: ignore[no-untyped-def]
     """Move the slope of each expert against the gradient of its log loss."""
     n, n_outputs = every.shape
     for k in range(n):
@@ -501,6 +501,7 @@ def _mend(every, chances, label, slopes, steepness):  # type: ignore[no-untyped-
             gradient = -every[k, label]
             for c in range(n_outputs):
                 gradient += chances[k, c] * every[k, c]
+        gradient *= weight
         steepness[k] = _MENDED * steepness[k] + gradient * gradient
         slope = slopes[k] - _MENDING * gradient / np.sqrt(steepness[k])
         slopes[k] = min(max(slope, 0.05), 20.0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,6 +36,8 @@ _AVERAGING = 3.0
 _MOST_INPUTS = 32
 # How much inputs matter is looked at on one row of so many, and older ones count less.
 _BETWEEN, _KEPT = 4, 0.997
+# Errors by which ways that begin anew are compared with others count so much less after each row.
+_RECENT, _FEW = 0.98, 20.0
 # Losses count no more in the search for changes: in log odds, or spreads of the target.
 _WORST = 5.0
 # Steps of kernel ways are at most so many times as long for heavy rows, of classes and of numbers.
@@ -174,6 +178,21 @@ class Mixture:
             n_memories=settings.n_memories,
         )
         self._relevance = np.zeros(self.n_inputs)
+        # What begins anew: sums since a change, and the set of each metric; who answers for it.
+        n_sums, n_steps = len(settings.forgettings), self.ways.steps.size
+        first = len(lengths) * n_steps
+        self._like = [(n_sums, n_sums - 1)]
+        self._places = [([first + n_sums], [first + n_sums - 1])]
+        for number in range(settings.n_metrics):
+            pair = number, (number + 1) % settings.n_metrics
+            self._like.append((n_sums + 1 + pair[0], n_sums + 1 + pair[1]))
+            new, old = (
+                [*range(start * n_steps, (start + 1) * n_steps), first + n_sums + 1 + at]
+                for at, start in zip(pair, (last + 1 + at for at in pair), strict=True)
+            )
+            self._places.append((new, old))
+        self._is_new = np.zeros(1 + settings.n_metrics, dtype=np.bool_)
+        self._errors = np.zeros((1 + settings.n_metrics, 3))
         self._n_changes, self.detector = 0, ChangeDetector()
         self._watched = self.names.index("sums since a change")
         self.kernels = [self._kernel_way(number) for number in range(len(settings.kernel_ways))]
@@ -249,8 +268,13 @@ class Mixture:
             functions: list[KernelExpansion] = [way.function for way in self.kernels]
             points = [f.current(images) for f in functions]
             points += [f.evaluate(images) for f in functions]
-        said = [self.ways.values(features), *(values[:, np.newaxis] for values in points)]
-        return np.concatenate(said, axis=1)
+        linear = self.ways.values(features)
+        if self._is_new.any():
+            known = linear.copy()
+            for number in np.flatnonzero(self._is_new):
+                new, old = self._places[number]
+                linear[:, new] = known[:, old]
+        return np.concatenate([linear, *(values[:, np.newaxis] for values in points)], axis=1)
 
     def values(self, x: Array) -> Array:
         """Values at a row, (n_outputs,): log odds, logarithms of chances, or numbers.
@@ -351,6 +375,7 @@ class Mixture:
         _, image, features, said = self._ask(x)
         scaled = target if self.is_class else self.targets.image(target)
         answer = self._unscaled(self.blend.learn(said, scaled, weight))
+        self._catch_up(features, scaled)
         self.ways.learn(features, scaled, weight)
         self._measure(features)
         # Of the way that knows all since the last change: what follows closely shows none.
@@ -365,6 +390,26 @@ class Mixture:
                 self.kernels[number] = self._kernel_way(number)
         self._asked = None
         return answer
+
+    def _begin(self, number: int, restart: Callable[[], None]) -> None:
+        """Let ways begin anew: until they have caught up, others answer for them.
+
+        Weights of the blend and of the stacks go on, so what a way says must not jump.
+        """
+        restart()
+        self._is_new[number] = True
+        self._errors[number] = 0.0
+
+    def _catch_up(self, features: Array, target: Array) -> None:
+        """Let ways that began anew answer for themselves once they err less than their like."""
+        for number in np.flatnonzero(self._is_new):
+            errors = self._errors[number]
+            errors *= _RECENT
+            for column, way in enumerate(self._like[number]):
+                missed = self.ways.of_sums[way] @ features[self.ways.set_of(way)] - target
+                errors[column] += missed @ missed
+            errors[2] += 1.0  # rows, fading as the errors do
+            self._is_new[number] = errors[2] < _FEW or errors[0] > errors[1]
 
     def _measure(self, features: Array) -> None:
         """Follow how much each input matters; now and then begin a set whose metric it is."""
@@ -382,7 +427,7 @@ class Mixture:
             mean = self._relevance.mean()
             if mean > 0.0:
                 self.sets.metric[number] = np.sqrt(self._relevance / mean)
-                self.ways.restart_set(number)
+                self._begin(number - last, partial(self.ways.restart_set, number))
 
     def _changed(self) -> None:
         """Take account of a change of the stream.
@@ -393,7 +438,7 @@ class Mixture:
         self.has_changed = True
         n = len(self.settings.forgettings)
         self.ways.remember(n - 1, self._n_changes % self.settings.n_memories)
-        self.ways.restart(n)
+        self._begin(0, partial(self.ways.restart, n))
         self._n_changes += 1
 
     # -- other inputs and outputs ---------------------------------------------------------------
@@ -461,6 +506,8 @@ class Mixture:
             "n_changes": self._n_changes,
             "detector": self.detector.to_state(),
             "relevance": self._relevance.copy(),
+            "is_new": self._is_new.copy(),
+            "errors": self._errors.copy(),
             "sets": self.sets.to_state(),
             "ways": self.ways.to_state(),
             "kernels": {str(k): way.to_state(whole=True) for k, way in enumerate(self.kernels)},
@@ -490,6 +537,7 @@ class Mixture:
         made._n_changes = check_integer("n_changes", state["n_changes"], low=0)
         sets, ways = FeatureSets.from_state(state["sets"]), LinearWays.from_state(state["ways"])
         blend, relevance = Blend.from_state(state["blend"]), np.array(state["relevance"], float)
+        is_new, errors = np.array(state["is_new"], bool), np.array(state["errors"], float)
         fits = (
             sets.metric.shape == made.sets.metric.shape
             and sets.n_features == made.sets.n_features
@@ -499,11 +547,14 @@ class Mixture:
             and ways.memories.shape[0] == settings.n_memories
             and blend.weights.shape == made.blend.weights.shape
             and relevance.shape == (made.n_inputs,)
+            and is_new.shape == made._is_new.shape
+            and errors.shape == made._errors.shape
         )
         if not fits:
             raise ValueError("The parts of a mixture do not fit together.")
         made.detector = ChangeDetector.from_state(state["detector"])
         made.sets, made.ways, made.blend, made._relevance = sets, ways, blend, relevance
+        made._is_new, made._errors = is_new, errors
         for k, way in enumerate(made.kernels):
             way.restore(state["kernels"][str(k)])
         return made

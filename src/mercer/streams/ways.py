@@ -44,8 +44,9 @@ _NO_PHASES = np.empty(0)
 class RunningScale:
     """Standardise rows by the mean and the spread of those before, column by column.
 
-    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns that were constant so far are 0, and so is a number that a row does not say (NaN);
-    standardised numbers beyond 5 are cut.
+    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns
+    that were constant so far are 0, and so is a number that a row does not say (NaN); standardised
+    numbers beyond 5 are cut.
 
     Parameters
     ----------
@@ -197,8 +198,7 @@ class FeatureSets:
         """
         n, m = len(images), self.n_features
         out = np.empty((n, len(self.lengths), self.n_columns))
-        turns = np.empty((n * len(self.lengths), m))
-        turns = turns.reshape(n, len(self.lengths), m)
+        turns: Array = np.empty((n, len(self.lengths), m))
         inputs = images[:, np.newaxis] * self.metric
         for number, frequencies in enumerate(self._frequencies):
             np.matmul(inputs[:, number], frequencies, out=turns[:, number, : m // 2])
@@ -376,6 +376,10 @@ class LinearWays:
         _step(self.of_steps, features, target, self.steps, self.is_class, weight)
         sums = self.of_sums, self._inverses, self._sets, self.forgettings
         _add(*sums, features, target, weight)
+
+    def set_of(self, sum_number: int) -> tuple[int, slice]:
+        """Return the number of the set of a recursive way, and which of its features that sees."""
+        return int(self._sets[sum_number]), slice(self.of_sums.shape[2])
 
     def restart(self, sum_number: int) -> None:
         """Let a recursive way begin anew."""

@@ -1,0 +1,244 @@
+"""Predictions of a stream as they come: JSON lines or Arrow IPC, to a file or a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mercer.training.streaming import Answer
+
+__all__ = ["Answers", "ArrowAnswers", "JsonAnswers", "is_pipe", "open_answers"]
+
+_LATEST = 0.1  # seconds that an answer may wait for others
+_MOST_BYTES = 2**16
+_ROWS_OF_BATCH = 1024
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of an Arrow IPC stream
+
+
+class Answers:
+    """Where predictions go; here nowhere.
+
+    Attributes
+    ----------
+    length : int or None
+        Bytes of the file so far that are on the disk after :meth:`sync`; None of a pipe, which
+        cannot take anything back.
+    """
+
+    length: int | None = None
+
+    def write(self, answer: Answer) -> None:
+        """Take a prediction; it may wait a little for others."""
+
+    def flush(self) -> None:
+        """Hand over what waits. This blocks as long as the reader is busy."""
+
+    def sync(self) -> None:
+        """Hand over what waits, and see that it outlives a crash of the machine."""
+
+    def finish(self) -> None:
+        """Write what ends the file."""
+
+    def close(self) -> None:
+        """Let go of the file as it is."""
+
+
+class _ToFile(Answers):
+    """Bytes for a file or a pipe, in pieces of several predictions."""
+
+    def __init__(self, file: BinaryIO, length: int | None) -> None:
+        self._file, self.length = file, length
+        self._shared = file is _standard_output()
+        self._pieces: list[bytes] = []
+        self._n_bytes = 0
+        self._flushed_at = time.monotonic()
+
+    def _add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._n_bytes += len(piece)
+
+    def _flush_if_late(self) -> None:
+        if self._n_bytes >= _MOST_BYTES or time.monotonic() - self._flushed_at > _LATEST:
+            self.flush()
+
+    def flush(self) -> None:
+        content = memoryview(b"".join(self._pieces))
+        self._pieces, self._n_bytes = [], 0
+        if self.length is not None:
+            self.length += len(content)
+        while content:  # a pipe may take a part, or, if it does not block, nothing
+            taken = self._file.write(content)
+            if not taken:
+                time.sleep(_LATEST)
+            content = content[taken or 0 :]
+        self._file.flush()
+        self._flushed_at = time.monotonic()
+
+    def sync(self) -> None:
+        self.flush()
+        if self.length is not None:
+            os.fsync(self._file.fileno())
+
+    def finish(self) -> None:
+        self.flush()
+
+    def close(self) -> None:
+        if not self._shared:
+            self._file.close()
+
+
+class JsonAnswers(_ToFile):
+    """A JSON object for each prediction, a line each.
+
+    Parameters
+    ----------
+    file : binary file
+        To write to.
+    length : int or None
+        Its bytes so far, if it is a file.
+    key : str or None
+        Column of the keys, and the name they get here.
+    """
+
+    def __init__(self, file: BinaryIO, length: int | None, key: str | None) -> None:
+        super().__init__(file, length)
+        self._key = key
+
+    def write(self, answer: Answer) -> None:
+        """See :class:`Answers`."""
+        values: dict[str, Any] = {"row": answer.row}
+        if self._key is not None:
+            values[self._key] = answer.key
+        values["prediction"] = answer.prediction
+        self._add(json.dumps(values).encode() + b"\n")
+        self._flush_if_late()
+
+
+class ArrowAnswers(_ToFile):
+    """An Arrow IPC stream; classes as text, quantities as numbers.
+
+    Its record batches are cut where the source rests, so that predictions need not wait.
+
+    Parameters
+    ----------
+    file, length, key
+        As of :class:`JsonAnswers`.
+    quantities : bool
+        Whether predictions are numbers.
+    """
+
+    def __init__(
+        self, file: BinaryIO, length: int | None, key: str | None, *, quantities: bool
+    ) -> None:
+        super().__init__(file, length)
+        import pyarrow as pa
+
+        self._quantities = quantities
+        fields = [pa.field("row", pa.int64())]
+        if key is not None:
+            fields.append(pa.field(key, pa.string()))
+        fields.append(pa.field("prediction", pa.float64() if quantities else pa.string()))
+        self._schema = pa.schema(fields)
+        self._rows: list[Answer] = []
+        if not length:
+            self._add(self._schema.serialize().to_pybytes())
+
+    def write(self, answer: Answer) -> None:
+        """See :class:`Answers`."""
+        self._rows.append(answer)
+        if len(self._rows) >= _ROWS_OF_BATCH:
+            self.flush()
+        else:
+            self._flush_if_late()
+
+    def flush(self) -> None:
+        """See :class:`Answers`."""
+        if self._rows:
+            import pyarrow as pa
+
+            said = [answer.prediction for answer in self._rows]
+            if not self._quantities:
+                said = [None if value is None else str(value) for value in said]
+            columns: list[list[Any]] = [[answer.row for answer in self._rows]]
+            if len(self._schema) == 3:
+                columns.append([answer.key for answer in self._rows])
+            arrays = [
+                pa.array(values, field.type)
+                for values, field in zip([*columns, said], self._schema, strict=True)
+            ]
+            batch = pa.record_batch(arrays, schema=self._schema)
+            self._add(batch.serialize().to_pybytes())
+            self._rows = []
+        super().flush()
+
+    def finish(self) -> None:
+        """See :class:`Answers`; the end is no part of what a later run goes on from."""
+        self.flush()
+        self._file.write(_END)
+
+
+def is_pipe(where: str) -> bool:
+    """Whether what is written there cannot be taken back."""
+    if where == "-":
+        return True
+    path = Path(where)
+    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+
+
+def open_answers(
+    where: str | None, *, arrow: bool, key: str | None, quantities: bool, length: int | None
+) -> Answers:
+    """Open the place for predictions.
+
+    Parameters
+    ----------
+    where : str or None
+        A file, or ``-`` for standard output. None: they are not wanted.
+    arrow, quantities : bool
+        Whether to write Arrow, and whether predictions are numbers.
+    key : str or None
+        Column of the keys.
+    length : int or None
+        Bytes that an earlier run wrote; what came behind is dropped, as it comes again. None:
+        the file begins anew.
+
+    Raises
+    ------
+    ValueError
+        If the file is not there any more, or shorter.
+    """
+    if where is None:
+        return Answers()
+    file: BinaryIO
+    if is_pipe(where):
+        file = _standard_output() if where == "-" else open(where, "wb", buffering=0)  # noqa: SIM115
+        length = None
+    elif length is None:
+        file = open(where, "wb", buffering=0)  # noqa: SIM115
+        length = 0
+    else:
+        there = Path(where).stat().st_size if Path(where).exists() else -1
+        if there < length:
+            now = "is gone" if there < 0 else f"has {there:,}"
+            raise ValueError(
+                f"{where} had {length:,} bytes of predictions, but now {now}. Restore it, or start "
+                "afresh without the checkpoint."
+            )
+        file = open(where, "r+b", buffering=0)  # noqa: SIM115
+        file.truncate(length)
+        file.seek(length)
+    if arrow:
+        return ArrowAnswers(file, length, key, quantities=quantities)
+    return JsonAnswers(file, length, key)
+
+
+def _standard_output() -> BinaryIO:
+    """Return standard output without a buffer, which would block once more at the end."""
+    buffer: Any = sys.stdout.buffer
+    raw: BinaryIO = getattr(buffer, "raw", buffer)
+    return raw

@@ -1,0 +1,186 @@
+"""Rows of text as they arrive: JSON lines, or CSV after a line of names."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+__all__ = ["Lines", "Record"]
+
+_LONGEST_LINE = 2**24
+
+
+class Record(NamedTuple):
+    """A row as it came.
+
+    Attributes
+    ----------
+    values : dict of str to object
+        By column.
+    place : str
+        Where it stands, for messages.
+    is_text : bool
+        Whether all values are text, as those of CSV: what they mean is for others to say.
+    error : str
+        Why it is no row, if it is none.
+    """
+
+    values: dict[str, Any]
+    place: str
+    is_text: bool = False
+    error: str = ""
+
+
+class Lines:
+    r"""Turn bytes into rows, and count what was used up.
+
+    A line is a row: quoted cells may hold commas, but no line ends. The first line decides: if it
+    begins with ``{``, every line is a JSON object; else it names the columns of CSV, which a tab in
+    it separates if there is one, else commas.
+
+    Parameters
+    ----------
+    name : str
+        Of the source, for messages.
+
+    Attributes
+    ----------
+    byte, line : int
+        Bytes and lines up to the end of the row that came last.
+
+    Examples
+    --------
+    >>> lines = Lines("towns.csv")
+    >>> rows = lines.records([b"town,height\nBern,5", b"40\nBonn,6"], to_the_end=lambda: False)
+    >>> for row in rows:
+    ...     print(row.place, row.values)
+    line 2 of towns.csv {'town': 'Bern', 'height': '540'}
+    >>> lines.byte  # the last line may not be whole
+    21
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.byte = self.line = 0
+        self._known = False
+        self._columns: list[str] | None = None  # of CSV
+        self._delimiter = ","
+
+    def records(
+        self, chunks: Iterator[bytes] | list[bytes], *, to_the_end: Callable[[], bool]
+    ) -> Iterator[Record]:
+        """Turn chunks of bytes into rows.
+
+        Parameters
+        ----------
+        chunks : iterator of bytes
+            Cut anywhere.
+        to_the_end : callable
+            Asked after the last chunk: whether a last line without an end is a row.
+
+        Raises
+        ------
+        ValueError
+            If the first line cannot be used, or a line has no end.
+        """
+        rest = b""
+        for chunk in chunks:
+            *whole, rest = (rest + chunk).split(b"\n")
+            for text in whole:
+                yield from self._record(text, 1)
+            if len(rest) > _LONGEST_LINE:
+                raise ValueError(
+                    f"Line {self.line + 1:,} of {self._name} has no end within {_LONGEST_LINE:,} "
+                    "bytes. Rows are lines: JSON objects or CSV."
+                )
+        if rest and to_the_end():
+            yield from self._record(rest, 0)
+
+    def read_header(self, file: BinaryIO) -> None:
+        """Look at the first line of a file, from which later rows are to be read."""
+        file.seek(0)
+        while not self._known:
+            text = b""
+            while not text.endswith(b"\n") and len(text) <= _LONGEST_LINE:
+                piece = file.readline(2**16)
+                if not piece:
+                    break
+                text += piece
+            if not text:
+                return
+            self._look(text.rstrip(b"\r\n"))
+
+    def _record(self, text: bytes, end: int) -> Iterator[Record]:
+        self.byte += len(text) + end
+        self.line += 1
+        text = text.rstrip(b"\r")
+        if not text.strip():
+            return
+        if not self._known:
+            self._look(text)
+            if self._columns is not None:
+                return
+        if self.line == 1:
+            text = text.removeprefix(b"\xef\xbb\xbf")
+        place = f"line {self.line:,} of {self._name}"
+        try:
+            values = self._values(text.decode("utf-8"))
+        except UnicodeDecodeError:
+            yield Record({}, place, error="it is no UTF-8 text")
+        except (ValueError, csv.Error, RecursionError) as error:
+            yield Record({}, place, error=str(error))
+        else:
+            yield Record(values, place, is_text=self._columns is not None)
+
+    def _values(self, text: str) -> dict[str, Any]:
+        if self._columns is None:
+            try:
+                values = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"it is no JSON ({error.msg}, column {error.colno})") from None
+            if not isinstance(values, dict):
+                raise ValueError("it is JSON, but no object with columns and values")
+            return values
+        cells = self._cells(text)
+        if len(cells) != len(self._columns):
+            raise ValueError(
+                f"it has {len(cells)} cell{'s' * (len(cells) != 1)}, but there are "
+                f"{len(self._columns)} columns"
+            )
+        return dict(zip(self._columns, cells, strict=True))
+
+    def _cells(self, text: str) -> list[str]:
+        try:
+            (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
+        except csv.Error as error:
+            raise ValueError(
+                f"it is no CSV ({error}); quoted cells must end in their line"
+            ) from None
+        return cells
+
+    def _look(self, text: bytes) -> None:
+        """Find out from the first line how rows are written."""
+        text = text.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
+        if not text.strip():
+            return
+        self._known = True
+        if text.lstrip().startswith(b"{"):
+            return
+        place = f"Line {max(self.line, 1):,} of {self._name}"
+        try:
+            names = text.decode("utf-8")
+            self._delimiter = "\t" if "\t" in names else ","
+            columns = [name.strip() for name in self._cells(names)]
+        except ValueError as error:
+            raise ValueError(
+                f"{place} should name columns, but cannot be read: {error}. Rows are JSON objects, "
+                "one a line, or CSV after a line of names."
+            ) from None
+        if names.lstrip().startswith("[") or "" in columns or len(set(columns)) < len(columns):
+            raise ValueError(
+                f"{place} should be a JSON object, or name the columns of CSV, each by another "
+                f"name, got {names[:80]!r}."
+            )
+        self._columns = columns

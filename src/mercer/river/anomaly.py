@@ -1,0 +1,256 @@
+"""River's anomaly detector over mercer's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from mercer._validation import check_real
+from mercer.estimators import NoveltyDetector
+from mercer.expansions import Expansion
+from mercer.kernels import Kernel
+from mercer.river.rows import Row, numbers_of, rows_of
+
+__all__ = ["AnomalyDetector"]
+
+Array = NDArray[np.float64]
+
+# Standardised numbers are cut here, as those of streams are: one wild value is one wild value.
+_FARTHEST = 5.0
+# What rounding makes of a constant is no spread.
+_ROUNDING = 1e-9
+# Rows that the usual score is a mean of, about.
+_USUAL = 1000
+
+
+class _Columns:
+    """Columns of a stream whose features come and go: the mean and the spread of each so far.
+
+    Attributes
+    ----------
+    at : dict
+        Column of each feature.
+    """
+
+    def __init__(self) -> None:
+        self.at: dict[Any, int] = {}
+        self._counts, self._means, self._squares = np.zeros((3, 0))
+
+    def learn(self, x: Row) -> None:
+        """Take account of a row without missing values; features not seen before add columns."""
+        new_names = [name for name in x if name not in self.at]
+        for name in sorted(new_names, key=lambda n: (type(n).__name__, n)):
+            self.at[name] = len(self.at)
+        new = np.zeros(len(self.at) - self._counts.size)
+        if new.size:
+            self._counts, self._means, self._squares = (
+                np.append(numbers, new) for numbers in (self._counts, self._means, self._squares)
+            )
+        columns, values = self._said(x)
+        self._counts[columns] += 1.0
+        off = values - self._means[columns]
+        self._means[columns] += off / self._counts[columns]
+        self._squares[columns] += off * (values - self._means[columns])
+
+    def row(self, x: Row, *, scaled: bool) -> Array:
+        """Row as an array, 0 where nothing is said; features never learned are left out."""
+        columns, values = self._said(x)
+        row = np.zeros(len(self.at))
+        if not scaled:
+            row[columns] = values
+            return row
+        means, counts = self._means[columns], self._counts[columns]
+        spreads = np.sqrt(self._squares[columns] / counts)
+        off = values - means
+        off[np.abs(off) <= _ROUNDING * np.abs(means)] = 0.0
+        spreads[spreads <= _ROUNDING * np.abs(means)] = 0.0
+        # What was constant until now, and is no longer, is as far off as can be.
+        with np.errstate(divide="ignore", over="ignore"):
+            far = np.divide(off, spreads, out=np.zeros(off.size), where=off != 0.0)
+        # One row says nothing of what is usual.
+        row[columns] = np.where(counts > 1.0, np.clip(far, -_FARTHEST, _FARTHEST), 0.0)
+        return row
+
+    def _said(self, x: Row) -> tuple[list[int], Array]:
+        at = self.at
+        known = [name for name in x if name in at]
+        return [at[name] for name in known], np.array([x[name] for name in known], dtype=float)
+
+
+class AnomalyDetector(base.AnomalyDetector):
+    """Find what is unlike the rows before, for River: pipelines, filters, ``evaluate``.
+
+    It learns as :class:`mercer.NoveltyDetector` does by ``learn_one``; the parameters are those of
+    it, less those of ``fit``. Rows may have other features than those before: one that is missing,
+    None or NaN counts as usual, and one never seen before adds a column in which all rows so far
+    were usual.
+
+    Parameters
+    ----------
+    nu : float, default=0.1
+        Share of the rows that are to be called novel, in (0, 1]; also the ridge parameter.
+    kernel : str, Kernel or callable, default="auto"
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian of features that are standardised
+        as the stream shows them. Any other kernel takes features as they are, and 0 for those that
+        are missing.
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`).
+    step_size : float, callable or "auto", default="auto"
+        Step size, or a schedule. A constant step, below ``1 / nu``, follows drift.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Which iterates predict.
+    n_jobs : int or None, default=None
+        Threads.
+    seed : int or None, default=None
+        What mercer calls ``random_state``.
+
+    Attributes
+    ----------
+    estimator : NoveltyDetector
+        What learns; its inputs are the columns, standardised with ``kernel="auto"``.
+
+    See Also
+    --------
+    mercer.NoveltyDetector : The parameters at length.
+
+    Notes
+    -----
+    Of the value f of a row, which is large where rows were, and its mean m over the last thousand
+    rows or so, each before it was learned, the score is m / (m + max(f, 0)).
+
+    Examples
+    --------
+    >>> import random
+    >>> draw = random.Random(0)
+    >>> model = AnomalyDetector()
+    >>> for _ in range(200):
+    ...     model.learn_one({"a": draw.gauss(50.0, 9.0), "b": draw.gauss(0.0, 0.1)})
+    >>> model.score_one({"a": 50.0, "b": 0.0}) < 0.6 < 0.9 < model.score_one({"a": 50.0, "b": 9.0})
+    True
+    """
+
+    def __init__(
+        self,
+        nu: float = 0.1,
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "auto",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        average: str | None = "suffix",
+        n_jobs: int | None = None,
+        seed: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.average = average
+        self.n_jobs = n_jobs
+        self.seed = seed
+        params = {name: getattr(self, name) for name in self._get_params()}
+        self._is_scaled = isinstance(kernel, str) and kernel == "auto"
+        if self._is_scaled:
+            params["kernel"] = "gaussian"
+        self.estimator = NoveltyDetector(random_state=params.pop("seed"), **params)
+        self._columns = _Columns()
+        self._usual = 0.0
+
+    def learn_one(self, x: Row, w: float = 1.0) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        w : float, default=1.0
+            Weight of the row.
+
+        Raises
+        ------
+        ValueError
+            If a feature is no number or infinite, or the kernel has numbers for each of its
+            inputs and there is a feature more; the model stays as it was.
+        """
+        x = _said(x)
+        check_real("w", w, low=0.0)
+        if not x:
+            return  # it says nothing
+        self._widen(x)
+        self._columns.learn(x)
+        row = self._columns.row(x, scaled=self._is_scaled)
+        if hasattr(self.estimator, "learner_"):
+            value = max(-self.estimator.score_one(row), 0.0)
+            share = 1.0 / min(self.estimator.n_samples_seen_, _USUAL)
+            self._usual += share * (value - self._usual)
+        self.estimator.learn_one(row, w)
+
+    def _widen(self, x: Row) -> None:
+        """Let the estimator have inputs for features not seen before: 0 in all rows so far."""
+        new = [name for name in x if name not in self._columns.at]
+        if not new or not hasattr(self.estimator, "learner_"):
+            return
+        try:
+            state = self.estimator.to_state()
+            state["n_features"] += len(new)
+            for arrays, name in (
+                (state["targets"]["kept"], "rows"),
+                (state["learner"]["function"]["arrays"], "points"),
+            ):
+                if name in arrays:
+                    arrays[name] = np.pad(arrays[name], [(0, 0), (0, len(new))])
+            wide = NoveltyDetector.from_state(state)
+        except ValueError as error:
+            raise ValueError(
+                f"The row has the feature(s) {new[:8]} besides {list(self._columns.at)[:8]}, and "
+                f"this detector cannot take in more: {error} Leave them out, or use a kernel that "
+                "does not depend on the number of features, such as the default."
+            ) from error
+        wide.n_jobs = self.n_jobs
+        self.estimator = wide
+
+    def score_one(self, x: Row) -> float:
+        """Return how unlike the rows before a row is.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1: 1 where no rows were, 1/2 where they are as dense as around a usual row.
+            0.0 before the first row was learned.
+        """
+        x = _said(x)
+        if not hasattr(self.estimator, "learner_"):
+            return 0.0
+        value = max(-self.estimator.score_one(self._columns.row(x, scaled=self._is_scaled)), 0.0)
+        return self._usual / (self._usual + value) if value > 0.0 else 1.0
+
+    def learn_many(self, X: Any) -> None:
+        """Learn the rows of a frame, one by one.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Of pandas, polars, Arrow, ...
+        """
+        for x in rows_of(X):
+            self.learn_one(x)
+
+
+def _said(x: Row) -> Row:
+    """Return what a row says: numbers, none of them NaN."""
+    x = numbers_of(x)
+    infinite = [name for name, value in x.items() if math.isinf(value)]
+    if infinite:
+        raise ValueError(
+            f"The feature {infinite[0]!r} is {x[infinite[0]]}. Leave it out, or skip the row."
+        )
+    return {name: value for name, value in x.items() if not math.isnan(value)}

@@ -1,0 +1,435 @@
+"""River's classifier and regressor over mercer's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+from river.utils.dataframe import into_frame, into_series, to_native_frame, to_native_series
+
+from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.expansions import Expansion
+from mercer.kernels import Kernel
+from mercer.losses import Loss, as_loss
+from mercer.risks import Risk
+from mercer.river.rows import Row, matrix_of, numbers_of, rows_of
+
+__all__ = ["Classifier", "Regressor"]
+
+Array = NDArray[np.float64]
+
+
+class _Wrapper(base.Base):
+    """A mercer estimator, made of parameters of the same names and fed by River."""
+
+    #: What is wrapped.
+    _kind: ClassVar[type[Any]]
+
+    #: The estimator of :mod:`mercer` that learns: its ``history_``, ``save``, ... are here.
+    estimator: Any
+
+    def _make(self) -> None:
+        """Make the estimator of the parameters."""
+        params = {name: getattr(self, name) for name in self._get_params()}
+        self.estimator = self._kind(random_state=params.pop("seed"), **params)
+
+    @classmethod
+    def of(cls, estimator: Any) -> Self:
+        """Put an estimator of mercer under River's names: one that was fitted or loaded, say.
+
+        Parameters
+        ----------
+        estimator : KernelClassifier or KernelRegressor
+            It is not copied, and goes on learning.
+
+        Returns
+        -------
+        model : Classifier or Regressor
+        """
+        if not isinstance(estimator, cls._kind):
+            raise TypeError(
+                f"{cls.__name__}.of takes a {cls._kind.__name__}, got a {type(estimator).__name__}."
+            )
+        params = estimator.get_params(deep=False)
+        params["seed"] = params.pop("random_state")
+        for name in ("n_passes", "shuffle", "verbose"):  # of `fit` only
+            del params[name]
+        model = cls(**params)
+        model.estimator = estimator
+        return model
+
+    def _learn_row(self, x: Row, y: Any, w: float) -> None:
+        """Learn a row of numbers."""
+        # A first row that says nothing gives nothing to begin with.
+        if hasattr(self.estimator, "learner_") or any(value == value for value in x.values()):
+            self.estimator.learn_one(x, y, w)
+
+    def _learn_frame(self, X: Any, y: Any) -> None:
+        """Learn a frame: row by row as streams are, or by steps of ``batch_size`` rows."""
+        targets = y.tolist() if isinstance(y, np.ndarray) else into_series(y).to_list()
+        if len(targets) != len(into_frame(X)):
+            raise ValueError(
+                f"`X` has {len(into_frame(X))} rows, but `y` has {len(targets)} targets."
+            )
+        model, has_begun = self.estimator, hasattr(self.estimator, "learner_")
+        if model._has_gaps() if has_begun else model._begins_stream([{}]):
+            for x, target in zip(rows_of(X), targets, strict=True):
+                self._learn_row(x, target, 1.0)
+        elif targets:
+            at, rows = self._columns(X)
+            with _in_order():
+                model.partial_fit(rows, np.asarray(targets))
+            model._remember_names(at)
+
+    def _columns(self, X: Any) -> tuple[Row, Array]:
+        """Columns of a frame by name, and its rows in the order of the model's columns."""
+        (names, rows), model = matrix_of(X), self.estimator
+        at = {name: i for i, name in enumerate(names)}
+        if hasattr(model, "learner_"):
+            order = [-1 if i != i else i for i in model._values(at)]  # NaN: no such column
+        else:
+            order = [at[name] for name in model._name_features(at)]
+        return at, np.append(rows, np.full((len(rows), 1), np.nan), axis=1)[:, order]
+
+    def _answers(self, X: Any, by_row: Callable[[Row], Any], by_rows: Callable[[Any], Any]) -> Any:
+        """Answer for each row of a frame."""
+        if not hasattr(self.estimator, "learner_"):
+            return [by_row(x) for x in rows_of(X)]
+        rows = self._columns(X)[1]
+        with _in_order():
+            return by_rows(rows) if len(rows) else []
+
+
+class Classifier(_Wrapper, base.MiniBatchClassifier):
+    """Kernel classifier for River: pipelines, metrics, ``evaluate``.
+
+    It learns as :class:`mercer.KernelClassifier` does by ``learn_one``; the parameters are those
+    of it, less those of ``fit``. There is nothing to set, and no scaling to be done before. Rows
+    may have other features than those before, as long as ``expansion`` is left at ``"auto"``;
+    features that are None or NaN are missing ones.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="auto"
+        ``"logistic"`` for two classes and ``"softmax"`` for more; or ``"hinge"``, ...
+        (:mod:`mercer.losses`).
+    risk : Risk, str or None, default=None
+        What is minimised of the loss (:mod:`mercer.risks`).
+    kernel : str, Kernel or callable, default="auto"
+        Kernel (:mod:`mercer.kernels`).
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`).
+    step_size : float, callable, "auto" or "theory", default="auto"
+        Step size, or a schedule.
+    regularization : float or "auto", default="auto"
+        Ridge parameter.
+    batch_size : int, default=32
+        Rows per step of ``learn_many``, where an ``expansion`` is given.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Which iterates predict, for learning by steps.
+    n_jobs : int or None, default=None
+        Threads.
+    seed : int or None, default=None
+        What mercer calls ``random_state``.
+
+    Attributes
+    ----------
+    estimator : KernelClassifier
+        What learns.
+
+    See Also
+    --------
+    mercer.KernelClassifier : The parameters at length.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> model = Classifier("hinge", kernel="gaussian", expansion="komp", seed=0)
+    >>> rows = datasets.Phishing().take(400)
+    >>> evaluate.progressive_val_score(rows, model, metrics.F1()).get() > 0.8
+    True
+    """
+
+    _kind = KernelClassifier
+
+    def __init__(
+        self,
+        loss: str | Loss = "auto",
+        *,
+        risk: str | Risk | None = None,
+        kernel: str | Kernel | Callable[..., Any] = "auto",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        regularization: float | str = "auto",
+        batch_size: int = 32,
+        class_weight: dict[Any, float] | str | None = None,
+        average: str | None = "suffix",
+        n_jobs: int | None = None,
+        seed: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.risk = risk
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.average = average
+        self.n_jobs = n_jobs
+        self.seed = seed
+        self._make()
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Row, y: Any, w: float = 1.0) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        y : label
+            A label not seen before adds a class.
+        w : float, default=1.0
+            Weight of the row.
+
+        Raises
+        ------
+        ValueError
+            If a feature is no number, or the label is None; the model stays as it was.
+        """
+        self._learn_row(numbers_of(x), y, w)
+
+    def predict_one(self, x: Row, **kwargs: Any) -> Any:
+        """Label of a row, None before the first row was learned.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        """
+        _refuse(kwargs)
+        label = self.estimator.predict_one(numbers_of(x))
+        return label.item() if isinstance(label, np.generic) else label
+
+    def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
+        """Probability of each class, empty before the first row was learned.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+
+        Raises
+        ------
+        NotImplementedError
+            If the ``loss`` does not model probabilities.
+        """
+        _refuse(kwargs)
+        x = numbers_of(x)
+        try:
+            predict = self.estimator.predict_proba_one
+        except AttributeError as error:
+            raise NotImplementedError(str(error.__cause__ or error)) from error
+        probabilities: dict[Any, float] = predict(x)
+        return probabilities
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn the rows of a frame: one by one, or as a mini-batch if an ``expansion`` is given.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Of pandas, polars, Arrow, ...
+        y : Series
+            Labels.
+        """
+        self._learn_frame(X, y)
+
+    def predict_many(self, X: Any) -> Any:
+        """Labels of the rows of a frame, as a series.
+
+        Parameters
+        ----------
+        X : DataFrame
+        """
+        labels = self._answers(X, self.predict_one, lambda rows: self.estimator.predict(rows))
+        return to_native_series(labels, name=None, like=into_frame(X))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probabilities for the rows of a frame, as a frame with a column for each class.
+
+        Parameters
+        ----------
+        X : DataFrame
+        """
+
+        def by_rows(rows: Any) -> list[dict[Any, float]]:
+            return [
+                dict(zip(self.estimator.classes_.tolist(), row, strict=True))
+                for row in self.estimator.predict_proba(rows).tolist()
+            ]
+
+        found = self._answers(X, self.predict_proba_one, by_rows)
+        classes = found[0] if found else ()
+        columns = {label: [row[label] for row in found] for label in classes}
+        return to_native_frame(columns, like=into_frame(X))
+
+
+class Regressor(_Wrapper, base.MiniBatchRegressor):
+    """Kernel regressor for River: pipelines, metrics, ``evaluate``.
+
+    It learns as :class:`mercer.KernelRegressor` does by ``learn_one``; the parameters are those
+    of it, less those of ``fit``. There is nothing to set, and no scaling to be done before. Rows
+    may have other features than those before, as long as ``expansion`` is left at ``"auto"``;
+    features that are None or NaN are missing ones.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+        Loss (:mod:`mercer.losses`) with one number to a target: quantiles one at a time.
+    risk : Risk, str or None, default=None
+        What is minimised of the loss (:mod:`mercer.risks`).
+    kernel : str, Kernel or callable, default="auto"
+        Kernel (:mod:`mercer.kernels`).
+    expansion : str or Expansion, default="auto"
+        How f stays small (:mod:`mercer.expansions`).
+    step_size : float, callable or "auto", default="auto"
+        Step size, or a schedule.
+    regularization : float or "auto", default="auto"
+        Ridge parameter.
+    batch_size : int, default=32
+        Rows per step of ``learn_many``, where an ``expansion`` is given.
+    average : {"suffix", "polyak", None}, default="suffix"
+        Which iterates predict, for learning by steps.
+    n_jobs : int or None, default=None
+        Threads.
+    seed : int or None, default=None
+        What mercer calls ``random_state``.
+
+    Attributes
+    ----------
+    estimator : KernelRegressor
+        What learns.
+
+    See Also
+    --------
+    mercer.KernelRegressor : The parameters at length.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> rows = datasets.TrumpApproval().take(300)
+    >>> evaluate.progressive_val_score(rows, Regressor(seed=0), metrics.MAE()).get() < 1.0
+    True
+    """
+
+    _kind = KernelRegressor
+
+    def __init__(
+        self,
+        loss: str | Loss = "squared",
+        *,
+        risk: str | Risk | None = None,
+        kernel: str | Kernel | Callable[..., Any] = "auto",
+        expansion: str | Expansion = "auto",
+        step_size: float | str | Callable[[int], float] = "auto",
+        regularization: float | str = "auto",
+        batch_size: int = 32,
+        average: str | None = "suffix",
+        n_jobs: int | None = None,
+        seed: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.risk = risk
+        self.kernel = kernel
+        self.expansion = expansion
+        self.step_size = step_size
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.average = average
+        self.n_jobs = n_jobs
+        self.seed = seed
+        if as_loss(loss, "regression").n_scores(1) != 1:
+            raise ValueError(
+                f"River's regressors predict one number, but {loss!r} gives "
+                f"{as_loss(loss).n_scores(1)}. Make one Regressor for each, or use "
+                "mercer.KernelRegressor."
+            )
+        self._make()
+
+    def learn_one(self, x: Row, y: Any, w: float = 1.0) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        y : float
+            Target.
+        w : float, default=1.0
+            Weight of the row.
+
+        Raises
+        ------
+        ValueError
+            If a feature is no number, or the target is not finite; the model stays as it was.
+        """
+        self._learn_row(numbers_of(x), y, w)
+
+    def predict_one(self, x: Row) -> float:
+        """Prediction for a row, 0.0 before the first row was learned.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        """
+        value: float = self.estimator.predict_one(numbers_of(x))
+        return value
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn the rows of a frame: one by one, or as a mini-batch if an ``expansion`` is given.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Of pandas, polars, Arrow, ...
+        y : Series
+            Targets.
+        """
+        self._learn_frame(X, y)
+
+    def predict_many(self, X: Any) -> Any:
+        """Predictions for the rows of a frame, as a series.
+
+        Parameters
+        ----------
+        X : DataFrame
+        """
+        values = self._answers(X, self.predict_one, lambda rows: self.estimator.predict(rows))
+        return to_native_series(values, name=None, like=into_frame(X))
+
+
+@contextmanager
+def _in_order() -> Iterator[None]:
+    """Let arrays without names go by: their columns were put in the model's order."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield
+
+
+def _refuse(options: dict[str, Any]) -> None:
+    """Refuse keywords that River's signature would let through."""
+    if options:
+        raise TypeError(f"unexpected keyword argument(s): {', '.join(sorted(options))}")

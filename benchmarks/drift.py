@@ -1,13 +1,13 @@
 """Detectors of changes: false alarms on streams that stand still, and delays.
 
 Only alarms of rising means count: of River's detectors, those after which the mean of the window is
-larger (Page-Hinkley has a mode for it). "learner" are losses of KOMP, row by row: 0/1 losses of a
-classifier and squared errors of a regressor, that improve on streams without a change, and rise
-where labels of a sine change abruptly. The Gaussian AR(.5) and AR(.8) have no change but correlated
-rows. Numbers after ± are standard errors: of counts, their square root; of delays, over the runs. A
-change that is not seen has a delay of all the rows until the next one, or the end. River's ADWIN is
-there with its own confidence, .002, and with the one at which it has about as many false alarms on
-0/1 losses as ChangeDetector.
+larger (Page-Hinkley has a mode for it). "learner" are losses of KOMP, row by row: 0/1 losses and
+log losses of a classifier and squared errors of a regressor, that improve on streams without a
+change, and rise where labels of a sine change abruptly. The Gaussian AR(.5) and AR(.8) have no
+change but correlated rows. Numbers after ± are standard errors: of counts, their square root; of
+delays, over the runs. A change that is not seen has a delay of all the rows until the next one, or
+the end. River's ADWIN is there with its own confidence, .002, and with the one at which it has
+about as many false alarms on 0/1 losses as ChangeDetector.
 
     python benchmarks/drift.py
 """
@@ -66,6 +66,7 @@ def page_hinkley(losses):
 
 DETECTORS = {
     "ChangeDetector": ours(ChangeDetector),
+    "ChangeDetector, 1e-4": ours(lambda: ChangeDetector(1e-4)),
     "Adwin": ours(Adwin),
     PLAIN: river_adwin(0.002),
     f"River, ADWIN, {LOUD:g}".replace("0.", "."): river_adwin(LOUD),
@@ -86,7 +87,7 @@ def autoregressive(rng, n, rho):
     return lfilter([1.0], [1.0, -rho], rng.normal(size=n))
 
 
-def losses_of(X, y):
+def losses_of(X, y, logarithmic=False):
     """Of KOMP, last iterate, row by row, each before it is learned."""
     is_class = y.dtype.kind != "f"
     if is_class:
@@ -97,8 +98,12 @@ def losses_of(X, y):
         model.partial_fit(X[:200], y[:200])
     losses = np.empty(len(y) - 200)
     for t in range(200, len(y)):
-        answer = model.predict_one(X[t])
-        losses[t - 200] = answer != y[t] if is_class else (answer - y[t]) ** 2
+        if logarithmic:
+            value = model.decision_function(X[t : t + 1])[0]
+            losses[t - 200] = np.logaddexp(0.0, -value if y[t] > 0 else value)
+        else:
+            answer = model.predict_one(X[t])
+            losses[t - 200] = answer != y[t] if is_class else (answer - y[t]) ** 2
         model.learn_one(X[t], y[t])
     return losses
 
@@ -115,10 +120,12 @@ def standing(n: int) -> Iterator[tuple[str, list[np.ndarray]]]:
     seeds = range(max(n // 50_000, 1))
     for words, make, settings in (
         ("learner, 0/1, centers", make_moving_centers, {"n_inputs": 6, "n_centers": 20}),
-        ("learner, 0/1, sine", make_sine, {}),
+        ("learner, 0/1, sine", make_sine, {"noise": 0.1}),
+        ("learner, log, sine", make_sine, {"noise": 0.1}),
         ("learner, squares, plane", make_rotating_plane, {"task": "regression", "noise": 0.2}),
     ):
-        yield words, [losses_of(*make(20_000, changes=0, seed=k, **settings)[:2]) for k in seeds]
+        streams = (make(20_000, changes=0, seed=k, **settings) for k in seeds)
+        yield words, [losses_of(X, y, ", log," in words) for X, y, _ in streams]
 
 
 def changing(repeats: int) -> Iterator[tuple[str, list[tuple[np.ndarray, list[int]]]]]:
@@ -141,12 +148,12 @@ def changing(repeats: int) -> Iterator[tuple[str, list[tuple[np.ndarray, list[in
     for x in losses:
         x[BEFORE:] += 1.0
     yield "Gaussian, AR(0.5), + 1", [(x, [BEFORE]) for x in losses]
-    for task in ("classification", "regression"):
-        runs = []
+    for kind in ("0/1", "log", "squares"):
+        task, runs = "regression" if kind == "squares" else "classification", []
         for k in range(max(repeats // 20, 1)):
             X, y, changes = make_sine(20_000, task=task, seed=k, noise=0.1)
-            runs.append((losses_of(X, y), [int(row) - 200 for row in changes]))
-        yield f"learner, sine, {'0/1' if task[0] == 'c' else 'squares'}", runs
+            runs.append((losses_of(X, y, kind == "log"), [int(row) - 200 for row in changes]))
+        yield f"learner, {kind}, sine", runs
 
 
 def delays(alarms, n, changes):

@@ -1,162 +1,321 @@
 """Streams, test-then-train: each row is answered before it is learned, one thread.
 
-Real streams in the order of their files, and generated ones whose changes are known: labels of
-random centres that are drawn anew (abrupt), drawn with rising probability by the next concept
-(gradual), a plane that turns (incremental), two concepts in turns (recurring), none (still). "last
-label" answers with the label of the row before, which beats much where labels come in runs. mercer
-gets rows as they are; so do peers that need no scaling, all others behind River's StandardScaler.
+Real streams in the order of their files, and generated ones whose changes are known. elec2 has all
+its columns, as usual, or neither the date nor the price whose rise is the label. "last label"
+answers with the label of the row before, which beats much where labels come in runs ("last value"
+for numbers). Nothing is tuned: all others are at their defaults, but for ten trees in streaming
+random patches, as in adaptive random forests. kNN keeps the last 1,000 rows, and forgets them all
+where ADWIN sees a change. KOMP has at most 200 points, and chooses its length and its step by the
+first 100 rows, which it answers as the first one. mercer gets rows as they are; so do trees; all
+other inputs (and targets of the linear regression) go through River's StandardScaler. "first 500"
+and "last quarter" are of rows. Rows a CPU second are of answering and learning, without reading and
+without making River's dicts or Vowpal Wabbit's text; its kernel SVM, which keeps its points, is
+stopped after 20 seconds.
 
-    python benchmarks/streams.py --rows 20000
+    python benchmarks/streams.py                                  # all; an hour
+    python benchmarks/streams.py --methods mercer --streams sine  # these again, others are kept
+    python benchmarks/streams.py --vowpal PATH                    # if it is installed elsewhere
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import _common
 import numpy as np
-from _default_sets import SOURCES, data_directory
+from _default_sets import _columns, data_directory
 
-from mercer import KernelClassifier
-from mercer.streams import Mixture
+from mercer import KernelClassifier, KernelRegressor
+from mercer.data import make_moving_centers, make_rotating_plane, make_sea, make_sine
+from mercer.expansions import KOMP
 
-REAL = ("elec2_order", "covtype")
-
-
-def centres(rng, X, n_centres=50):
-    """Labels -1 and +1 of the nearest of some centres, drawn anew."""
-    places, labels = rng.normal(size=(n_centres, X.shape[1])), rng.choice([-1.0, 1.0], n_centres)
-    return labels[((X[:, np.newaxis] - places) ** 2).sum(axis=2).argmin(axis=1)]
-
-
-def generated(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 10))
-    if name == "still":
-        return X, centres(rng, X)
-    if name == "abrupt":
-        return X, np.concatenate([centres(rng, part) for part in np.array_split(X, 4)])
-    if name == "gradual":
-        chance = np.clip((np.arange(n) / n - 0.35) / 0.3, 0.0, 1.0)
-        return X, np.where(rng.random(n) < chance, centres(rng, X), centres(rng, X))
-    if name == "incremental":
-        normals = np.cumsum(0.01 * rng.normal(size=(n, 10)), axis=0) + rng.normal(size=10)
-        return X, np.sign(np.sum(X * normals, axis=1) + 0.1 * rng.normal(size=n))
-    first = np.sign(X[:, 0] * X[:, 1] + 0.3 * X[:, 2])
-    second = np.sign(np.sin(2.0 * X[:, 3]) + X[:, 0])
-    return X, np.where((8 * np.arange(n) // n) % 2 == 0, first, second)
+#: Answers and what was right of them are kept in so many parts of each stream, for pictures.
+PARTS = 200
+PATIENCE = 20.0
+COURSES = _common.RESULTS / "streams"
+NO_CHANGES = np.zeros(0, np.int64)
+HARD = {"n_inputs": 6, "n_centers": 20}
 
 
-GENERATED = ("still", "abrupt", "gradual", "incremental", "recurring")
+@dataclass(frozen=True)
+class Case:
+    """A stream: rows, labels or numbers, and where it changes, of at most so many rows."""
+
+    words: str
+    read: Callable[[int, Path | None], tuple[Any, Any, Any]]
+    regression: bool = False
+    rows: int = 20_000
 
 
-def rows_of(name: str, n: int, directory: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs in their order, and labels -1 and +1."""
-    if name in GENERATED:
-        return generated(name, n)
-    source = SOURCES[name]
-    table = source.read(data_directory() if directory is None else directory)
-    X, y = np.asarray(table.X[:n], dtype=np.float64), np.asarray(table.y[:n])
-    return np.ascontiguousarray(X), np.where(y == np.max(y), 1.0, -1.0)
+def generated(make, words, **settings):
+    regression = settings.get("task") == "regression"
+    return Case(words, lambda n, directory: make(n, **settings), regression)
 
 
-def last_label(X, y):
-    return np.concatenate([[1.0], y[:-1]])
+def from_file(name, words, target="label", drop=(), regression=False, rows=50_000, folder=""):
+    def read(n, directory):
+        directory = (data_directory() if directory is None else directory) / folder
+        X, y = _columns(directory, name, target, drop)
+        X, y = np.ascontiguousarray(X[:n]), np.asarray(y[:n])
+        return X, y if regression else np.unique(y, return_inverse=True)[1], NO_CHANGES
+
+    return Case(words, read, regression, rows)
 
 
-def mixture(X, y):
-    f, values = Mixture(X.shape[1], 1, is_class=True), np.empty(len(y))
-    for t, x in enumerate(X):
-        values[t] = f.values(x)[0]
-        f.learn(x, y[t : t + 1])
-    return values
+STREAMS = {
+    "elec2": from_file("elec2", "price up or down"),
+    "elec2, no price": from_file("elec2", "without date and price", drop=("date", "nswprice")),
+    "covtype": from_file("covtype", "cover 2 or another", drop=("Cover_Type",), rows=20_000),
+    "centers, still": generated(make_moving_centers, "no change", changes=0, **HARD),
+    "centers, abrupt": generated(make_moving_centers, "3 abrupt changes", **HARD),
+    "centers, gradual": generated(
+        make_moving_centers, "3 gradual ones, 4 classes", change="gradual", n_classes=4, **HARD
+    ),
+    "sea, abrupt": generated(make_sea, "3 abrupt changes of a threshold"),
+    "plane, incremental": generated(make_rotating_plane, "a plane turns"),
+    "sine, recurring": generated(make_sine, "two in turns", change="recurring", changes=7),
+    "wind": from_file(
+        "503_wind", "wind in Belfast, days", "target", regression=True, folder="suite"
+    ),
+    "elec2, price": from_file(
+        "elec2", "the price itself", "nswprice", ("date", "label"), regression=True
+    ),
+    "sine numbers, recurring": generated(
+        make_sine, "two in turns", task="regression", change="recurring", changes=7, noise=0.2
+    ),
+    "plane numbers, incremental": generated(
+        make_rotating_plane, "a slope turns", task="regression", noise=0.2
+    ),
+    "centers numbers, abrupt": generated(
+        make_moving_centers, "3 abrupt changes", task="regression", noise=0.2, **HARD
+    ),
+}
 
 
-def steps(average):
-    def course(X, y):
-        model = KernelClassifier(expansion="komp", average=average, random_state=0)
-        values = np.zeros(len(y))
-        model.partial_fit(X[:1], y[:1], classes=[-1.0, 1.0])
-        for t in range(1, len(y)):
-            values[t] = model.predict_one(X[t])
-            model.learn_one(X[t], y[t])
-        return values
-
-    return course
+# -- methods: each takes rows and targets and returns a function that answers them one by one -----
 
 
-def river(make: Callable[[], Any], *, scale: bool):
-    def course(X, y):
+def last(X, y):
+    return lambda: np.concatenate([y[:1] if y.dtype.kind == "f" else [0], y[:-1]])
+
+
+def estimator(first=1, **settings):
+    """Of mercer; what is not the default of streams chooses its numbers by its first rows."""
+
+    def method(X, y):
+        is_class = y.dtype.kind != "f"
+        classes = np.unique(y) if is_class else None
+
+        def course():
+            answers = np.full(len(y), float(y[0]))
+            if is_class:
+                model: Any = KernelClassifier(random_state=0, **settings)
+                model.partial_fit(X[:first], y[:first], classes=classes)
+            else:
+                model = KernelRegressor(random_state=0, **settings)
+                model.partial_fit(X[:first], y[:first])
+            for t in range(first, len(y)):
+                answers[t] = model.predict_one(X[t])
+                model.learn_one(X[t], y[t])
+            return answers
+
+        return course
+
+    return method
+
+
+def river(make: Callable[[], Any], *, scale: bool = False):
+    def method(X, y):
         from river import preprocessing
 
-        model: Any = make()
-        if scale:
-            model = preprocessing.StandardScaler() | model
-        values = np.empty(len(y))
-        for t, row in enumerate(X):
-            x = dict(enumerate(row.tolist()))
-            values[t] = 1.0 if model.predict_one(x) else -1.0
-            model.learn_one(x, bool(y[t] > 0.0))
-        return values
+        rows = [dict(enumerate(row)) for row in X.tolist()]
+        targets = y.tolist()
+
+        def course():
+            model: Any = make()
+            if scale:
+                model = preprocessing.StandardScaler() | model
+            answers = np.empty(len(y))
+            for t, (x, target) in enumerate(zip(rows, targets, strict=True)):
+                answers[t] = model.predict_one(x) or 0
+                model.learn_one(x, target)
+            return answers
+
+        return course
+
+    return method
+
+
+def vowpal(X, y):
+    """Kernel SVM of Vowpal Wabbit, of two classes; the width is that of scikit-learn's "scale"."""
+    from river import preprocessing
+    from vowpalwabbit import Workspace
+
+    scaler, texts = preprocessing.StandardScaler(), []
+    for row in X.tolist():
+        x = dict(enumerate(row))
+        scaler.learn_one(x)
+        found = scaler.transform_one(x).items()
+        texts.append("|f " + " ".join(f"{j}:{value:.6g}" for j, value in found if value))
+    labels = np.where(y > 0, "1 ", "-1 ").tolist()
+
+    def course():
+        model = Workspace(f"--ksvm --kernel rbf --bandwidth {1.0 / X.shape[1]} --quiet")
+        answers: list[bool] = []
+        end = time.process_time() + PATIENCE
+        for label, text in zip(labels, texts, strict=True):
+            answers.append(model.predict(text) > 0.0)
+            model.learn(label + text)
+            if time.process_time() > end:
+                break
+        model.finish()
+        return np.array(answers, dtype=float)
 
     return course
 
 
-def methods() -> dict[str, Callable[[Any, Any], Any]]:
-    from river import ensemble, forest, linear_model, neighbors, tree
+def methods(regression: bool) -> dict[str, Callable[[Any, Any], Any]]:
+    from river import drift, ensemble, forest, linear_model, neighbors, preprocessing, tree
 
-    return {
-        "last label": last_label,
-        "mercer, ways side by side": mixture,
-        "mercer, KOMP, last iterate": steps(None),
-        "mercer, KOMP, averages": steps("suffix"),
-        "River, adaptive random forest": river(lambda: forest.ARFClassifier(seed=0), scale=False),
+    def nearest():
+        return neighbors.LazySearch(window_size=1000)
+
+    ours = {
+        "last value" if regression else "last label": last,
+        "mercer": estimator(),
+        "mercer, KOMP, last iterate": estimator(100, expansion=KOMP(max_size=200), average=None),
+        "mercer, KOMP, averages": estimator(100, expansion=KOMP(max_size=200), average="suffix"),
+    }
+    if regression:
+        linear = linear_model.LinearRegression
+        return ours | {
+            "River, adaptive random forest": river(lambda: forest.ARFRegressor(seed=0)),
+            "River, streaming random patches": river(lambda: ensemble.SRPRegressor(seed=0)),
+            "River, Hoeffding adaptive tree": river(
+                lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0)
+            ),
+            "River, kNN": river(lambda: neighbors.KNNRegressor(engine=nearest()), scale=True),
+            "River, linear regression": river(
+                lambda: preprocessing.TargetStandardScaler(regressor=linear()), scale=True
+            ),
+        }
+    return ours | {
+        "River, adaptive random forest": river(lambda: forest.ARFClassifier(seed=0)),
         "River, streaming random patches": river(
-            lambda: ensemble.SRPClassifier(seed=0, n_models=10), scale=False
+            lambda: ensemble.SRPClassifier(seed=0, n_models=10)
+        ),
+        "River, leveraging bagging": river(
+            lambda: ensemble.LeveragingBaggingClassifier(tree.HoeffdingTreeClassifier(), seed=0)
         ),
         "River, Hoeffding adaptive tree": river(
-            lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=0), scale=False
+            lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=0)
         ),
-        "River, kNN of 1000 rows": river(neighbors.KNNClassifier, scale=True),
-        "River, logistic regression": river(linear_model.LogisticRegression, scale=True),
+        "River, kNN with ADWIN": river(
+            lambda: drift.DriftRetrainingClassifier(
+                neighbors.KNNClassifier(engine=nearest()), drift.ADWIN(), train_in_background=False
+            ),
+            scale=True,
+        ),
+        "River, logistic regression": river(lambda: linear_model.LogisticRegression(), scale=True),
+        "Vowpal Wabbit, kernel SVM": vowpal,
     }
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def measure(name: str, title: str, method, X, y, regression: bool) -> tuple[dict, list[float]]:
+    """A row of the table, and the loss of each part of the stream."""
+    method(X[:200], y[:200])()  # compiles
+    course = method(X, y)
+    start = time.process_time()
+    answers = course()
+    seconds = time.process_time() - start
+    # A learner that is lost answers with infinity or NaN: it is taken for 0.
+    answers = np.where(np.isfinite(answers), answers, 0.0)
+    n = len(answers)
+    losses = np.abs(answers - y[:n]) if regression else 100.0 * (answers == y[:n])
+    kind = "MAE" if regression else "right, %"
+    row = {
+        "stream": name,
+        "method": title,
+        "rows": n,
+        kind: float(losses.mean()),
+        "first 500": float(losses[:500].mean()),
+        "last quarter": float(losses[-n // 4 :].mean()),
+        "rows / CPU s": n / max(seconds, 1e-3),
+    }
+    ends = [part[-1] for part in np.array_split(np.arange(len(y)), PARTS)]
+    parts = np.split(losses, ends[:-1])
+    return row, [float(f"{p.mean():.5g}") for p, end in zip(parts, ends, strict=True) if end < n]
+
+
+def keep(
+    table: str, row: dict[str, Any], course: list[float], n_rows: int, changes: np.ndarray
+) -> None:
+    """Put a row in its place in the results; all others stay."""
+    order = list(STREAMS), list(methods(table == "streams_numbers"))
+    file = _common.RESULTS / f"{table}.json"
+    rows = json.loads(file.read_text())["rows"] if file.exists() else []
+    key = row["stream"], row["method"]
+    rows = [r for r in rows if (r["stream"], r["method"]) != key and r["stream"] in STREAMS]
+    rows = [r for r in rows if r["method"] in order[1]] + [row]
+    rows.sort(key=lambda r: (order[0].index(r["stream"]), order[1].index(r["method"])))
+    record = {"name": table, "note": "", "environment": _common.environment(), "rows": rows}
+    _common.RESULTS.mkdir(exist_ok=True)
+    file.write_text(json.dumps(record, indent=1) + "\n")
+    COURSES.mkdir(exist_ok=True)
+    file = COURSES / f"{row['stream'].replace(', ', '_').replace(' ', '_')}.json"
+    kept = json.loads(file.read_text()) if file.exists() else {"courses": {}}
+    kept |= {"stream": row["stream"], "rows": n_rows, "changes": np.asarray(changes).tolist()}
+    kept["courses"][row["method"]] = course
+    lines = [f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in kept["courses"].items()]
+    head = "".join(f" {json.dumps(k)}: {json.dumps(v)},\n" for k, v in kept.items() if k[0] != "c")
+    head += f' "changes": {json.dumps(kept["changes"])},\n'
+    file.write_text("{\n" + head + ' "courses": {\n' + ",\n".join(lines) + "\n }\n}\n")
 
 
 def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("--rows", type=int, default=20_000, help="of each stream, at most")
-    parser.add_argument("--streams", nargs="+", default=[*REAL, *GENERATED])
-    parser.add_argument("--methods", nargs="+", default=None, help="parts of their names")
+    parser.add_argument("--rows", type=int, default=None, help="of each stream, at most")
+    parser.add_argument("--streams", nargs="+", default=None, help="parts of their names")
+    parser.add_argument("--methods", nargs="+", default=None, help="the same; NAME= is one alone")
     parser.add_argument("--data", type=Path, default=None, help="default: MERCER_DATA")
+    parser.add_argument("--vowpal", default=None, help="folder that the package vowpalwabbit is in")
+    parser.add_argument("--dry", action="store_true", help="print, and keep nothing")
     arguments = parser.parse_args()
-    rows = []
-    for name in arguments.streams:
-        X, y = rows_of(name, arguments.rows, arguments.data)
-        for title, course in methods().items():
-            if arguments.methods and not any(part in title for part in arguments.methods):
+    if arguments.vowpal:
+        sys.path.append(arguments.vowpal)
+
+    def wanted(name, parts):
+        return not parts or any(name == p[:-1] if p[-1:] == "=" else p in name for p in parts)
+
+    for name, case in STREAMS.items():
+        if not wanted(name, arguments.streams):
+            continue
+        X, y, changes = case.read(arguments.rows or case.rows, arguments.data)
+        for title, method in methods(case.regression).items():
+            if not wanted(title, arguments.methods):
                 continue
-            course(X[:200], y[:200])  # compiles
-            start = time.process_time()
-            right = np.sign(course(X, y)) == y
-            seconds = time.process_time() - start
-            rows.append(
-                {
-                    "stream": name,
-                    "method": title,
-                    "rows": len(y),
-                    "right, %": 100.0 * float(right.mean()),
-                    "first 500": 100.0 * float(right[:500].mean()),
-                    "last quarter": 100.0 * float(right[-len(y) // 4 :].mean()),
-                    "rows / CPU s": len(y) / max(seconds, 1e-9),
-                }
-            )
-            print(rows[-1], flush=True)
-    _common.publish("streams", rows)
+            if method is vowpal and len(np.unique(y)) > 2:
+                continue
+            try:
+                row, course = measure(name, title, method, X, y, case.regression)
+            except ImportError as error:
+                print(f"{title} is left out: {error}", flush=True)
+                continue
+            print(row, flush=True)
+            if not arguments.dry:
+                table = "streams_numbers" if case.regression else "streams"
+                keep(table, row, course, len(y), changes)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.learning",
         "mercer.features",
         "mercer.default",
+        "mercer.streams",
         "mercer.parts",
         "mercer.selection",
         "mercer.streams",

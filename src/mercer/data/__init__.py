@@ -1,5 +1,12 @@
 """Streams of data: reading, shuffling, preprocessing and evaluation in constant memory."""
 
+from mercer.data.changing import (
+    ChangingStream,
+    make_moving_centers,
+    make_rotating_plane,
+    make_sea,
+    make_sine,
+)
 from mercer.data.evaluation import ProgressiveResult, infer_task, progressive
 from mercer.data.preprocessing import TablePreprocessor
 from mercer.data.samples import load_parquet_dataset, make_multidist
@@ -8,13 +15,18 @@ from mercer.data.sources import Stream, stream
 from mercer.data.tables import count_rows, read_tables, schema
 
 __all__ = [
+    "ChangingStream",
     "ProgressiveResult",
     "Stream",
     "TablePreprocessor",
     "count_rows",
     "infer_task",
     "load_parquet_dataset",
+    "make_moving_centers",
     "make_multidist",
+    "make_rotating_plane",
+    "make_sea",
+    "make_sine",
     "progressive",
     "read_tables",
     "schema",

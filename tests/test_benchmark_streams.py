@@ -1,0 +1,87 @@
+"""The script that compares methods on streams: what it keeps, and what is kept of it."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+TABLES = {"streams": "right, %", "streams_numbers": "MAE"}
+
+
+@pytest.fixture(scope="module")
+def streams():
+    """The module of the script; nothing of it stays behind."""
+    pytest.importorskip("river")
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield importlib.import_module("streams")
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == FOLDER:
+                del sys.modules[name]
+
+
+@pytest.fixture
+def kept(streams, tmp_path, monkeypatch):
+    """Folder in which results go."""
+    monkeypatch.setattr(streams._common, "RESULTS", tmp_path)
+    monkeypatch.setattr(streams, "COURSES", tmp_path / "streams")
+    return tmp_path
+
+
+def row_of(stream, method, right):
+    return {"stream": stream, "method": method, "rows": 3, "right, %": right}
+
+
+def test_rows_take_the_place_of_those_of_the_same_method(streams, kept):
+    for method, right in (("mercer", 50.0), ("last label", 60.0), ("mercer", 70.0)):
+        streams.keep("streams", row_of("sea, abrupt", method, right), [right], 3, np.array([1]))
+    streams.keep("streams", row_of("elec2", "mercer", 80.0), [80.0], 3, np.zeros(0))
+    rows = json.loads((kept / "streams.json").read_text())["rows"]
+    assert [(r["stream"], r["method"], r["right, %"]) for r in rows] == [
+        ("elec2", "mercer", 80.0),
+        ("sea, abrupt", "last label", 60.0),
+        ("sea, abrupt", "mercer", 70.0),
+    ]
+    course = json.loads((kept / "streams" / "sea_abrupt.json").read_text())
+    assert course["changes"] == [1]
+    assert course["courses"] == {"mercer": [70.0], "last label": [60.0]}
+
+
+def test_a_method_is_measured_by_what_it_answers_before_it_learns(streams):
+    X, y = np.zeros((1000, 1)), np.arange(1000) // 250 % 2
+    row, course = streams.measure("s", "m", streams.last, X, y, False)
+    assert row["right, %"] == pytest.approx(100 * 997 / 1000)
+    assert row["first 500"] == pytest.approx(100 * 499 / 500)
+    assert row["last quarter"] == pytest.approx(100 * 249 / 250)
+    assert len(course) == streams.PARTS
+    assert np.mean(course) == pytest.approx(row["right, %"])
+    numbers, _ = streams.measure("s", "m", streams.last, X, np.arange(1000.0), True)
+    assert numbers["MAE"] == pytest.approx(0.999)
+
+
+def test_a_method_that_is_stopped_is_measured_by_the_rows_it_answered(streams):
+    X, y = np.zeros((1000, 1)), np.ones(1000, int)
+    row, course = streams.measure("s", "m", lambda X, y: lambda: np.ones(500), X, y, False)
+    assert (row["rows"], row["right, %"]) == (500, 100.0)
+    assert len(course) == streams.PARTS // 2
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_committed_courses_are_those_of_the_tables(streams, table):
+    rows = json.loads((FOLDER / "results" / f"{table}.json").read_text())["rows"]
+    assert len({row["stream"] for row in rows}) >= 5
+    for row in rows:
+        name = row["stream"].replace(", ", "_").replace(" ", "_")
+        record = json.loads((FOLDER / "results" / "streams" / f"{name}.json").read_text())
+        course = record["courses"][row["method"]]
+        assert streams.STREAMS[row["stream"]].regression == (table == "streams_numbers")
+        if row["rows"] == record["rows"]:
+            assert len(course) == streams.PARTS
+            assert np.mean(course) == pytest.approx(row[TABLES[table]], rel=2e-3)

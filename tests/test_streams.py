@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.streams import (
     Blend,
+    FeatureSets,
     FixedShare,
     LinearWays,
     Mixture,
@@ -452,3 +453,54 @@ class TestMixture:
         f = Mixture(4, 1, is_class=True, settings=FEW)
         followed(f, X, Y)
         assert max(way.function.size for way in f.kernels) <= FEW.points
+
+    def test_what_begins_anew_does_not_jump(self):
+        """At 300, 600, ... rows a metric begins anew; others answer for it until it knows more."""
+        rng = np.random.default_rng(3)
+        X = rng.uniform(-3.0, 3.0, size=(2600, 1))
+        Y = np.sin(2.0 * X) + 0.1 * rng.normal(size=X.shape)
+        f, wrong = Mixture(1, 1, is_class=False), []
+        for start in range(0, 2600, 100):
+            some = slice(start, start + 100)
+            wrong.append(np.mean((f.evaluate(X[some]) - Y[some]) ** 2))
+            for x, y in zip(X[some], Y[some], strict=True):
+                f.learn(x, y)
+        assert max(wrong[3:]) < 4.0 * 0.1**2
+
+    def test_inputs_that_matter_count_more(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1300, 6))
+        Y = np.where(np.sin(2.0 * X[:, :1]) + X[:, 1:2] > 0.0, 1.0, -1.0)
+        f = Mixture(6, 1, is_class=True, settings=FEW)
+        followed(f, X, Y)
+        for metric in f.sets.metric[-2:]:
+            assert metric[:2].min() > metric[2:].max()
+            assert_allclose(np.mean(metric**2), 1.0)
+
+    def test_gradients_are_those_of_differences(self):
+        sets = FeatureSets(3, [0.5, 2.0], 16, seed=0)
+        sets.add_inputs(2)
+        sets.metric[1] = [1.0, 2.0, 0.5, 3.0, 1.0]
+        rng = np.random.default_rng(0)
+        x, coefficients = rng.normal(size=5), rng.normal(size=(2, sets.n_columns - 1))
+
+        def values(row):
+            return coefficients @ sets.features(row[np.newaxis])[0, 1, :-1]
+
+        expected = [(values(x + step) - values(x - step)) / 2e-6 for step in 1e-6 * np.eye(5)]
+        found = sets.gradients(1, sets.features(x[np.newaxis])[0, 1], coefficients)
+        assert_allclose(found.T, expected, rtol=1e-5, atol=1e-6)
+
+    def test_products_of_features_are_kernels(self):
+        sets = FeatureSets(3, [0.7, 1.5], 4000, seed=1)
+        rows = np.random.default_rng(0).normal(size=(20, 3))
+        features = sets.features(rows)[..., : sets.n_features]
+        squares = ((rows[:, np.newaxis] - rows) ** 2).sum(axis=2)
+        for number, length in enumerate(sets.lengths):
+            kernel = np.exp(-squares / (2.0 * length**2))
+            products = features[:, number] @ features[:, number].T
+            assert_allclose(products, kernel, atol=5.0 / np.sqrt(4000))
+        wider = FeatureSets(3, [0.7, 1.5], 4000, seed=1)
+        wider.add_inputs(1)
+        padded = np.hstack([rows, np.zeros((20, 1))])
+        assert_allclose(wider.features(padded)[..., :-1], sets.features(rows), atol=1e-12)

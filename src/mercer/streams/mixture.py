@@ -433,23 +433,34 @@ class Mixture:
             self._relevance *= _KEPT
             self._relevance += np.sum(gradients**2, axis=0)
         times, rest = divmod(n, settings.first_metric)
-        if settings.n_metrics and not rest and times & (times - 1) == 0:
-            number = last + 1 + (times.bit_length() - 1) % settings.n_metrics
-            mean = self._relevance.mean()
-            if mean > 0.0:
-                self.sets.metric[number] = np.sqrt(self._relevance / mean)
-                self._begin(number - last, partial(self.ways.restart_set, number))
+        if rest or times & (times - 1):
+            return
+        newest, mean = self._newest_metric, self._relevance.mean()
+        if newest is not None and mean > 0.0:
+            number = last + 1 + newest
+            self.sets.metric[number] = np.sqrt(self._relevance / mean)
+            self._begin(1 + newest, partial(self.ways.restart_set, number))
+
+    @property
+    def _newest_metric(self) -> int | None:
+        """Number of the metric that began last; None if there is none."""
+        times = (self.n_rows + 1) // self.settings.first_metric
+        n = self.settings.n_metrics
+        return (times.bit_length() - 1) % n if times and n else None
 
     def _changed(self) -> None:
         """Take account of a change of the stream.
 
-        Sums since a change begin anew, and what sums with forgetting know, mostly of before, is
-        kept as a memory, for the state to come back.
+        Sums since a change begin anew, and those of the newest metric; what sums with forgetting
+        know, mostly of before, is kept as a memory, for the state to come back.
         """
         self.has_changed = True
         n = len(self.settings.forgettings)
         self.ways.remember(n - 1, self._n_changes % self.settings.n_memories)
         self._begin(0, partial(self.ways.restart, n))
+        newest = self._newest_metric
+        if newest is not None:
+            self._begin(1 + newest, partial(self.ways.restart, n + 1 + newest))
         self._n_changes += 1
 
     # -- other inputs and outputs ---------------------------------------------------------------

@@ -252,9 +252,9 @@ def measure(name: str, title: str, method, X, y, regression: bool) -> tuple[dict
         "last quarter": float(losses[-n // 4 :].mean()),
         "rows / CPU s": n / max(seconds, 1e-3),
     }
-    ends = [part[-1] for part in np.array_split(np.arange(len(y)), PARTS)]
+    ends = [part[-1] + 1 for part in np.array_split(np.arange(len(y)), PARTS)]
     parts = np.split(losses, ends[:-1])
-    return row, [float(f"{p.mean():.5g}") for p, end in zip(parts, ends, strict=True) if end < n]
+    return row, [float(f"{p.mean():.5g}") for p, end in zip(parts, ends, strict=True) if end <= n]
 
 
 def keep(

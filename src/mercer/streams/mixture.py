@@ -36,6 +36,8 @@ _AVERAGING = 3.0
 _MOST_INPUTS = 32
 # How much inputs matter is looked at on one row of so many, and older ones count less.
 _BETWEEN, _KEPT = 4, 0.997
+# Rows after a change from which on what was learned since is worth a memory.
+_RIPE = 300
 # Errors by which ways that begin anew are compared with others count so much less after each row.
 _RECENT, _FEW = 0.98, 20.0
 # Losses count no more in the search for changes: in log odds, or spreads of the target.
@@ -193,7 +195,7 @@ class Mixture:
             self._places.append((new, old))
         self._is_new = np.zeros(1 + settings.n_metrics, dtype=np.bool_)
         self._errors = np.zeros((1 + settings.n_metrics, 3))
-        self._n_changes, self.detector = 0, ChangeDetector()
+        self._n_changes, self._changed_at, self.detector = 0, 0, ChangeDetector()
         self._watched = self.names.index("sums since a change")
         self.kernels = [self._kernel_way(number) for number in range(len(settings.kernel_ways))]
         names, n_kernels = self.names, len(self.kernels)
@@ -451,12 +453,15 @@ class Mixture:
     def _changed(self) -> None:
         """Take account of a change of the stream.
 
-        Sums since a change begin anew, and those of the newest metric; what sums with forgetting
-        know, mostly of before, is kept as a memory, for the state to come back.
+        What is known of the rows since the last change is kept as a memory, for that state to come
+        back. Sums since a change begin anew, and those of the newest metric.
         """
         self.has_changed = True
         n = len(self.settings.forgettings)
-        self.ways.remember(n - 1, self._n_changes % self.settings.n_memories)
+        # Sums of a few rows would be a poor memory: then those that forget.
+        is_ripe = self.n_rows - self._changed_at >= _RIPE
+        self.ways.remember(n if is_ripe else n - 1, self._n_changes % self.settings.n_memories)
+        self._changed_at = self.n_rows
         self._begin(0, partial(self.ways.restart, n))
         newest = self._newest_metric
         if newest is not None:
@@ -526,6 +531,7 @@ class Mixture:
             return state
         state |= {
             "n_changes": self._n_changes,
+            "changed_at": self._changed_at,
             "detector": self.detector.to_state(),
             "relevance": self._relevance.copy(),
             "is_new": self._is_new.copy(),
@@ -557,6 +563,7 @@ class Mixture:
             return made
         made._start(float(state["distance"]))
         made._n_changes = check_integer("n_changes", state["n_changes"], low=0)
+        made._changed_at = check_integer("changed_at", state["changed_at"], low=0)
         sets, ways = FeatureSets.from_state(state["sets"]), LinearWays.from_state(state["ways"])
         blend, relevance = Blend.from_state(state["blend"]), np.array(state["relevance"], float)
         is_new, errors = np.array(state["is_new"], bool), np.array(state["errors"], float)

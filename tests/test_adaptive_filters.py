@@ -145,7 +145,7 @@ NOTHING_LOST = [
 @pytest.mark.parametrize("expansion", NOTHING_LOST, ids=repr)
 def test_with_room_for_all_rows_all_are_the_exact_gaussian_process(expansion):
     kernel = Laplacian(1.0)  # rows are no combinations of each other
-    weights = RNG.uniform(0.5, 2.0, len(X))
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
     model = KernelRegressor(kernel=kernel, expansion=expansion)
     model.partial_fit(X, Y, sample_weight=weights)
     assert model.model_order_ == len(X)

@@ -279,7 +279,8 @@ class FitOptions:
     max_size: Annotated[
         int | None,
         _option(
-            "Most dictionary points (1,000; ranking, stream: 200; gp: random features).", _LEARNING
+            "Most dictionary points (1,000; ranking: 200; stream: 200; gp: random features).",
+            _LEARNING,
         ),
     ] = None
     budget_seconds: Annotated[

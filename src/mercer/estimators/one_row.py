@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
@@ -39,7 +40,7 @@ class OneRow:
         """Return one row as an array of the model's type."""
         dtype = self.learner_.function.dtype
         if type(x) is np.ndarray and x.dtype is dtype:
-            if x.shape == (self.n_features_in_,) and math.isfinite(x.dot(x)) and x.flags.carray:
+            if x.shape == (self.n_features_in_,) and x.flags.carray and _are_finite(x):
                 return x
         elif isinstance(x, Mapping):
             x = self._values(x)
@@ -174,6 +175,14 @@ class OneRow:
         if self._map is not None:
             row = self._image(row[np.newaxis])[0]
         return self.learner_.evaluate_row(row)[: self.targets_.n_scores]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _are_finite(x):  # type: ignore[no-untyped-def]
+    for value in x:
+        if not np.isfinite(value):
+            return False
+    return True
 
 
 def _in_order(names: Iterable[Any]) -> list[Any]:

@@ -179,10 +179,7 @@ class OneRow:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _are_finite(x):  # type: ignore[no-untyped-def]
-    for value in x:
-        if not np.isfinite(value):
-            return False
-    return True
+    return np.isfinite(x).all()
 
 
 def _in_order(names: Iterable[Any]) -> list[Any]:

@@ -7,13 +7,14 @@ same command. Both must end with the same model and the same predictions, byte f
 that of the run left alone, in MiB, after each quarter of the rows; rows/s are rows in a CPU second
 of it, with its start. Rows are those to be predicted: nearly as many lines bring labels.
 
-    python benchmarks/stream_killed.py --rows 10_000_000
+    python benchmarks/stream_killed.py --rows 10_000_000 --learner KOMP  # others are kept
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -151,6 +152,10 @@ def main() -> None:
             row["rows/s"] = n / seconds
             rows.append(row)
             print(row, flush=True)
+    asked = [(row["learner"], row["rows"]) for row in rows]
+    kept = json.loads((_common.RESULTS / "stream_killed.json").read_text())["rows"]
+    kept = [row for row in kept if (row["learner"], row["rows"]) not in asked]
+    rows = sorted([*kept, *rows], key=lambda row: (row["learner"] != "default", row["rows"]))
     _common.publish("stream_killed", rows)
 
 

@@ -46,7 +46,6 @@ GROUPS: dict[str, list[str]] = {
         "mercer.streams",
         "mercer.parts",
         "mercer.selection",
-        "mercer.streams",
         "mercer.sums",
         "mercer.gaussian_process",
         "mercer.gpu",

@@ -33,7 +33,10 @@ def _why_not(objective: Objective, function: Any) -> str | None:
 
 
 class StreamLearner(Learner):
-    """A mixture that learns each row when it comes; see :class:`Learner` for the parameters."""
+    """A mixture that learns each row when it comes.
+
+    See :class:`mercer.learning.Learner` for the parameters.
+    """
 
     function: StreamFunction
     objective: Pointwise

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from mercer import KernelClassifier, KernelRanker, KernelRegressor, NoveltyDetector, load_model
-from mercer.expansions import Auto, Stream
-from mercer.streams import Mixture, StreamFunction
+from mercer.expansions import KOMP, Auto, Stream
+from mercer.streams import Mixture, RunningScale, StreamFunction
 
 TASKS = pytest.mark.parametrize("task", ["numbers", "two numbers", "two classes", "three classes"])
 SMALL = Stream(n_features=32, points=20)
@@ -306,6 +308,177 @@ class TestNothingIsLost:
             for model in (asked, silent):
                 model.learn_one(x, label)
         assert_array_equal(asked.predict_proba(X), silent.predict_proba(X))
+
+    @pytest.mark.parametrize("expansion", [KOMP(max_size=20), SMALL], ids=repr)
+    def test_pickles_go_on_in_another_process(self, expansion, tmp_path):
+        """What single rows prepare has addresses of compiled code, which are of this process."""
+        X, y = data_of("numbers", 1100)
+        kernel = "auto" if expansion is SMALL else "gaussian"
+        model = KernelRegressor(kernel=kernel, expansion=expansion, random_state=0)
+        model.partial_fit(X[:30], (y[:30] - 100.0) / 5.0)
+        for x, target in zip(X[30:1080], (y[30:1080] - 100.0) / 5.0, strict=True):
+            model.learn_one(x, target)
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
+        words = (
+            "import pickle, sys, numpy as np; m = pickle.load(open(sys.argv[1], 'rb')); "
+            "m.learn_one(np.ones(3), 1.0); print(repr(m.predict_one(np.zeros(3))))"
+        )
+        command = [sys.executable, "-c", words, str(tmp_path / "model.pkl")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        model.learn_one(np.ones(3), 1.0)
+        assert float(done.stdout) == model.predict_one(np.zeros(3))
+
+    def test_a_gap_hides_no_number_that_is_too_large(self):
+        X, y = data_of("numbers", 40)
+        model = KernelRegressor(expansion=SMALL).partial_fit(X, y)
+        before = model.predict(X)
+        with pytest.raises(ValueError, match="reach 1e"):
+            model.learn_one([np.nan, 1e200, 0.0], 1.0)
+        with pytest.raises(ValueError, match="reach 1e"):
+            model.partial_fit([[np.nan, 0.0, 0.0], [1e200, 0.0, 0.0]], [1.0, 2.0])
+        assert_array_equal(model.predict(X), before)
+
+    @pytest.mark.parametrize(
+        ("row", "label", "weight"),
+        [
+            ({"a": 1.0, "b": "broken", "z": 1.0}, 1, 1.0),
+            ({"a": 1.0, "b": np.inf, "z": 1.0}, 1, 1.0),
+            ({"a": 1.0, "b": 1.0, "z": 1e16}, 1, 1.0),
+            ({"a": 1.0, "b": 1.0, "z": [1.0, 2.0]}, 1, 1.0),
+            ({"a": 1.0, "b": 1.0, "z": 1.0}, "text", 1.0),
+            ({"a": 1.0, "b": 1.0, "z": 1.0}, 1, -1.0),
+            ({"a": 1.0, "b": 1.0, "z": 1.0}, 1, np.nan),
+        ],
+        ids=str,
+    )
+    def test_a_wrong_row_brings_no_feature(self, row, label, weight):
+        model = KernelClassifier(expansion=SMALL)
+        for i in range(30):
+            model.learn_one({"a": float(i), "b": 1.0}, i % 2)
+        state = model.to_state()
+        with pytest.raises(ValueError, match=r"."):
+            model.learn_one(row, label, weight)
+        assert model.n_features_in_ == model.learner_.function.n_features == 2
+        assert repr(model.to_state()) == repr(state)
+        model.learn_one({"a": 1.0, "b": 1.0, "z": 1.0}, 1, 0.0)  # of no weight: not looked at
+        assert model.n_features_in_ == 2
+        model.learn_one({"a": 1.0, "b": 1.0, "z": 1.0}, 7)  # a new label and a new feature
+        assert model.n_features_in_ == model.learner_.function.n_features == 3
+
+    def test_a_batch_that_is_interrupted_is_undone(self, monkeypatch):
+        X, y = data_of("numbers", 80)
+        model = KernelRegressor(expansion=SMALL).partial_fit(X[:40], y[:40])
+        before, learn, n = repr(model.to_state()), Mixture.learn, []
+
+        def interrupted(self, *row):
+            n.append(1)
+            if len(n) == 7:
+                raise KeyboardInterrupt
+            return learn(self, *row)
+
+        monkeypatch.setattr(Mixture, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[40:], y[40:])
+        assert repr(model.to_state()) == before
+
+    def test_threads_that_ask_do_not_disturb_each_other(self, monkeypatch):
+        X, y = data_of("numbers", 60)
+        model = KernelRegressor(expansion=SMALL).partial_fit(X, y)
+        mixture = model.learner_.function.mixture
+        expected, said = mixture.values(X[0]), Mixture._said
+
+        def another_asks(self, *arguments):
+            found = said(self, *arguments)
+            monkeypatch.setattr(Mixture, "_said", said)
+            self.values(X[1])
+            return found
+
+        mixture.values(X[2])
+        monkeypatch.setattr(Mixture, "_said", another_asks)
+        assert_array_equal(mixture.values(X[0]), expected)
+
+    def test_features_may_have_names_that_are_numbers(self, tmp_path):
+        model = KernelRegressor(expansion=SMALL)
+        for i in range(20):
+            model.learn_one({np.int64(3): float(i), np.int64(5): 1.0}, float(i))
+        model.save(tmp_path / "model.mercer")
+        again = load_model(tmp_path / "model.mercer")
+        assert again.predict_one({3: 4.0, 5: 1.0}) == model.predict_one({3: 4.0, 5: 1.0})
+
+
+class TestRobustness:
+    @TASKS
+    @pytest.mark.parametrize("weight", [1e-9, 10.0, 1e12])
+    def test_the_unit_of_weights_does_not_matter(self, task, weight):
+        X, y = data_of(task, 100)
+        plain = model_of(task, expansion=SMALL).partial_fit(X, y)
+        other = model_of(task, expansion=SMALL)
+        other.partial_fit(X, y, sample_weight=np.full(100, weight))
+        assert_array_equal(answers(plain, X), answers(other, X))
+
+    def test_one_heavy_row_is_one_row(self, tmp_path):
+        X, y = data_of("numbers", 900)
+        weights = np.ones(900)
+        weights[300] = 1e200
+        model = KernelRegressor(expansion=SMALL).partial_fit(X, y, sample_weight=weights)
+        assert model.score(*data_of("numbers", 200, seed=1)) > 0.8
+        model.save(tmp_path / "model.mercer")
+
+    @pytest.mark.parametrize("size", [30.0, 1e3, 1e9])
+    def test_a_fault_of_one_row_is_forgiven(self, size):
+        X, y = data_of("numbers", 1500)
+        late = data_of("numbers", 300, seed=1)
+        for of_inputs in (True, False):
+            faulty, targets = X.copy(), y.copy()
+            if of_inputs:
+                faulty[700] *= size
+            else:
+                targets[700] *= size
+            model = KernelRegressor().partial_fit(faulty[:200], targets[:200])
+            model.partial_fit(faulty[200:], targets[200:])
+            assert model.score(*late) > 0.9
+
+    def test_a_scale_that_grows_is_followed(self):
+        rng = np.random.default_rng(0)
+        scale = RunningScale(1)
+        for _ in range(1000):
+            scale.learn(rng.normal(size=1))
+        for _ in range(4000):
+            scale.learn(100.0 * rng.normal(size=1))
+        assert 70.0 < scale.spread[0] < 110.0
+
+    def test_fit_keeps_the_order_and_takes_gaps(self):
+        X, y = data_of("numbers", 120)
+        X[::5, 1] = np.nan
+        fitted = KernelRegressor(expansion=SMALL, random_state=0).fit(X, y)
+        streamed = KernelRegressor(expansion=SMALL).partial_fit(X, y)
+        assert_array_equal(fitted.predict(X), streamed.predict(X))
+
+    def test_rows_that_say_nothing_are_rows(self):
+        model = KernelRegressor()
+        model.learn_one({"a": None, "b": np.float32("nan")}, 1.0)
+        model.learn_one({"a": 1.0, "c": np.float32("nan")}, 2.0)
+        assert model._row_names == ["a", "b"]
+        for i in range(30):
+            model.learn_one({"a": float(i)}, float(i))
+        assert np.isfinite(model.predict_one({}))
+
+    def test_what_is_no_table_is_refused(self):
+        for wrong in (5, np.float64(3.0), None):
+            with pytest.raises(ValueError, match=r"."):
+                KernelRegressor().partial_fit(wrong, [1.0])
+        with pytest.raises(ValueError, match="n_features"):
+            Stream(n_features=1)
+
+    def test_steps_cannot_be_set_on_a_running_stream(self):
+        X, y = data_of("numbers", 40)
+        model = KernelRegressor().partial_fit(X, y)
+        model.set_params(step_size=0.1)
+        for learn in (lambda: model.learn_one(X[0], y[0]), lambda: model.partial_fit(X, y)):
+            with pytest.raises(ValueError, match="step_size"):
+                learn()
+        assert model.n_samples_seen_ == 40
 
 
 class TestHistory:

@@ -18,6 +18,7 @@ from mercer.streams import (
     Stack,
     StreamSettings,
 )
+from mercer.streams.ways import _add
 
 
 def chances_of(seed, n_rows, n_experts):
@@ -283,6 +284,16 @@ class TestLinearWays:
         for wrong in ({"of_steps": np.zeros((4, 3))}, {"_inverses": np.zeros((2, 5, 5))}):
             with pytest.raises(ValueError, match="of ways"):
                 LinearWays.from_state({**ways.to_state(), **wrong})
+
+    def test_inverses_stay_symmetric_as_they_are_written(self):
+        """Also where a compiler does not change the order: the asymmetry would grow."""
+        rng = np.random.default_rng(0)
+        of_sums, inverses = np.zeros((1, 1, 3)), np.eye(3)[np.newaxis] / 1e-2
+        sets, forgettings = np.zeros(1, np.int64), np.array([0.98])
+        for row in rng.normal(size=(3000, 1, 3)):
+            _add.py_func(of_sums, inverses, sets, forgettings, row, row[0, :1], 1.0)
+            assert_array_equal(inverses[0], inverses[0].T)
+        assert_allclose(of_sums[0, 0], [1.0, 0.0, 0.0], atol=1e-9)
 
     def test_wrong_numbers_are_refused(self):
         for steps, sums in (

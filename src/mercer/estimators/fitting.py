@@ -253,8 +253,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self, data: Data, n_passes: int, generator: np.random.RandomState
     ) -> Iterator[NDArray[np.int64]]:
         """Order of the rows in each pass; may repeat rows."""
+        in_order = isinstance(self.learner_.function, StreamFunction)
         for _ in range(n_passes):
-            yield data.order(generator, bool(self.shuffle))
+            yield data.order(generator, bool(self.shuffle) and not in_order)
 
     # -- the problem ----------------------------------------------------------------------------
 
@@ -465,7 +466,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _may_have_gaps(self, given: Given, known: Any) -> bool:
         """Whether rows may say nothing of a column, which is then NaN."""
         if known is None:
-            return self._begins_stream(given.X) if given.more else False
+            if given.more:
+                return self._begins_stream(given.X)
+            return isinstance(self._chosen_expansion(), Stream)
         learner = getattr(self, "learner_", None)  # none where rows are learned elsewhere
         return learner is not None and isinstance(learner.function, StreamFunction)
 
@@ -534,6 +537,14 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             sums = isinstance(self.learner_.function, SumOfComponents | StreamFunction)
         if not sums:
             return
+        if not anew and isinstance(self.learner_.function, StreamFunction):
+            for name in ("step_size", "regularization"):
+                if not self._chooses(name):
+                    raise ValueError(
+                        f"`{name}` must be 'auto' for this model, whose ways have steps of their "
+                        f"own, got {getattr(self, name)!r}. Leave it, or begin anew with "
+                        "expansion='komp'."
+                    )
         for name, (default, why) in _OF_STEPS.items():
             value = getattr(self, name)
             if value != default:

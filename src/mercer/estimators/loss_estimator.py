@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from scipy import sparse
 
 from mercer._validation import check_integer
@@ -127,7 +128,9 @@ class LossEstimator(FittedLoss, KernelEstimator):
             return True
         names = "expansion", "kernel", "step_size", "regularization"
         usual = self.risk is None and all(self._chooses(name) for name in names)
-        if not usual or sparse.issparse(X) or len(X) >= _FEW_ROWS:
+        if not usual or sparse.issparse(X) or not hasattr(X, "__len__"):
+            return False
+        if np.ndim(X) == 0 or len(X) >= _FEW_ROWS:
             return False
         return self._chooses("loss") or isinstance(as_loss(self.loss, self._task), _OF_STREAMS)
 

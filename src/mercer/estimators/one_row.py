@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import Targets
+from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.learning import Learner
 from mercer.streams import StreamLearner
 
@@ -22,6 +23,7 @@ Array = NDArray[np.float64]
 
 # Up to this model order a row costs less than telling BLAS how many threads to use.
 _FEW_POINTS = 64
+_NOTHING = "NAType", "NaTType"  # of pandas, which need not be there
 
 
 class OneRow:
@@ -62,39 +64,41 @@ class OneRow:
         return row if row.flags.carray else row.copy()
 
     def _vector_to_learn(self, x: Any) -> Array:
-        """Return one row as an array; features that are new get columns, where a model can."""
-        if type(x) is not np.ndarray and isinstance(x, Mapping) and self._has_gaps():
-            self._add_features(x)
-        return self._vector(x)
+        """Return one row as an array; features that are new stand behind the others."""
+        if type(x) is np.ndarray or not isinstance(x, Mapping) or not self._has_gaps():
+            return self._vector(x)
+        names = self._names_after(x)
+        if len(names) == self.n_features_in_:
+            return self._vector(x)
+        row = np.asarray([_number(x.get(name)) for name in names], dtype=np.float64)
+        if row.ndim != 1 or np.isinf(row).any():
+            raise ValueError("The row has a value that is infinite. Impute it, or skip it.")
+        return row
 
     def _has_gaps(self) -> bool:
         """Whether rows may say nothing of a feature, as in the default of streams."""
         return isinstance(self.learner_, StreamLearner)
 
-    def _add_features(self, x: Mapping[Any, Any]) -> None:
-        """Give the model columns for the features of a row that are new and said."""
-        names = self._row_names
-        if names is None:
-            names = self._name_features(x)
+    def _names_after(self, x: Mapping[Any, Any]) -> list[Any]:
+        """Names of the columns once a row is learned: those that it says and are new come last."""
+        names = self._name_features(x) if self._row_names is None else self._row_names
         if len(x) <= len(names) and x.keys() <= set(names):
-            return
+            return names
         known = set(names)
-        new = _in_order(name for name in x if name not in known and _is_said(x[name]))
-        if not np.isfinite(np.asarray([x[name] for name in new], dtype=np.float64)).all():
-            raise ValueError("The row has a value that is infinite. Impute it, or skip it.")
-        if new:
-            self.learner_.function.mixture.add_inputs(len(new))
-            self._row_names = [*names, *new]
-            self.n_features_in_ += len(new)
-            if hasattr(self, "feature_names_in_"):
-                self.feature_names_in_ = np.array(self._row_names, dtype=object)
+        return [*names, *_in_order(n for n in x if n not in known and _is_said(x[n]))]
+
+    def _adopt_names(self, names: list[Any]) -> None:
+        """Go on with columns of these names."""
+        self._row_names, self.n_features_in_ = names, len(names)
+        if hasattr(self, "feature_names_in_"):
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _values(self, x: Mapping[Any, Any]) -> list[Any]:
         """Return the features of a dict in the order of the columns."""
         names = self._name_features(x) if self._row_names is None else self._row_names
         if self._has_gaps():
             said = map(x.get, names)
-            return [np.nan if value is None else value for value in said]
+            return [_number(value) for value in said]
         try:
             values = [x[name] for name in names]
         except KeyError as error:
@@ -125,8 +129,12 @@ class OneRow:
 
     def _remember_names(self, x: Any) -> None:
         """Keep the names of a row that was learned: later ones are read by them."""
-        if self._row_names is None and isinstance(x, Mapping):
+        if type(x) is np.ndarray or not isinstance(x, Mapping):
+            return
+        if self._row_names is None:
             self._row_names = self._name_features(x)
+        if self.learner_.function.n_features > self.n_features_in_ and self._has_gaps():
+            self._adopt_names(self._names_after(x))
 
     def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
         """Learn one checked row by the quickest way."""
@@ -147,7 +155,17 @@ class OneRow:
         if not hasattr(self, "learner_"):
             self._learn_first(x, y, sample_weight, **options)
             return
-        row = self._vector_to_learn(x)[np.newaxis]
+        row, n_new = self._vector_to_learn(x), 0
+        if row.size > self.n_features_in_:
+            n_new = row.size - self.n_features_in_ if sample_weight > 0.0 else 0
+            row = row[: self.n_features_in_ + n_new]
+        if n_new:
+            with all_or_nothing(self), as_before(self.learner_, whole=True):
+                self.learner_.function.mixture.add_inputs(n_new)
+                self._adopt_names(self._names_after(x))
+                self._learn_as_batch(x, y, sample_weight, **options)
+            return
+        row = row[np.newaxis]
         with warnings.catch_warnings():
             # Rows need no names, or were put in the order of the names just now.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
@@ -158,8 +176,8 @@ class OneRow:
         """Start the model with one row."""
         names = self._name_features(x) if isinstance(x, Mapping) else None
         if names is not None and self._begins_stream([x]):
-            names = [name for name in names if _is_said(x[name])]
-        values = x if names is None else [x[name] for name in names]
+            names = [name for name in names if _is_said(x[name])] or names
+        values = x if names is None else [_number(x[name]) for name in names]
         row = np.asarray(values, dtype=np.float64)
         if row.ndim != 1:
             raise ValueError(
@@ -189,4 +207,10 @@ def _in_order(names: Iterable[Any]) -> list[Any]:
 
 def _is_said(value: Any) -> bool:
     """Whether a row says something: neither None nor NaN."""
-    return value is not None and not (isinstance(value, float) and math.isnan(value))
+    number = _number(value)
+    return bool(number == number)  # NaN is not
+
+
+def _number(value: Any) -> Any:
+    """Return what a row says of a feature, NaN for nothing (None, or what pandas has for it)."""
+    return np.nan if value is None or type(value).__name__ in _NOTHING else value

@@ -91,6 +91,11 @@ class Stored:
         return model, kernel
 
 
+def _plain(name: Any) -> Any:
+    """Return a name of a feature as JSON knows it: no number of NumPy."""
+    return name.item() if isinstance(name, np.generic) else name
+
+
 class StoredEstimator(Stored):
     """``to_state`` and ``from_state`` of the kernel estimators."""
 
@@ -127,7 +132,7 @@ class StoredEstimator(Stored):
                 automatic.boldness,
                 automatic.typical,
             ],
-            "row_names": self._row_names,
+            "row_names": None if self._row_names is None else [*map(_plain, self._row_names)],
             "targets": self.targets_.to_state(),
             "learner": self.learner_.to_state(),
         }

@@ -22,10 +22,11 @@ class Stream(Expansion):
     losses say that the stream has changed, sums begin anew, and what was known is kept for states
     that come back.
 
-    Memory and the cost of a row are bounded, however many rows come. Rows as dicts may have other
-    features than those before, and NaN says nothing of a feature. It is what ``expansion="auto"``
-    stands for where a model begins with ``learn_one``, or with fewer than 256 rows in
-    ``partial_fit``, of the squared, logistic or softmax loss.
+    Memory and the cost of a row are bounded, however many rows come. ``fit`` keeps the order of the
+    rows, too. Weights count by their ratio to the usual one, at most ten times. Rows as dicts may
+    have other features than those before, and NaN says nothing of a feature. It is what
+    ``expansion="auto"`` stands for where a model begins with ``learn_one``, or with fewer than 256
+    rows in ``partial_fit``, of the squared, logistic or softmax loss.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Stream(Expansion):
 
     #: Nothing is asked of step sizes.
     mode = "solve"
-    _parameters = parameters(n_features=integer(low=1), points=integer(low=1), seed=integer(low=0))
+    _parameters = parameters(n_features=integer(low=2), points=integer(low=1), seed=integer(low=0))
 
     def __init__(self, n_features: int = 96, points: int = 200, seed: int = 0) -> None:
         self.n_features = n_features

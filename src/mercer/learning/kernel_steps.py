@@ -599,7 +599,7 @@ class KernelLearner(StepLearner):
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses mean nothing in another process.
-        return {**self.__dict__, "_functions": {}, "_row": None}
+        return {**self.__dict__, "_functions": {}, "_single": None}
 
 
 def _buffer(

@@ -60,13 +60,19 @@ class StreamLearner(Learner):
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
         """See :class:`mercer.learning.Learner`."""
         check_sizes(X, targets)  # of all rows before the first is learned
+        before = self.to_state() if X.shape[0] > 1 else None
         chunk = rows_at_once(X.shape[1], _CHUNK)
-        for start in range(0, X.shape[0], chunk):
-            some = X[start : start + chunk]
-            dense = some if isinstance(some, np.ndarray) else some.toarray()
-            rows = np.ascontiguousarray(dense, dtype=np.float64)
-            for number, x in enumerate(rows, start):
-                self._learn_row(x, targets[number], float(weights[number]))
+        try:
+            for start in range(0, X.shape[0], chunk):
+                some = X[start : start + chunk]
+                dense = some if isinstance(some, np.ndarray) else some.toarray()
+                rows = np.ascontiguousarray(dense, dtype=np.float64)
+                for number, x in enumerate(rows, start):
+                    self._learn_row(x, targets[number], float(weights[number]))
+        except BaseException:
+            if before is not None:
+                self.restore(before)
+            raise
 
     def learn_passes(
         self,
@@ -87,6 +93,8 @@ class StreamLearner(Learner):
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         """See :class:`mercer.learning.Learner`."""
         check_sizes(x, target)
+        if weight > 0.0 and x.size > self.function.n_features:  # which are new
+            self.function.mixture.add_inputs(x.size - self.function.n_features)
         self._learn_row(x, target, weight)
 
     def _learn_row(self, x: Array, target: Array, weight: float) -> None:

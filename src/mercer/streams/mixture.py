@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_integer
+from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP
 from mercer.functions import KernelExpansion, start
@@ -42,6 +42,8 @@ _RIPE = 300
 _RECENT, _FEW = 0.98, 20.0
 # Losses count no more in the search for changes: in log odds, or spreads of the target.
 _WORST = 5.0
+# A row counts at most so many times the mean of about so many rows.
+_HEAVY, _WEIGHTS = 10.0, 1000
 # Steps of kernel ways are at most so many times as long for heavy rows, of classes and of numbers.
 _HEAVIEST = {True: 4.0, False: 2.0}
 
@@ -147,6 +149,7 @@ class Mixture:
         self.seed, self.settings = seed, settings
         self.inputs, self.targets = RunningScale(n_inputs), RunningScale(n_outputs)
         self.n_rows, self.distance, self.has_changed = 0, 0.0, False
+        self._weight = 0.0  # the mean so far
         self._first: list[tuple[Array, Array, float]] = []
         # What was found out of the last row that was asked for: it may be the next to be learned.
         self._asked: tuple[bytes, Array, Array, Array] | None = None
@@ -304,12 +307,14 @@ class Mixture:
     def _ask(self, x: Array) -> tuple[bytes, Array, Array, Array]:
         """Return what there is to know of a row: its image, its features, what ways say."""
         key = x.tobytes()
-        if self._asked is not None and self._asked[0] == key:
-            return self._asked
+        asked = self._asked  # other threads may ask at the same time
+        if asked is not None and asked[0] == key:
+            return asked
         images = self.inputs.image(x[np.newaxis])
         features = self.sets.features(images)
-        self._asked = key, images[0], features[0], self._said(images, features)[0]
-        return self._asked
+        asked = key, images[0], features[0], self._said(images, features)[0]
+        self._asked = asked
+        return asked
 
     def evaluate(self, X: Array) -> Array:
         """Values at rows, (n, n_outputs).
@@ -347,7 +352,7 @@ class Mixture:
         target : ndarray of shape (n_outputs,)
             Class codes or numbers.
         weight : float, default=1.0
-            Of the row, above 0.
+            Of the row, above 0; it counts by its ratio to the mean weight, at most ten times.
 
         Returns
         -------
@@ -356,6 +361,9 @@ class Mixture:
             squared error.
         """
         self.has_changed = False
+        n = min(self.n_rows + 1, _WEIGHTS)
+        self._weight += (min(weight, _HEAVY * self._weight or weight) - self._weight) / n
+        weight = min(weight / self._weight, _HEAVY)
         if self.distance:
             answer = self._learn(x, target, weight)
         elif self.is_class:
@@ -393,7 +401,8 @@ class Mixture:
         self._measure(features)
         # Of the way that knows all since the last change: what follows closely shows none.
         missed = float(self.blend.losses[self._watched])
-        if self.detector.add(min(missed if self.is_class else math.sqrt(missed), _WORST)):
+        missed = missed if self.is_class else math.sqrt(missed)
+        if self.detector.add(missed if missed < _WORST else _WORST):  # NaN is not less
             self._changed()
         encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
         for number, kernel_way in enumerate(self.kernels):
@@ -521,6 +530,7 @@ class Mixture:
         """As plain data, copied, but for the settings."""
         numbers = "n_inputs", "n_outputs", "is_class", "seed", "n_rows", "distance"
         state: dict[str, Any] = {name: getattr(self, name) for name in numbers}
+        state["weight"] = self._weight
         state |= {"inputs": self.inputs.to_state(), "targets": self.targets.to_state()}
         if not self.distance:
             for name, rows in zip(("x", "y", "w"), zip(*self._first, strict=True), strict=False):
@@ -552,6 +562,7 @@ class Mixture:
         made.inputs = RunningScale.from_state(state["inputs"])
         made.targets = RunningScale.from_state(state["targets"])
         made.n_rows = int(state["n_rows"])
+        made._weight = check_real("weight", state["weight"], low=0.0)
         if (made.inputs.mean.size, made.targets.mean.size) != sizes or made.n_rows < 0:
             raise ValueError("The scales of a mixture do not fit its inputs and outputs.")
         if not state["distance"]:

@@ -28,6 +28,8 @@ _jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "c
 
 # Scaled inputs are cut here: a first row says nothing of the spread.
 _FARTHEST = 5.0
+# After a few rows, what is further from the mean than so many spreads counts as that far.
+_FEW, _OUTLYING = 30.0, 10.0
 # A scale goes by about so many rows, however many have come.
 _REMEMBERED = 20_000.0
 _OF_WAYS = "steps", "_sets", "forgettings", "of_steps", "of_sums", "memories", "_inverses"
@@ -44,7 +46,8 @@ _NO_PHASES = np.empty(0)
 class RunningScale:
     """Standardise rows by the mean and the spread of those before, column by column.
 
-    After 20,000 rows older ones count less and less, so that a scale follows the stream. Columns
+    After 20,000 rows older ones count less and less, so that a scale follows the stream; after 30
+    rows, one beyond ten spreads counts as one at ten. Columns
     that were constant so far are 0, and so is a number that a row does not say (NaN); standardised
     numbers beyond 5 are cut.
 
@@ -130,8 +133,13 @@ def _follow(x, counts, mean, squares):  # type: ignore[no-untyped-def]
         if not np.isnan(x[j]):
             counts[j] += 1.0
             off = x[j] - mean[j]
+            if counts[j] > _FEW:
+                # One that is far out may be a fault; where the scale grows, some rows will do.
+                most = _OUTLYING * np.sqrt(squares[j] / counts[j])
+                if most > 1e-9 * abs(mean[j]):
+                    off = min(max(off, -most), most)
             mean[j] += off / counts[j]
-            squares[j] += off * (x[j] - mean[j])
+            squares[j] += off * off * (counts[j] - 1.0) / counts[j]
             if counts[j] > _REMEMBERED:
                 squares[j] *= _REMEMBERED / counts[j]
                 counts[j] = _REMEMBERED
@@ -554,9 +562,9 @@ def _add(coefficients, inverses, sets, forgettings, features, target, weight):  
                 coefficients[k, c, i] += along[i] / whole * error
         trace = 0.0
         for i in range(n):
-            part = along[i] / whole
             for j in range(n):
-                inverse[i, j] = (inverse[i, j] - part * along[j]) / kept
+                # In this order it stays symmetric to the last bit: what is not would grow.
+                inverse[i, j] = (inverse[i, j] - (along[i] * along[j]) / whole) / kept
             trace += inverse[i, i]
         # Directions that rows say nothing of would be forgotten for good: they keep their ridge.
         if trace > most:

@@ -243,7 +243,9 @@ def check_sizes(X: Any, targets: Array) -> None:
     """Raise ValueError for numbers whose squares would overflow."""
     for name, array, most in (("inputs", X, _LARGEST), ("targets", targets, _LARGEST_TARGET)):
         values = array if isinstance(array, np.ndarray) else array.data
-        largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+        # NaN, where rows may have gaps, hides no other.
+        most_positive = float(np.fmax.reduce(values, axis=None, initial=0.0))
+        largest = max(most_positive, -float(np.fmin.reduce(values, axis=None, initial=0.0)))
         if largest > most:
             raise ValueError(
                 f"The {name} reach {largest:.3g}: sums of squares of such numbers overflow. "

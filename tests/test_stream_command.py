@@ -908,3 +908,35 @@ def test_the_guide_shows_what_the_command_prints(mercer, tmp_path, monkeypatch):
     said_now, said_then = (re.findall(r"accuracy ([\d.]+)", text) for text in (err, shown))
     assert_allclose([float(x) for x in said_now], [float(x) for x in said_then], atol=0.03)
     assert (tmp_path / "said.jsonl").read_text().startswith(lines.splitlines()[0])
+
+
+def test_columns_to_leave_out_must_be_there(make, mercer):
+    folder = make("run")
+    (folder / "rows.csv").write_text("a,b,y\n1,2,3.5\n2,3,4.5\n")
+    code, _, err = mercer(*words_of(folder / "rows.csv", folder), "--exclude", "c")
+    assert code == 2
+    assert "no column 'c'" in err
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_predictions_are_no_other_kind_of_file(ending, make, mercer):
+    folder = make("run")
+    (folder / "rows.csv").write_text("a,y\n1,3.5\n2,4.5\n")
+    words = ["stream", folder / "rows.csv", "--target", "y", "--out", folder / "model"]
+    code, _, err = mercer(*words, "--predictions", folder / f"said{ending}")
+    assert code == 2
+    assert "JSON lines or an Arrow IPC stream" in err
+    code, _, _ = mercer(*words, "--predictions", folder / f"said{ending}", "--format", "json")
+    assert code == 0
+
+
+def test_a_row_of_gaps_is_a_row_to_the_default(make, mercer):
+    folder = make("run")
+    lines = [f"{i % 7},{i % 5},{'ab'[i % 2]}" for i in range(40)]
+    lines[0], lines[20] = ",,a", ",,b"
+    (folder / "rows.csv").write_text("u,v,y\n" + "\n".join(lines) + "\n")
+    words = ["stream", folder / "rows.csv", "--target", "y", "--out", folder / "model"]
+    code, _, err = mercer(*words, "--predictions", folder / "said.jsonl")
+    assert code == 0, err
+    assert len((folder / "said.jsonl").read_text().splitlines()) == 40
+    assert load_model(folder / "model").n_samples_seen_ == 40

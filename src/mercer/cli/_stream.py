@@ -14,7 +14,7 @@ from mercer._validation import check_integer
 from mercer.cli._answers import Answers, is_pipe, open_answers
 from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
-from mercer.cli._messages import Stopped, note
+from mercer.cli._messages import Stopped, in_words_of_the_command, note
 from mercer.cli._options import StreamFormat, StreamOptions, StreamTask
 from mercer.data.arrivals import Source, open_source
 from mercer.estimators import TableModel
@@ -23,6 +23,7 @@ from mercer.training.streaming import BadRowError, RowReader, StreamTraining
 
 __all__ = ["run"]
 
+_OTHERS = (".parquet", ".pq", ".csv", ".tsv")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _BAD_NAMED = 5  # rows left out that are named
 # Options that the model and the rows depend on: a run that goes on must have the same.
@@ -70,6 +71,11 @@ def _check(options: StreamOptions) -> None:
     written = options.predictions
     if written is not None and not is_pipe(written):
         check_writable(Path(written), local, options.model)
+        if options.format is None and written.lower().endswith(_OTHERS):
+            raise ValueError(
+                f"Predictions of a stream are JSON lines or an Arrow IPC stream, no "
+                f"{Path(written).suffix} file. Name it .jsonl or .arrow, or say `--format`."
+            )
         if local is not None and Path(local).resolve() == Path(written).resolve().parent:
             raise ValueError(
                 f"`--predictions` would be a file in {local}, which is read as data. Write it "
@@ -283,8 +289,9 @@ class _Run:
     def _name_bad(self, error: BadRowError) -> None:
         self.n_named += 1
         if self.n_named <= _BAD_NAMED:
-            more = "; further ones are counted only" if self.n_named == _BAD_NAMED else ""
-            note(f"left out: {error}{more}", quiet=self.options.quiet)
+            note(f"left out: {in_words_of_the_command(error)}", quiet=self.options.quiet)
+        if self.n_named == _BAD_NAMED:
+            note("further ones are counted only", quiet=self.options.quiet)
 
     def _say_measures(self) -> None:
         training, now = self.training, time.perf_counter()

@@ -106,7 +106,8 @@ class RowReader:
         self.kind: str | None = "number" if task == "regression" else None
         self._guessed = task == "auto"
         self._needs_target = needs_target
-        self._others = {target, *exclude} | ({key} if key is not None else set())
+        self._exclude = tuple(exclude)
+        self._others = {target, *self._exclude} | ({key} if key is not None else set())
         self._known: set[str] = set()
         self._classes: set[int] = set()
         self._looked = False
@@ -128,7 +129,8 @@ class RowReader:
         try:
             key = self._key_of(record.values)
             kind, y = self._target_of(record)
-            x = self._inputs_of(record)
+            # One with a key and no inputs brings a label.
+            x = self._inputs_of(record, all_gaps=self.gaps and (key is None or y is None))
         except BadRowError as error:
             raise BadRowError(f"{record.place}: {error}") from None
         if x is None and (y is None or key is None):
@@ -150,8 +152,9 @@ class RowReader:
         self._looked = True
         if not record.is_text:
             return
-        for option, name in (("target", self.target), ("key", self.key)):
-            needed = name is not None and (option == "key" or self._needs_target)
+        named = [("target", self.target), ("key", self.key)]
+        for option, name in [*named, *(("exclude", name) for name in self._exclude)]:
+            needed = name is not None and (option != "target" or self._needs_target)
             if needed and name not in record.values:
                 raise ValueError(
                     f"There is no column {name!r} for the `{option}`, but "
@@ -166,8 +169,11 @@ class RowReader:
             raise BadRowError(f"it has no key in {self.key!r}, got {value!r}.")
         return str(value)
 
-    def _inputs_of(self, record: Record) -> dict[str, float] | None:
-        """Return inputs by column; None if there are none at all."""
+    def _inputs_of(self, record: Record, *, all_gaps: bool) -> dict[str, float] | None:
+        """Return inputs by column; None if there are none at all.
+
+        With ``all_gaps`` columns that have no value are inputs, too, if no other has one.
+        """
         values, is_text = record.values, record.is_text
         names = self.columns
         if names is None or self.gaps:
@@ -183,7 +189,7 @@ class RowReader:
             else:
                 x[name] = _number(value, name, is_text)
         if not x or self.gaps:
-            return x or None
+            return x or (dict.fromkeys(names, math.nan) if names and all_gaps else None)
         if gap is not None:
             raise BadRowError(
                 f"the column {gap!r} has no value. Fill such gaps before, or leave out the column "

@@ -178,3 +178,9 @@ def test_a_state_that_does_not_fit_together_is_refused():
         LateLabels.from_state({**state, "keys": []}, Recorder())
     with pytest.raises(ValueError, match="named columns"):
         LateLabels.from_state({**state, "names": ["a", "b"]}, Recorder())
+
+
+@pytest.mark.parametrize("model", [None, object()])
+def test_a_model_must_learn_single_rows(model):
+    with pytest.raises(ValueError, match="predict_one"):
+        LateLabels(model)

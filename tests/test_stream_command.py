@@ -940,3 +940,20 @@ def test_a_row_of_gaps_is_a_row_to_the_default(make, mercer):
     assert code == 0, err
     assert len((folder / "said.jsonl").read_text().splitlines()) == 40
     assert load_model(folder / "model").n_samples_seen_ == 40
+
+
+def test_a_reader_that_goes_away_is_named(make):
+    folder = make("run")
+    (folder / "rows.csv").write_text("a,y\n" + "1,0.5\n2,1.5\n" * 20_000)
+    words = [*COMMAND, "stream", "rows.csv", "--target", "y", "--out", "model"]
+    words += ["--predictions", "-", "--expansion", "komp", "--max-size", "5"]
+    done = subprocess.run(
+        f"{shlex.join(words)} | head -1 >/dev/null",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "the reader of predictions went away at row" in done.stderr
+    assert (folder / "model").exists()

@@ -142,6 +142,10 @@ class _Run:
                     said = self._finish()
                 except KeyboardInterrupt:
                     raise Stopped(f"stopped at once; {self._kept()}") from None
+                except BrokenPipeError:
+                    note(f"the reader of predictions went away at row {training.n_rows:,}")
+                    self._keep()
+                    raise
                 except Exception:
                     self._keep()
                     raise

@@ -64,7 +64,7 @@ class LateLabels:
     Raises
     ------
     ValueError
-        If a bound is no integer of at least 1.
+        If a bound is no integer of at least 1, or the model learns no single rows.
 
     Examples
     --------
@@ -86,6 +86,11 @@ class LateLabels:
     def __init__(
         self, model: Any, *, max_waiting: int = 10_000, max_age: int | None = None
     ) -> None:
+        for method in ("predict_one", "learn_one"):
+            if not callable(getattr(model, method, None)):
+                raise ValueError(
+                    f"A model whose labels come late needs `{method}`, which {model!r} has not."
+                )
         self.model = model
         self.max_waiting = check_integer("max_waiting", max_waiting, low=1)
         self.max_age = None if max_age is None else check_integer("max_age", max_age, low=1)

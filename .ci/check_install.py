@@ -16,8 +16,8 @@ from mercer.data import read_tables
 from mercer.display import RaceDisplay
 from mercer.gpu import evaluate_model
 
-# Modules that the command imports after a check of its own.
-NEEDS_CLI = ("mercer.cli._", "mercer_reproduction.command")
+# Modules that the command imports after a check of its own, and those that are for River's users.
+NEEDS_MORE = ("mercer.cli._", "mercer.river", "mercer_reproduction.command")
 OUR_OWN = {"mercer_reproduction/run_times.json"}  # measured by the project itself
 
 
@@ -36,10 +36,10 @@ def check_metadata():
 
 
 def check_imports():
-    """Every module but those of the command can be imported."""
+    """Every module but those of the command and of River can be imported."""
     for package in (mercer, mercer_reproduction):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.startswith(NEEDS_CLI):
+            if not module.name.startswith(NEEDS_MORE):
                 importlib.import_module(module.name)
     for name in mercer.__all__:
         getattr(mercer, name)

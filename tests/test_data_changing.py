@@ -171,7 +171,8 @@ def test_noise_turns_labels_over(make, noise, seed):
     clean, noisy = make(4000, noise=0.0, seed=seed), make(4000, noise=noise, seed=seed)
     assert_array_equal(clean.X, noisy.X)
     error = (noise * (1 - noise) / 4000) ** 0.5
-    assert abs((clean.y != noisy.y).mean() - noise) <= 5 * error
+    few = 4 / 4000  # of rare ones the counts are far from normal
+    assert abs((clean.y != noisy.y).mean() - noise) <= 5 * error + few
 
 
 def test_noise_of_several_classes_is_any_other():

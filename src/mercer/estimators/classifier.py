@@ -90,12 +90,12 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
-        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
-        side, of the logistic or softmax loss without a risk.
         Under a ``risk`` these find scores, and what takes them to its minimum is learned on rows
         held out. With a ``step_size``, or a risk with a ``clip`` or another ``tracker``, it
         is ``KOMP(max_size=1000)``, which learns by steps.
+        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
+        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
+        side, of the logistic or softmax loss without a risk.
     step_size : float, callable, "auto" or "theory", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and

@@ -122,16 +122,19 @@ class FittedFunction:
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         return self.learner_
 
+    def _has_gaps(self) -> bool:
+        """Whether rows may say nothing of a feature, as in the default of streams."""
+        return isinstance(self.learner_.function, StreamFunction)
+
     def _scores(self, X: Any) -> Array:
         """Check inputs; return the values of f there, shape (n, n_scores)."""
         check_is_fitted(self, "learner_")
-        has_gaps = isinstance(self.learner_.function, StreamFunction)
         X = validate_data(
             self,
             X,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if has_gaps else True,
+            ensure_all_finite="allow-nan" if self._has_gaps() else True,
             reset=False,
         )
         with jobs(self.n_jobs):

@@ -233,8 +233,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _begun(self, data: Data) -> Expansion:
         """Return the expansion that a first call of ``partial_fit`` begins with."""
         chosen = self._chosen_expansion()
-        streams = self._begins_stream(data.X) and not isinstance(chosen, Stream)
-        return Stream() if streams else chosen
+        if isinstance(chosen, Stream) or not self._begins_stream(data.X):
+            return chosen
+        return Stream()
 
     def _meet(self, data: Data) -> None:
         """Take over what is known of the targets, and give the function outputs for new ones."""
@@ -253,9 +254,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self, data: Data, n_passes: int, generator: np.random.RandomState
     ) -> Iterator[NDArray[np.int64]]:
         """Order of the rows in each pass; may repeat rows."""
-        in_order = isinstance(self.learner_.function, StreamFunction)
+        shuffle = bool(self.shuffle) and not self._has_gaps()  # streams keep their order
         for _ in range(n_passes):
-            yield data.order(generator, bool(self.shuffle) and not in_order)
+            yield data.order(generator, shuffle)
 
     # -- the problem ----------------------------------------------------------------------------
 
@@ -469,8 +470,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             if given.more:
                 return self._begins_stream(given.X)
             return isinstance(self._chosen_expansion(), Stream)
-        learner = getattr(self, "learner_", None)  # none where rows are learned elsewhere
-        return learner is not None and isinstance(learner.function, StreamFunction)
+        # There is no learner where rows are learned elsewhere.
+        return hasattr(self, "learner_") and self._has_gaps()
 
     def _races(self, expansion: Expansion) -> bool:
         """Whether the function chooses for itself its kernel and the map of its inputs."""
@@ -537,14 +538,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             sums = isinstance(self.learner_.function, SumOfComponents | StreamFunction)
         if not sums:
             return
-        if not anew and isinstance(self.learner_.function, StreamFunction):
-            for name in ("step_size", "regularization"):
-                if not self._chooses(name):
-                    raise ValueError(
-                        f"`{name}` must be 'auto' for this model, whose ways have steps of their "
-                        f"own, got {getattr(self, name)!r}. Leave it, or begin anew with "
-                        "expansion='komp'."
-                    )
+        if not anew and self._has_gaps():
+            self._check_left_open(self.learner_.function.expansion, "step_size", "regularization")
         for name, (default, why) in _OF_STEPS.items():
             value = getattr(self, name)
             if value != default:
@@ -561,6 +556,16 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                         ),
                         ".",
                     ),
+                )
+
+    def _check_left_open(self, expansion: Stream, *names: str) -> None:
+        """Refuse parameters that the ways of a stream choose for themselves."""
+        for name in names:
+            if not self._chooses(name):
+                raise ValueError(
+                    f"`{name}` must be 'auto' for {expansion!r}, whose ways have kernels and "
+                    f"steps of their own, got {getattr(self, name)!r}. Leave it out, or use "
+                    "`expansion='komp'`."
                 )
 
     def set_params(self, **params: Any) -> Self:

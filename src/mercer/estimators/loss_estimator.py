@@ -110,15 +110,8 @@ class LossEstimator(FittedLoss, KernelEstimator):
     def _check_stream(self) -> None:
         """Refuse what the ways of a stream choose for themselves."""
         expansion = self._chosen_expansion()
-        if not isinstance(expansion, Stream):
-            return
-        for name in ("kernel", "step_size", "regularization"):
-            if not self._chooses(name):
-                raise ValueError(
-                    f"`{name}` must be 'auto' for {expansion!r}, whose ways have kernels and "
-                    f"steps of their own, got {getattr(self, name)!r}. Leave it out, or use "
-                    "`expansion='komp'`."
-                )
+        if isinstance(expansion, Stream):
+            self._check_left_open(expansion, "kernel", "step_size", "regularization")
 
     _checks = (*KernelEstimator._checks, _check_risk, _check_stream)
 

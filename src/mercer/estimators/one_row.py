@@ -37,6 +37,7 @@ class OneRow:
     targets_: Targets
     _row_names: list[Any] | None
     _begins_stream: Callable[[Any], bool]
+    _has_gaps: Callable[[], bool]
 
     def _vector(self, x: Any) -> Array:
         """Return one row as an array of the model's type."""
@@ -74,10 +75,6 @@ class OneRow:
         if row.ndim != 1 or np.isinf(row).any():
             raise ValueError("The row has a value that is infinite. Impute it, or skip it.")
         return row
-
-    def _has_gaps(self) -> bool:
-        """Whether rows may say nothing of a feature, as in the default of streams."""
-        return isinstance(self.learner_, StreamLearner)
 
     def _names_after(self, x: Mapping[Any, Any]) -> list[Any]:
         """Names of the columns once a row is learned: those that it says and are new come last."""

@@ -65,14 +65,14 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
         :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
         second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
-        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
-        side, of the squared loss without a risk.
         With another loss than ``"squared"``, or under a ``risk``, these find the mean, and what
         takes it to the minimum is learned on rows held out. With a ``step_size``, or a risk with a
         ``clip`` or another ``tracker``, it is ``KOMP(max_size=1000)``, which learns by steps;
         with a loss whose scores are in other units than targets, but for counts, a
         :class:`~mercer.expansions.Dictionary`, for which the race finds the kernel.
+        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
+        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
+        side, of the squared loss without a risk.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step for the kernel, the loss and the batch size

@@ -553,20 +553,16 @@ class KernelExpansion(Function):
 
     def resume(self, progress: Progress, slots: Indices | None = None) -> None:
         """Take over what compiled code did to the arrays, and to the slots if it knows them."""
-        if progress.n_steps != self.n_steps:
-            self.past = None
         if slots is not None:
             self.slots = slots
-        self.size, self.oldest = progress.size, progress.oldest
-        self.scale, self.n_steps = progress.scale, progress.n_steps
-        self.forget()
+        self.resume_row(progress.size, progress.oldest, progress.scale, progress.n_steps)
 
     def resume_row(self, size: int, oldest: int, scale: float, n_steps: int) -> None:
         """Take over what compiled code did to the arrays on one row."""
         if n_steps != self.n_steps:
             self.past = None
         self.size, self.oldest, self.scale, self.n_steps = size, oldest, scale, n_steps
-        self._last = None
+        self.forget()
 
     def forget(self) -> None:
         """Drop the kernels remembered by :meth:`current`."""

@@ -382,7 +382,7 @@ class Mixture:
                 self._start(float(np.sqrt(2.0 * max(moving, 1))))
                 for row in self._first:
                     self._learn(*row)
-                self._first, self._asked = [], None
+                self._first = []
         return loss
 
     def _loss_of(self, answer: Array, target: Array) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, TableView
 from mercer.data.encoding import TableEncoding
-from mercer.data.readings import PARTS, Reading, Readings
+from mercer.data.readings import Reading, Readings
 from mercer.data.statistics import TableStatistics
 
 __all__ = ["ColumnAudit", "TableAudit", "audit_of", "leaks_of"]
@@ -209,16 +209,19 @@ def _becomes(reading: Reading, encoding: TableEncoding) -> str:
             if owner == name]  # fmt: skip
     gap = f"{name}=(missing)" in made
     other = f"{name}=(other)" in made
-    n = len(made) - gap
+    means = sum(feature.startswith(f"{name}:mean") for feature in made)
+    n = len(made) - gap - means
     if reading.kind == "text":
         said = [f"{n} numbers of its words"]
     elif reading.kind in ("category", "boolean"):
         n -= other
-        said = [f"{n} categor{'y' if n == 1 else 'ies'}" + (" and others" if other else "")]
+        said = ["mean of the target"] if means else []
+        if n:
+            said.append(f"{n} categor{'y' if n == 1 else 'ies'}" + (" and others" if other else ""))
     else:
         said = ["number"] if n else []
-        says = [PARTS[part].says for part in reading.parts if f"{name}:{part}" in encoding.owners]
-        said += dict.fromkeys(says)
+        parts = [part for part in reading.parts if f"{name}:{part}" in encoding.owners]
+        said += [part.replace("_", " ") for part in parts]
     return ", ".join([*said, *["gaps"] * gap])
 
 

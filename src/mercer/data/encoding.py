@@ -16,7 +16,8 @@ from mercer.data.columns import (
     rows_of_levels,
 )
 from mercer.data.statistics import LevelCounts, NumberStatistics, TableStatistics
-from mercer.data.texts import TextMap, TextSample
+from mercer.data.target_means import CategoryMeans, folds_of
+from mercer.data.texts import TextMap
 
 __all__ = ["TableEncoding", "scales"]
 
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 _LARGEST_SPAN = 100.0
 _PIXEL_COLUMNS = 32
 _PIXEL_MAXIMUM = 255.0
+_MANY_LEVELS = 30  # categories from which the means of the target in them are an input
+_FEW_BESIDE_MEANS = 100  # frequent ones that have inputs of their own beside
 
 
 def scales(statistics: NumberStatistics, scaling: str) -> tuple[Floats, Floats]:
@@ -86,6 +89,12 @@ class _TextSlots:
 
 
 @dataclass(frozen=True)
+class _MeanSlots:
+    means: CategoryMeans
+    first: int
+
+
+@dataclass(frozen=True)
 class _LevelSlots:
     lookup: dict[str, int]  # level -> output column
     other: int  # -1: such values leave all columns of this one at 0
@@ -141,17 +150,22 @@ class TableEncoding:
         self._missing_slot = np.full(len(self.number_names), -1)
         self._levels: dict[str, _LevelSlots] = {}
         self._texts: dict[str, _TextSlots] = {}
+        self._means: dict[str, _MeanSlots] = {}
         self.folded: dict[str, tuple[int, int, int]] = {}
         row_of = {name: row for row, name in enumerate(self.number_names)}
         for name in statistics.names:
             if name in row_of:
                 self._place_number(name, row_of[name], numbers)
             elif name in statistics.texts:
-                seen = statistics.texts[name]
-                self._texts[name] = self._place_text(name, seen, (texts or {}).get(name))
+                fitted = (texts or {}).get(name) or TextMap.of(statistics.texts[name])
+                self._texts[name] = self._place_text(name, fitted, statistics)
             else:
+                has_means = self._place_means(name, statistics)
+                seen = statistics.levels[name]
+                frequent = sum(count >= min_count for count in seen.counts.values())
+                own = not has_means or frequent <= _FEW_BESIDE_MEANS
                 self._levels[name] = self._place_levels(
-                    name, statistics.levels[name], categories, min_count
+                    name, seen, categories if own else 0, min_count
                 )
         # Beyond a bound not all levels are counted: whether one was there is then not known.
         self._known = {
@@ -185,13 +199,26 @@ class TableEncoding:
         if numbers.missing[row]:
             self._missing_slot[row] = self._slot(f"{name}=(missing)", name)
 
-    def _place_text(self, name: str, seen: TextSample, known: TextMap | None) -> _TextSlots:
-        fitted = TextMap.of(seen) if known is None else known
-        first = len(self.feature_names)
-        for number in range(fitted.n_outputs):
+    def _place_text(self, name: str, fitted: TextMap, statistics: TableStatistics) -> _TextSlots:
+        seen, first = statistics.texts[name], len(self.feature_names)
+        for number in range(fitted.n_directions):
             self._slot(f"{name}:words_{number}", name)
+        for code in statistics.targets.names[: fitted.n_codes] if statistics.targets else ():
+            self._slot(f"{name}:predicts{code}", name)
         gaps = bool(seen.missing and seen.present)
         return _TextSlots(fitted, first, self._slot(f"{name}=(missing)", name) if gaps else -1)
+
+    def _place_means(self, name: str, statistics: TableStatistics) -> bool:
+        """Place the means of the target in many categories; return whether there are such."""
+        seen, sums = statistics.levels[name], statistics.sums.get(name)
+        if sums is None or statistics.targets is None or len(seen.counts) <= _MANY_LEVELS:
+            return False
+        means = CategoryMeans(sums)
+        if means.varies:
+            self._means[name] = _MeanSlots(means, len(self.feature_names))
+            for code in statistics.targets.names:
+                self._slot(f"{name}:mean{code}", name)
+        return means.varies
 
     def _place_levels(
         self, name: str, seen: LevelCounts, categories: int, min_count: int
@@ -201,20 +228,23 @@ class TableEncoding:
         by_count = sorted(seen.counts.items(), key=lambda item: (-item[1], item[0]))
         frequent = [level for level, count in by_count if count >= min_count or seen.boolean]
         kept = sorted(frequent[:categories])
-        if rest := frequent[categories:]:
+        rest = frequent[categories:]
+        if rest and categories:
             rows = sum(seen.counts[level] for level in rest)
             self.folded[name] = len(frequent), len(rest), rows
         constant = len(kept) + (len(kept) < len(seen.counts)) < 2
         lookup: dict[str, int] = {}
         other = missing = -1
-        if not constant or seen.missing:
+        if (not constant or seen.missing) and categories:
             lookup = {level: self._slot(f"{name}={level}", name) for level in kept}
             other = -1 if seen.boolean else self._slot(f"{name}=(other)", name)
         if seen.missing:
             missing = self._slot(f"{name}=(missing)", name)
         return _LevelSlots(lookup, other, other if missing < 0 else missing)
 
-    def transform(self, view: TableView, dtype: DTypeLike) -> NDArray[np.floating]:
+    def transform(
+        self, view: TableView, dtype: DTypeLike, *, learned: bool = False
+    ) -> NDArray[np.floating]:
         """Encode a table whose columns have been checked.
 
         Parameters
@@ -223,6 +253,8 @@ class TableEncoding:
             The table.
         dtype : dtype
             Of the result.
+        learned : bool, default=False
+            Whether these are rows to learn from, which must not see their own targets in means.
 
         Returns
         -------
@@ -241,7 +273,11 @@ class TableEncoding:
                 rows = np.flatnonzero(slot >= 0)
                 out[rows, slot[rows]] = 1.0
             for name, words in self._texts.items():
-                _encode_text(level_column(block, name), words, out)
+                _encode_text(level_column(block, name), words, out, learned=learned)
+            folds = folds_of(block) if learned and self._means else None
+            for name, sums in self._means.items():
+                values = sums.means.transform(level_column(block, name), folds)
+                out[:, sums.first : sums.first + values.shape[1]] = values
         return X
 
     def new_categories(self, view: TableView) -> dict[str, tuple[int, str]]:
@@ -277,12 +313,16 @@ class TableEncoding:
         out[:, self._missing_slot[flagged]] = absent[flagged].T
 
 
-def _encode_text(column: Levels, slots: _TextSlots, out: NDArray[np.floating]) -> None:
+def _encode_text(
+    column: Levels, slots: _TextSlots, out: NDArray[np.floating], *, learned: bool
+) -> None:
     """Write the directions of texts, each found once, and mark gaps."""
     distinct, places = np.unique(column.codes, return_inverse=True)
     known = distinct[distinct >= 0]
     values = np.zeros((len(distinct), slots.map.n_outputs))
-    values[len(distinct) - len(known) :] = slots.map.transform([column.levels[c] for c in known])
+    values[len(distinct) - len(known) :] = slots.map.transform(
+        [column.levels[code] for code in known], learned=learned
+    )
     out[:, slots.first : slots.first + slots.map.n_outputs] = values[places]
     if slots.missing >= 0:
         out[:, slots.missing] = column.codes < 0

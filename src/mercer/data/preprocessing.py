@@ -17,6 +17,7 @@ from mercer.data.columns import TableView, check_names, is_table, missing_cells,
 from mercer.data.encoding import TableEncoding
 from mercer.data.readings import KINDS, Reading, Readings
 from mercer.data.statistics import TableStatistics
+from mercer.data.target_means import TargetCodes
 from mercer.data.texts import TextMap
 
 __all__ = ["TablePreprocessor"]
@@ -61,11 +62,14 @@ class TablePreprocessor(Component):
     numbers as text        read as numbers: ``$1,234``, ``1.234,5``, ``12 %``, ``(20)``, ``5 km``;
                            cells that are none (one in twenty at most) are missing
     dates and times        seconds since 1970 (UTC when no zone is given), then as numbers; besides,
-                           those of the time of the year, the day of the week and the time of the
-                           day that vary. Also as text, of the usual forms, and as 20240131
-    categories             one output per frequent value, ``name=(other)`` for rare and unseen ones
-    text                   values that are mostly rare: hashed words and pieces of words, in the
-                           directions in which the texts vary most, ``name:words_0`` and so on
+                           day of the year and of the month, weekday and hour, where they vary. Also
+                           dates as text, of the usual forms, and as 20240131
+    categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
+                           more than 30, if there are targets, become the mean of the target in
+                           them, ``name:mean``, beside the outputs of up to 100 frequent ones
+    text                   values that are mostly rare: hashed words and pieces of words, in the 16
+                           directions in which texts vary most, ``name:words_0`` and so on, and if
+                           there are targets, what the words predict, ``name:predicts``
     booleans               ``name=false`` and ``name=true``
     missing values         if the warm-up has some: an additional output ``name=(missing)``; a
                            missing category not seen there counts as ``(other)``
@@ -153,6 +157,7 @@ class TablePreprocessor(Component):
         suspects=choice("drop", "keep"),
     )
     _readings: Readings | None = None  # from the first look on
+    _targets: TargetCodes | None = None  # from the first look on, if there are targets
     _statistics: TableStatistics | None = None  # from the first row on
     _encoding: TableEncoding | None = None  # once the warm-up is over
 
@@ -215,7 +220,7 @@ class TablePreprocessor(Component):
         """
         return list(self._frozen().feature_names)
 
-    def fit(self, tables: Any) -> Self:
+    def fit(self, tables: Any, y: Any = None) -> Self:
         """Forget everything, learn from the first ``warmup_rows`` rows and freeze.
 
         Parameters
@@ -223,6 +228,9 @@ class TablePreprocessor(Component):
         tables : table or iterable of tables
             A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or several of them;
             no more of them are drawn than needed.
+        y : array-like of shape (n_rows,) or None, default=None
+            Targets of a single table: float64 for quantities, anything else for labels. With them
+            columns of many categories, and of text, tell what they say of the target.
 
         Returns
         -------
@@ -234,20 +242,22 @@ class TablePreprocessor(Component):
         ValueError
             As :meth:`partial_fit` and :meth:`freeze`.
         """
-        self._readings = self._statistics = self._encoding = None
+        self._readings = self._targets = self._statistics = self._encoding = None
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
         for table in parts:
-            if self.partial_fit(table).frozen_:
+            if self.partial_fit(table, y).frozen_:
                 break
         return self if self.frozen_ else self.freeze()
 
-    def partial_fit(self, table: Any) -> Self:
+    def partial_fit(self, table: Any, y: Any = None) -> Self:
         """Add rows to the statistics; the row ``warmup_rows`` freezes them, later ones do nothing.
 
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The next rows.
+        y : array-like of shape (n_rows,) or None, default=None
+            Their targets, as for :meth:`fit`; with all tables, or with none.
 
         Returns
         -------
@@ -263,23 +273,26 @@ class TablePreprocessor(Component):
         if self.frozen_:
             return self
         view = view_table(table)
-        readings = self.look(table)._read()
+        y = None if y is None else np.asarray(y)
+        readings = self.look(table, y)._read()
         self._check_columns(view, allow_extra=False)
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
         read = readings.read(view)
         if self._statistics is None:
-            self._statistics = TableStatistics.like(read)
-        self._statistics.update(read)
+            self._statistics = TableStatistics.like(read, self._targets)
+        self._statistics.update(read, y)
         return self._freeze_if_complete()
 
-    def look(self, table: Any) -> Self:
+    def look(self, table: Any, y: Any = None) -> Self:
         """Find out what the columns are, without learning from the rows; only the first time.
 
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The first rows, some thousand if there are so many.
+        y : array-like of shape (n_rows,) or None, default=None
+            Their targets, as for :meth:`fit`.
 
         Returns
         -------
@@ -318,6 +331,7 @@ class TablePreprocessor(Component):
             keep=self.suspects == "keep",
             min_count=self.min_count,
         )
+        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
         return self
 
     def _check_columns(self, view: TableView, *, allow_extra: bool) -> None:
@@ -421,7 +435,7 @@ class TablePreprocessor(Component):
             texts=texts,
         )
         for sample in statistics.texts.values():
-            sample.counts = {}  # the maps were made of them
+            sample.sums = {}  # the maps were made of them
 
     @property
     def audit_(self) -> TableAudit:
@@ -429,7 +443,7 @@ class TablePreprocessor(Component):
         return audit_of(self._read(), self._seen(), self._frozen())
 
     def transform(
-        self, table: Any, *, extra: Literal["error", "drop"] = "error"
+        self, table: Any, *, extra: Literal["error", "drop"] = "error", learned: bool = False
     ) -> NDArray[np.floating]:
         """Encode a table; the preprocessor does not change.
 
@@ -439,6 +453,9 @@ class TablePreprocessor(Component):
             Rows with the columns of the warm-up, in any order.
         extra : {"error", "drop"}, default="error"
             What to do about columns that were not there in the warm-up.
+        learned : bool, default=False
+            Whether a model will learn these rows. What their own targets said of categories and
+            texts then does not count for them: a fifth of the warm-up is left out for each row.
 
         Returns
         -------
@@ -457,7 +474,7 @@ class TablePreprocessor(Component):
         check_choice("extra", extra, ("error", "drop"))
         view = view_table(table)
         self._check_columns(view, allow_extra=extra == "drop")
-        return encoding.transform(self._read().read(view), self.dtype)
+        return encoding.transform(self._read().read(view), self.dtype, learned=learned)
 
     def new_gaps(self, table: Any) -> dict[str, int]:
         """Count missing values in columns that had none in the warm-up.
@@ -528,6 +545,7 @@ class TablePreprocessor(Component):
             "params": config["params"],
             "frozen": self.frozen_,
             "readings": None if self._readings is None else self._readings.to_state(),
+            "targets": None if self._targets is None else self._targets.to_state(),
             "statistics": None if self._statistics is None else self._statistics.to_state(),
             "texts": {name: fitted.to_state() for name, fitted in texts.items()},
         }
@@ -552,6 +570,7 @@ class TablePreprocessor(Component):
                 result._readings = _readings_of(result._statistics)
             elif state["readings"] is not None:
                 result._readings = Readings.from_state(state["readings"])
+                result._targets = TargetCodes.from_state(state["targets"])
             if result._statistics is not None and result._statistics.names != result._read().names:
                 raise ValueError("its columns are read as others than it has statistics of")
             if state["frozen"]:

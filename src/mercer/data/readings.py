@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,6 @@ KINDS = (
 )
 
 _DAY = 86_400.0
-_YEAR = 365.2425 * _DAY
-_WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _SAMPLE = 200  # different values that must look like a form before all are looked at
 _FEW_ROWS = 30  # below, nothing is known of identifiers and copies
 _FEW_LEVELS = 20  # categories at most, where text might be something else
@@ -115,10 +113,6 @@ class Reading:
             return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
         return column
 
-    def part(self, name: str, seconds: Floats) -> Numbers | Levels:
-        """Return a part of the calendar of each row."""
-        return PARTS[name].of(seconds)
-
     def to_state(self) -> dict[str, Any]:
         """Return plain data."""
         state = dict(vars(self))
@@ -156,47 +150,38 @@ def _plain(value: float) -> str:
 # -- the calendar ---------------------------------------------------------------------------------
 
 
-def _angle(seconds: Floats, period: float) -> Floats:
-    return 2.0 * np.pi * ((seconds / period) % 1.0)
+def _part(of: Callable[[Floats], Floats]) -> Callable[[Floats], Numbers]:
+    """Make a part of the calendar of seconds since 1970, NaN where unknown."""
+
+    def made(seconds: Floats) -> Numbers:
+        known = np.isfinite(seconds)
+        values = np.full(len(seconds), np.nan)
+        values[known] = of(seconds[known])
+        return Numbers(values, integer=False)
+
+    return made
 
 
-def _of_year(seconds: Floats) -> Floats:
-    """Return how much of the year is over, times 2 pi."""
-    known = np.isfinite(seconds)
-    moments = np.where(known, seconds, 0.0).astype("datetime64[s]")
-    years = moments.astype("datetime64[Y]")
-    start = years.astype("datetime64[s]").astype(np.float64)
-    length = (years + 1).astype("datetime64[s]").astype(np.float64) - start
-    return np.where(known, 2.0 * np.pi * (seconds - start) / length, np.nan)
+def _day_of(period: str) -> Callable[[Floats], Floats]:
+    """Count the days since the beginning of the month or year, from 1."""
+
+    def days(seconds: Floats) -> Floats:
+        today = np.floor(seconds / _DAY).astype(np.int64).astype("datetime64[D]")
+        begun = today.astype(f"datetime64[{period}]").astype("datetime64[D]")
+        return np.asarray((today - begun).astype(np.float64) + 1.0)
+
+    return days
 
 
-def _weekday(seconds: Floats) -> Levels:
-    known = np.isfinite(seconds)
-    days = np.floor(np.where(known, seconds, 0.0) / _DAY).astype(np.int64)
-    return Levels(np.where(known, (days + 3) % 7, -1), list(_WEEKDAYS))  # 1970 began on a Thursday
-
-
-def _numbers(values: Floats) -> Numbers:
-    return Numbers(values, integer=False)
-
-
-class _Part(NamedTuple):
-    of: Any
-    says: str
-
-
-#: Parts of the calendar that inputs are made of.
+#: Parts of the calendar that inputs are made of. 1970 began on a Thursday; Monday is 0.
 PARTS = {
-    "year_sin": _Part(lambda s: _numbers(np.sin(_of_year(s))), "time of the year"),
-    "year_cos": _Part(lambda s: _numbers(np.cos(_of_year(s))), "time of the year"),
-    "weekday": _Part(_weekday, "day of the week"),
-    "day_sin": _Part(lambda s: _numbers(np.sin(_angle(s, _DAY))), "time of the day"),
-    "day_cos": _Part(lambda s: _numbers(np.cos(_angle(s, _DAY))), "time of the day"),
+    "day_of_year": _part(_day_of("Y")),
+    "day": _part(_day_of("M")),
+    "weekday": _part(lambda s: (np.floor(s / _DAY) + 3.0) % 7.0),
+    "hour": _part(lambda s: s % _DAY / 3600.0),
 }
-
-
 #: By kind; those that do not vary are dropped, as all that is constant.
-_PARTS_OF = {"date": tuple(PARTS), "time": ("day_sin", "day_cos")}
+_PARTS_OF = {"date": tuple(PARTS)}
 
 
 # -- all columns ----------------------------------------------------------------------------------
@@ -243,7 +228,7 @@ class Readings:
             base = seen[reading.name]
             if part is None or isinstance(base, Levels):
                 return base
-            return reading.part(part, base.values)
+            return PARTS[part](base.values.astype(np.float64))
 
         return TableView(
             names=list(sources),

@@ -22,6 +22,7 @@ from mercer.data.columns import (
     number_block,
     row_blocks,
 )
+from mercer.data.target_means import CategorySums, TargetCodes, folds_of
 from mercer.data.texts import TextSample
 
 __all__ = ["LevelCounts", "NumberStatistics", "TableStatistics"]
@@ -197,10 +198,12 @@ class TableStatistics:
     levels: dict[str, LevelCounts]
     n_rows: int = 0
     texts: dict[str, TextSample] = field(default_factory=dict)
+    targets: TargetCodes | None = None
+    sums: dict[str, CategorySums] = field(default_factory=dict)
 
     @classmethod
-    def like(cls, view: TableView) -> Self:
-        """Start empty statistics for columns of the kinds found in ``view``."""
+    def like(cls, view: TableView, targets: TargetCodes | None = None) -> Self:
+        """Start empty statistics for columns of the kinds found in ``view``, and for targets."""
         kinds = {name: type(view.column(name)) for name in view.names}
         number_names = [name for name, kind in kinds.items() if kind is Numbers]
         return cls(
@@ -209,10 +212,14 @@ class TableStatistics:
             numbers=NumberStatistics.of(np.empty((len(number_names), 0))),
             levels={name: LevelCounts() for name, kind in kinds.items() if kind is Levels},
             texts={name: TextSample() for name, kind in kinds.items() if kind is Texts},
+            targets=targets,
+            sums={}
+            if targets is None
+            else {name: CategorySums(targets.n) for name, kind in kinds.items() if kind is Levels},
         )
 
-    def update(self, view: TableView) -> None:
-        """Add the rows of a table with the same columns.
+    def update(self, view: TableView, y: NDArray[Any] | None = None) -> None:
+        """Add the rows of a table with the same columns, and their targets if these count.
 
         Raises
         ------
@@ -223,9 +230,17 @@ class TableStatistics:
             values = number_block(block, self.number_names, start)
             whole = [getattr(block.column(name), "integer", False) for name in self.number_names]
             self.numbers.merge(NumberStatistics.of(values, np.array(whole, dtype=bool)))
-            for counts in (self.levels, self.texts):
-                for name, seen in counts.items():
-                    seen.update(level_column(block, name))
+            for name, counts in self.levels.items():
+                counts.update(level_column(block, name))
+            codes = None
+            if self.targets is not None and y is not None:
+                codes = self.targets.codes(y[start : start + block.n_rows])
+            for name, texts in self.texts.items():
+                texts.update(level_column(block, name), codes)
+            if self.sums and codes is not None:
+                folds = folds_of(block)
+                for name, sums in self.sums.items():
+                    sums.update(level_column(block, name), folds, codes)
         self.n_rows += view.n_rows
 
     def missing(self, name: str) -> int:
@@ -278,6 +293,14 @@ class TableStatistics:
                 for name, kind in kinds.items()
                 if kind is Texts
             },
+            self.targets,
+            {}
+            if self.targets is None
+            else {
+                name: self.sums[name] if name in same else CategorySums(self.targets.n)
+                for name, kind in kinds.items()
+                if kind is Levels
+            },
         )
 
     def merge(self, other: TableStatistics) -> None:
@@ -289,6 +312,8 @@ class TableStatistics:
             counts.merge(other.levels[name])
         for name, sample in self.texts.items():
             sample.merge(other.texts[name])
+        for name, sums in self.sums.items():
+            sums.merge(other.sums[name])
         self.n_rows += other.n_rows
 
     def to_state(self) -> dict[str, Any]:
@@ -299,6 +324,8 @@ class TableStatistics:
             "numbers": self.numbers.to_state(),
             "levels": {name: counts.to_state() for name, counts in self.levels.items()},
             "texts": {name: sample.to_state() for name, sample in self.texts.items()},
+            "targets": None if self.targets is None else self.targets.to_state(),
+            "sums": {name: sums.to_state() for name, sums in self.sums.items()},
             "n_rows": self.n_rows,
         }
 
@@ -315,4 +342,7 @@ class TableStatistics:
         if type(state["n_rows"]) is not int or state["n_rows"] < 0:
             raise ValueError("`n_rows` must be a whole number")
         numbers = NumberStatistics.from_state(state["numbers"], len(number_names))
-        return cls(list(names), list(number_names), numbers, levels, state["n_rows"], texts)
+        sums = {name: CategorySums.from_state(part) for name, part in state.get("sums", {}).items()}
+        targets = TargetCodes.from_state(state.get("targets"))
+        n = state["n_rows"]
+        return cls(list(names), list(number_names), numbers, levels, n, texts, targets, sums)

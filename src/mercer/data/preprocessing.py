@@ -115,6 +115,8 @@ class TablePreprocessor(Component):
         Number of rows the statistics were taken from.
     audit_ : TableAudit
         What each column is, and what became of it, once frozen.
+    columns_in_ : list of str
+        Columns looked at, used or not: all but the excluded ones.
     feature_names_in_ : list of str
         Columns used, in the order of the first table.
     text_columns_ : list of str
@@ -201,6 +203,11 @@ class TablePreprocessor(Component):
         return self._read().used
 
     @property
+    def columns_in_(self) -> list[str]:
+        """Columns looked at, used or not: all but the excluded ones."""
+        return list(self._read().columns)
+
+    @property
     def text_columns_(self) -> list[str]:
         """Columns used that held text or categories, and are read as text from CSV."""
         return [one.name for one in self._read().columns.values() if one.used and one.was_text]
@@ -278,10 +285,16 @@ class TablePreprocessor(Component):
         self._check_columns(view, allow_extra=False)
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
+        if readings.empty:  # these may have values now
+            readings = readings.known(self._found(view, readings.empty))
         read = readings.read(view)
-        if self._statistics is None:
-            self._statistics = TableStatistics.like(read, self._targets)
-        self._statistics.update(read, y)
+        statistics = self._statistics
+        if statistics is None:
+            statistics = TableStatistics.like(read, self._targets)
+        elif readings is not self._readings:
+            statistics = statistics.retyped(TableStatistics.like(read).kinds())
+        statistics.update(read, y)
+        self._readings, self._statistics = readings, statistics
         return self._freeze_if_complete()
 
     def look(self, table: Any, y: Any = None) -> Self:
@@ -316,23 +329,26 @@ class TablePreprocessor(Component):
         view = view_table(table)
         check_names(self.exclude, view.names, "`exclude` names a column, but the table")
         check_names(self.include, view.names, "`include` names a column, but the table")
-        kinds = dict(self.kinds or {})
-        check_names(list(kinds), view.names, "`kinds` names a column, but the table")
+        check_names(list(self.kinds or ()), view.names, "`kinds` names a column, but the table")
         names = [name for name in view.names if name not in set(self.exclude)]
         if not names:
             raise ValueError("The table has no columns left to learn from.")
+        self._readings = self._found(view, names)
+        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
+        return self
+
+    def _found(self, view: TableView, names: Sequence[str]) -> Readings:
+        """Find out what columns are."""
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows))
-        self._readings = Readings.of(
+        return Readings.of(
             view,
             names,
-            kinds=kinds,
+            kinds=dict(self.kinds or {}),
             include=self.include,
             keep=self.suspects == "keep",
             min_count=self.min_count,
         )
-        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
-        return self
 
     def _check_columns(self, view: TableView, *, allow_extra: bool) -> None:
         """Raise ``ValueError`` unless a table has the columns used, and none that are new."""

@@ -10,7 +10,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data.columns import Levels, Numbers, TableView, Texts, is_number, levels_of
+from mercer.data.columns import (
+    Levels,
+    Numbers,
+    TableView,
+    Texts,
+    is_number,
+    levels_of,
+    missing_cells,
+)
 from mercer.data.forms import DateForm, NumberForm, compact_dates
 from mercer.exceptions import Advice, Setting
 
@@ -54,8 +62,8 @@ class Reading:
     ----------
     name : str
         Of the column.
-    kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy"}
-        What it is taken for; the last two are left out.
+    kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy", "empty"}
+        What it is taken for; the last three are left out.
     form : NumberForm, DateForm, "yyyymmdd" or None
         How its values are written, if they are not of their own type.
     was_text : bool
@@ -79,7 +87,7 @@ class Reading:
     @property
     def used(self) -> bool:
         """Whether inputs are made of it."""
-        return self.kind not in ("identifier", "copy")
+        return self.kind not in ("identifier", "copy", "empty")
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -293,6 +301,9 @@ class Readings:
         first: dict[bytes, str] = {}
         for name in names:
             column = view.column(name)
+            if missing_cells(column) == view.n_rows:
+                readings.append(Reading(name, "empty", note="no value"))
+                continue
             if name in kinds:
                 found = _as_told(name, column, kinds[name])
             else:
@@ -305,6 +316,17 @@ class Readings:
                 found = _forced(name, column, found)
             readings.append(found)
         return cls(readings if any(one.used for one in readings) else _all_used(readings))
+
+    @property
+    def empty(self) -> list[str]:
+        """Names of the columns that had no value yet."""
+        return [name for name, one in self.columns.items() if one.kind == "empty"]
+
+    def known(self, others: Readings) -> Self:
+        """Return them with columns that had no value as others found them."""
+        return type(self)(
+            [others.columns.get(name, one) for name, one in self.columns.items()]
+        )
 
     def merged(self, other: Readings, mine: Collection[str], theirs: Collection[str]) -> Self:
         """Join two, of which some columns had no value.
@@ -325,9 +347,9 @@ class Readings:
         differing = sorted(self.columns.keys() ^ other.columns.keys())
         for name, one in self.columns.items():
             another = other.columns.get(name, one)
-            if name in mine:
+            if name in mine or one.kind == "empty":
                 one = another
-            elif name not in theirs and one.way != another.way:
+            elif name not in theirs and another.kind != "empty" and one.way != another.way:
                 differing.append(name)
             joined.append(one)
         if differing:

@@ -146,7 +146,7 @@ class CategorySums:
         places = column.codes[known] * N_FOLDS + folds[known]
         n = len(column.levels) * N_FOLDS
         totals = np.stack([np.bincount(places, w, minlength=n) for w in weights.T], axis=1)
-        totals = totals.reshape(len(column.levels), N_FOLDS, -1)
+        totals = totals.reshape(len(column.levels), N_FOLDS, weights.shape[1])
         present = np.flatnonzero(totals[:, :, 0].any(axis=1))
         sums = {column.levels[level]: totals[level] for level in present}
         squares = np.einsum("ij,ij->j", codes[known], codes[known])

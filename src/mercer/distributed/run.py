@@ -222,7 +222,7 @@ class _Run:
     def looked(self, reader: TableReader) -> TableReader:
         """Find out in the first rows what the columns are, so that all shards read them alike."""
         for name, data in zip(self.names, self._data, strict=True):
-            handle = self.submit(_first_look, reader, data, name, name=name)
+            (handle,) = self.submit(_first_look, reader, data, name, name=name)
             found = self.workers.get(handle)
             self.release([handle])
             if found is not None:

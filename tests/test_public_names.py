@@ -96,6 +96,7 @@ NAMES = {
         "DivergenceError",
         "InPython",
         "InputScaleWarning",
+        "LeakWarning",
         "NothingLearnedWarning",
         "ParameterError",
         "Setting",

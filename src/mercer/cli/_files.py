@@ -85,7 +85,7 @@ def note_extra(
     model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
 ) -> None:
     """Say once which columns of the files neither training knew nor this command uses."""
-    known = {*model.preprocessor.feature_names_in_, *model.preprocessor.exclude, *used}
+    known = {*model.preprocessor.columns_in_, *model.preprocessor.exclude, *used}
     extra = [name for name in schema(data).names if name not in known]
     if extra:
         note(f"{data}: not looked at, as training had no such column: {listed(extra)}", quiet=quiet)

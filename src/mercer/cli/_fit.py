@@ -163,6 +163,7 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         "exclude": options.exclude or (),
         "scaling": options.scaling.value,
         "categories": options.categories,
+        "columns": {"include": options.include or (), "kinds": _make_kinds(options.kind)},
         "seed": options.seed,
     }
     workers = workers_of(options)
@@ -440,6 +441,25 @@ def _make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     if len(set(levels)) < len(levels):
         raise ValueError(f"`--quantiles` names a level twice: {quantiles!r}.")
     return Quantile(levels)
+
+
+def _make_kinds(words: list[str] | None) -> dict[str, str]:
+    """Read ``--kind``: what columns are.
+
+    Examples
+    --------
+    >>> _make_kinds(["zip=category", "a=b=date:dmy"])
+    {'zip': 'category', 'a=b': 'date:dmy'}
+    """
+    kinds = {}
+    for word in words or ():
+        name, equals, kind = word.rpartition("=")
+        if not equals:
+            raise ValueError(
+                f"`--kind` takes a column and what it is, as zip=category, got {word!r}."
+            )
+        kinds[name] = kind
+    return kinds
 
 
 def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:

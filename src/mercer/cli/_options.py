@@ -345,6 +345,18 @@ class FitOptions:
     exclude: Annotated[
         list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
     ] = None
+    include: Annotated[
+        list[str] | None,
+        _option("Column to use though it looks like an identifier or a copy; repeatable.", _DATA),
+    ] = None
+    kind: Annotated[
+        list[str] | None,
+        _option(
+            "What a column is, as zip=category: number, category, text, date, date:dmy, date:mdy, "
+            "date:ymd, time; may be repeated.",
+            _DATA,
+        ),
+    ] = None
     scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
     categories: Annotated[
         int, _option("Most categories of a column with inputs of their own (128).", _DATA)

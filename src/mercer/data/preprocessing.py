@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
-from mercer.data.audit import TableAudit, audit_of
+from mercer.data.audit import TableAudit, audit_of, leaks_of
 from mercer.data.columns import TableView, check_names, is_table, missing_cells, view_table
 from mercer.data.encoding import TableEncoding
 from mercer.data.readings import KINDS, Reading, Readings
@@ -336,6 +336,24 @@ class TablePreprocessor(Component):
         self._readings = self._found(view, names)
         self._targets = None if y is None else TargetCodes.of(np.asarray(y))
         return self
+
+    def leaks(self, table: Any, y: Any) -> dict[str, str]:
+        """Find columns that tell the target alone.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            The first rows; :meth:`look` must have seen such.
+        y : array-like of shape (n_rows,)
+            Their targets, as for :meth:`fit`.
+
+        Returns
+        -------
+        leaks : dict of str to str
+            What such columns do.
+        """
+        readings = self._read()
+        return leaks_of(readings.read(view_table(table)), readings.used, np.asarray(y))
 
     def _found(self, view: TableView, names: Sequence[str]) -> Readings:
         """Find out what columns are."""

@@ -324,9 +324,7 @@ class Readings:
 
     def known(self, others: Readings) -> Self:
         """Return them with columns that had no value as others found them."""
-        return type(self)(
-            [others.columns.get(name, one) for name, one in self.columns.items()]
-        )
+        return type(self)([others.columns.get(name, one) for name, one in self.columns.items()])
 
     def merged(self, other: Readings, mine: Collection[str], theirs: Collection[str]) -> Self:
         """Join two, of which some columns had no value.
@@ -397,9 +395,9 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
     if said in ("category", "text"):
         return Reading(name, said, was_text=text, note="as told")
     if isinstance(column, Numbers):
-        if said in ("date", "time") and not column.unit:
-            if np.isfinite(compact_dates(column.values.astype(np.float64))).any():
-                return Reading(name, "date", "yyyymmdd", note="as told")
+        compact = said == "date" and not column.unit
+        if compact and np.isfinite(compact_dates(column.values.astype(np.float64))).any():
+            return Reading(name, "date", "yyyymmdd", note="as told")
         return Reading(name, said, note="as told")
     levels, counts = column.counted()
     form: NumberForm | DateForm | None
@@ -469,19 +467,19 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
         return plain
     some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
     few = [levels[i] for i in some], counts[some].tolist()
-    for kind, form in (("date", DateForm), ("number", NumberForm)):
-        if form.of(*few, mostly=0.5) is None:  # type: ignore[attr-defined]
-            continue
-        found = form.of(levels, counts.tolist())  # type: ignore[attr-defined]
-        if found is None or (kind == "number" and _are_codes(levels, found)):
-            continue
-        reading = _strays(replace(plain, kind=kind, form=found), column)
-        if isinstance(found, DateForm):
-            note = f"written {found.order}" + ("" if found.clear else ", a guess")
-            kind = "time" if found.is_time else "date"
-            return replace(reading, kind=kind, note=_joined(note, reading.note))
+    found: DateForm | NumberForm | None = None
+    if DateForm.of(*few, mostly=0.5):
+        found = DateForm.of(levels, counts.tolist())
+    if found is None and NumberForm.of(*few, mostly=0.5):
+        number = NumberForm.of(levels, counts.tolist())
+        found = None if number is None or _are_codes(levels, number) else number
+    if isinstance(found, DateForm):
+        note = f"written {found.order}" + ("" if found.clear else ", a guess")
+        kind = "time" if found.is_time else "date"
+        return _strays(replace(plain, kind=kind, form=found, note=note), column)
+    if found is not None:
         note = f"as {levels[int(some[0])]!r}"
-        return replace(reading, note=_joined(note, reading.note))
+        return _strays(replace(plain, kind="number", form=found, note=note), column)
     return _words_or_categories(plain, levels, counts, min_count)
 
 

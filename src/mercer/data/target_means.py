@@ -245,7 +245,8 @@ class CategoryMeans:
         """Shrunken means of some categories, less the mean of all rows."""
         table, prior = self._tables[folds, places], self._priors[folds]
         a = self._smoothing
-        return (table[:, 1:] + a * prior) / (table[:, :1] + a) - prior
+        means: Floats = (table[:, 1:] + a * prior) / (table[:, :1] + a)
+        return np.asarray(means - prior)
 
     def transform(self, column: Levels, folds: NDArray[np.int64] | None = None) -> Floats:
         """Map categories.

@@ -12,14 +12,16 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
+from mercer.data.audit import TableAudit
 from mercer.data.columns import Levels, Numbers, check_names, is_number, is_table, view_table
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
+from mercer.estimators.inputs import warn_user
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
-from mercer.exceptions import Advice, ParameterError, Setting
+from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import save_model, storable
@@ -339,6 +341,19 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
     return labels.classes if labels.kind == "two" and labels.classes.size == 2 else None
 
 
+def _said_of_leaks(leaks: dict[str, str], target: str | None) -> Advice:
+    """Warn of columns that tell the target alone."""
+    said = ", ".join(f"{name!r} ({how})" for name, how in leaks.items())
+    several = len(leaks) > 1
+    return Advice(
+        f"The column{'s' * several} {said} tell{'s' * (not several)} the target {target!r} alone. "
+        "If it is not known before the target is, the model will be useless however good it looks: "
+        "leave it out with ",
+        Setting("exclude", tuple(leaks)[:1], f"`exclude={tuple(leaks)}`"),
+        ".",
+    )
+
+
 @storable
 class TableModel:
     r"""A kernel machine that learns from and predicts for tables with named columns.
@@ -380,6 +395,10 @@ class TableModel:
     classes_ : ndarray of shape (n_classes,)
         Labels seen, sorted (classification, and ranking of two classes): integers, text or
         booleans. A classification keeps whole floats such as -1.0 as integers.
+    audit_ : TableAudit
+        What each column is, and what became of it.
+    leaks_ : dict of str to str
+        Columns that tell the target alone in the first rows, and how.
     history_ : History
         Progressive loss, model order and compression error over the stream (not of a Gaussian
         process, which has no steps).
@@ -396,6 +415,7 @@ class TableModel:
     >>> import numpy as np
     >>> from mercer import KernelClassifier
     >>> from mercer.data import TablePreprocessor
+    from mercer.data.audit import TableAudit
     >>> towns = np.array(["Bern", "Bonn"] * 100)
     >>> table = {"town": towns, "height": np.where(towns == "Bern", 540.0, 60.0)}
     >>> model = TableModel(
@@ -434,6 +454,7 @@ class TableModel:
         self.group = group
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
+        self.leaks_: dict[str, str] = {}
 
     def __repr__(self) -> str:
         group = "" if self.group is None else f", {self.group!r}"
@@ -481,6 +502,13 @@ class TableModel:
     def model_order_(self) -> int:
         """Number of dictionary points, or of random features."""
         return int(self.estimator.model_order_)
+
+    @property
+    def audit_(self) -> TableAudit:
+        """What each column is, what became of it, and whether it tells the target alone."""
+        return self.preprocessor.audit_.remarked(
+            {name: f"LEAK? {said}" for name, said in self.leaks_.items()}
+        )
 
     @property
     def text_columns_(self) -> list[str]:
@@ -615,9 +643,11 @@ class TableModel:
                 "TableModel to measure the columns again."
             )
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
-        targets = []
+        targets: list[NDArray[Any]] = []
         for table in parts:
             targets.append(self._learned(table))
+            if len(targets) == 1:
+                self.look(table)
             if self.measure(self.preprocessor, table, targets[-1]).frozen_:
                 break
         self.preprocessor.freeze()
@@ -630,9 +660,7 @@ class TableModel:
             self.target_scale_ = float(y.std()) or 1.0
         return self
 
-    def measure(
-        self, columns: TablePreprocessor, table: Any, y: NDArray[Any]
-    ) -> TablePreprocessor:
+    def measure(self, columns: TablePreprocessor, table: Any, y: NDArray[Any]) -> TablePreprocessor:
         """Add rows to the statistics of columns, with what they tell of the target.
 
         Parameters
@@ -665,7 +693,10 @@ class TableModel:
         self
         """
         told = self._task.targets in ("labels", "quantities")
-        self.preprocessor.look(table, self._learned(table) if told else None)
+        y = self._learned(table) if told else None
+        self.preprocessor.look(table, y)
+        if y is not None:
+            self.leaks_ = self.preprocessor.leaks(table, y)
         return self
 
     def measured(self, columns: TablePreprocessor, targets: Any = None) -> Self:
@@ -697,6 +728,8 @@ class TableModel:
         return self
 
     def _finish_measuring(self) -> None:
+        if self.leaks_:
+            warn_user(_said_of_leaks(self.leaks_, self.target), LeakWarning)
         if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
             self.preprocessor.set_params(dtype="float32")
 
@@ -957,6 +990,7 @@ class TableModel:
             "estimator": self.estimator.to_state(),
             # As text: names of columns and categories are keys in it, and may be any text.
             "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
+            "leaks": [list(leak) for leak in self.leaks_.items()],
         }
 
     @classmethod
@@ -978,4 +1012,5 @@ class TableModel:
         if not (np.isfinite(mean) and 0.0 < scale < np.inf):
             raise ValueError("the units of the target are not finite")
         model.target_mean_, model.target_scale_ = mean, scale
+        model.leaks_ = {str(name): str(said) for name, said in state.get("leaks", ())}
         return model

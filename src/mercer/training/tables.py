@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, infer_task, read_tables, schema
 from mercer.data.columns import check_names
@@ -24,6 +26,8 @@ from mercer.training._estimator import make_estimator
 
 __all__ = ["TableTraining"]
 
+_LOOKED_AT = 2**23  # values that tell what columns are
+_FEWEST_ROWS = 1024
 #: Columns that pandas adds to files for the index of a frame.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
@@ -33,7 +37,7 @@ class TableTraining:
 
     Parameters
     ----------
-    data, target, task, group, loss, options, exclude, scaling, seed, warmup_rows, categories
+    data, target, task, group, loss, options, exclude, scaling, seed, categories, columns, ...
         See :class:`mercer.training.FileTraining`.
 
     Attributes
@@ -65,6 +69,7 @@ class TableTraining:
         scaling: str,
         seed: int,
         categories: int,
+        columns: Mapping[str, Any] | None = None,
         warmup_rows: int = 50_000,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
@@ -87,15 +92,20 @@ class TableTraining:
         known: Any = None if task == "auto" else TASKS[task].losses
         self.loss = None if loss is None else as_loss(loss, known)
         self.task: str = task if task != "auto" or self.loss is None else self.loss.task
+        twice = sorted({"exclude", "scaling", "categories", "warmup_rows"} & set(columns or {}))
+        if twice:
+            raise ValueError(f"{twice} are parameters of the training, not entries of `columns`.")
         own = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
         if own:
             raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
+        self._more = dict(columns or {})
         self._columns: dict[str, Any] = {
             "exclude": tuple(
                 dict.fromkeys(name for name in (target, group, *exclude) if name is not None)
             ),
             "scaling": scaling,
             "categories": categories,
+            **self._more,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
         }
         self._warmup_rows = self._columns["warmup_rows"]
@@ -145,8 +155,11 @@ class TableTraining:
             (targets,) = in_place(self.data, iter([table]), model.targets)
         if self.task == "classification":
             self.first_classes_ = first_classes(targets, self.target)
-        warn_of_stray_text(self.data, self._columns["exclude"], self._warmup_rows)
-        self.model_ = model.warm_up(read_tables(self.data))
+        rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
+        self.model_ = model.warm_up(read_tables(self.data, rows_per_table=rows))
+        words = {one.name for one in self.model_.audit_ if one.kind in ("category", "text")}
+        others = [name for name in names if name not in words]
+        warn_of_stray_text(self.data, [*self._columns["exclude"], *others], self._warmup_rows)
 
     def _check_classes(self) -> None:
         """Raise ValueError if a classification has met one class only."""

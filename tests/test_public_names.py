@@ -23,6 +23,8 @@ NAMES = {
     "mercer.buffers": ["Buffer", "Everything", "FIFO", "PerClassFIFO", "Reservoir", "as_buffer"],
     "mercer.data": [
         "ChangingStream",
+        "CsvDialect",
+        "CsvPath",
         "ProgressiveResult",
         "Stream",
         "TablePreprocessor",
@@ -38,6 +40,7 @@ NAMES = {
         "read_tables",
         "schema",
         "shuffled",
+        "sniff_csv",
         "stream",
     ],
     "mercer.display": [

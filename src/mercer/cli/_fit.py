@@ -21,7 +21,8 @@ from mercer.cli._evaluation import (
     progress_error,
 )
 from mercer.cli._files import check_writable, load_table_model, note_extra
-from mercer.cli._messages import Stopped, note
+from mercer.cli._inputs import note_dialects, reading
+from mercer.cli._messages import Stopped, note, shown
 from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.cli._stages import StageView
@@ -93,14 +94,17 @@ _BUFFERS: dict[str, type[Buffer]] = {"fifo": FIFO, "reservoir": Reservoir}
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
+@reading
 def run(options: FitOptions) -> None:
     """Train a model on a table, write it, and say how good it is."""
     out, test, quiet = options.out, options.test, options.quiet
     _check(options)
     training = _training(options)
+    note_dialects(options.data, quiet=quiet)
     resumed = _begin(training, options)
     model = training.model_
     if test is not None:
+        note_dialects(test, quiet=quiet)
         check_test_data(model, test, target=None, outlier=options.outlier)
         check_marks_of_novelty(model, test, outlier=options.outlier)
         note_extra(model, test, quiet=quiet)
@@ -309,7 +313,7 @@ def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
     if options.test is not None:
         n_keep = 0 if options.report_file is None else ROWS_FOR_PICTURES
         evaluation = evaluate(model, options.test, outlier=options.outlier, n_keep=n_keep)
-        print_result(evaluation.measures, title=f"{options.out} on {options.test}")
+        print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
         return evaluation
     if (seen := progress_error(model)) is not None:
         note(f"{seen.name}: {seen.value:.4g}", quiet=options.quiet)
@@ -324,8 +328,8 @@ def _write_report(
     options: FitOptions,
 ) -> None:
     settings = {
-        "data": str(options.data),
-        "test data": str(options.test or "none"),
+        "data": shown(options.data),
+        "test data": shown(options.test or "none"),
         "passes": training.n_passes_,
         "seed": options.seed,
     }

@@ -30,11 +30,13 @@ __all__ = [
     "StreamFormat",
     "StreamOptions",
     "StreamTask",
+    "TableFormat",
     "Task",
 ]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
+_CSV = "CSV files (found out from each file, if not said)"
 _ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
 
 
@@ -136,8 +138,15 @@ class StreamTask(StrEnum):
     regression = "regression"
 
 
+class TableFormat(StrEnum):
+    """Choices of ``--format`` for tables."""
+
+    csv = "csv"
+    arrow = "arrow"
+
+
 class StreamFormat(StrEnum):
-    """Choices of ``--format``."""
+    """Choices of ``--format`` for streams."""
 
     json = "json"
     arrow = "arrow"
@@ -147,7 +156,7 @@ def _option(text: str, panel: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
 
 
-def _choice(kind: type[StrEnum], text: str, panel: str) -> Any:
+def _choice(kind: type[StrEnum], text: str, panel: str | None) -> Any:
     """Option with the values of an enumeration; a mistyped one is answered by the nearest.
 
     Parameters
@@ -183,7 +192,8 @@ ModelFile = Annotated[
 Data = Annotated[
     str,
     typer.Argument(
-        help="Parquet, CSV or Arrow: a file, a folder or a glob; s3://, gs://, ... for Parquet."
+        help="Parquet, CSV or Arrow: a file, a folder or a glob; s3://, gs://, ... for Parquet; "
+        "- for standard input."
     ),
 ]
 Engine = Annotated[
@@ -195,6 +205,19 @@ NumberOfWorkers = Annotated[
 ]
 Address = Annotated[str | None, _option("Of a cluster that runs.", _WORKERS)]
 Log = Annotated[Path | None, _option("File to write a line for each shard to.", _WORKERS)]
+Delimiter = Annotated[
+    str | None, _option("Between cells: a character, comma, semicolon, tab, pipe.", _CSV)
+]
+Decimal = Annotated[str | None, _option("Decimal mark: comma or point.", _CSV)]
+Encoding = Annotated[str | None, _option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
+Header = Annotated[
+    bool | None,
+    _option(
+        "Whether the first line names the columns; else they are column_1, column_2, ...",
+        _CSV,
+        "--header/--no-header",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,6 +404,10 @@ class FitOptions:
         bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
     ] = False
     quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
     address: Address = None
@@ -417,6 +444,10 @@ class EvaluateOptions:
     )
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
     address: Address = None
@@ -432,7 +463,8 @@ class PredictOptions:
     novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
     Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
     A ranking writes `score` only: rows with higher ones rank above. The target is not looked at,
-    and neither are columns that training did not have, which are named.
+    and neither are columns that training did not have, which are named. With --out - nothing else
+    goes to standard output.
 
     With --engine, workers predict for shards of the data, and OUT is a folder of Parquet files,
     one for each shard, in the order of their names.
@@ -441,13 +473,28 @@ class PredictOptions:
     model: ModelFile
     data: Data
     out: Annotated[
-        Path, typer.Option(help="Table to write: .parquet or .csv; with --engine a folder.")
+        Path,
+        typer.Option(
+            help="Table to write: .parquet or .csv; - for standard output; with --engine a folder."
+        ),
     ]
+    format: Annotated[
+        TableFormat | None,
+        _choice(
+            TableFormat,
+            "Of standard output: csv; arrow (an IPC stream) if that comes from standard input.",
+            None,
+        ),
+    ] = None
     keep: Annotated[
         list[str] | None,
         typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
     address: Address = None
@@ -481,6 +528,7 @@ class StreamOptions:
     files arrive, each read once and whole, the first by name next, with --follow for ever; or
     unix:PATH or tcp:HOST:PORT, where a program on this machine listens and sends an Arrow IPC
     stream. Text is JSON lines, or CSV after a line of names; a line is a row. Columns hold numbers.
+    Commas, semicolons, tabs or bars separate cells; between semicolons decimals may have commas.
 
     A row without a target is predicted. With --key it then waits for a record with the same key and
     a target, which needs no other columns; the oldest beyond --max-waiting are dropped. Text, truth
@@ -513,6 +561,16 @@ class StreamOptions:
     ] = None
     exclude: Annotated[
         list[str] | None, _option("Column that is no input; may be repeated.", _ARRIVING)
+    ] = None
+    delimiter: Annotated[
+        str | None, _option("Between cells of CSV; else found out from the names.", _ARRIVING)
+    ] = None
+    decimal: Annotated[
+        str | None,
+        _option("Decimal mark of CSV: comma (default between semicolons) or point.", _ARRIVING),
+    ] = None
+    encoding: Annotated[
+        str | None, _option("Of text: utf-8 (default), latin-1, ...", _ARRIVING)
     ] = None
     follow: Annotated[
         bool, _option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")

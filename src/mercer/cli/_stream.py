@@ -16,6 +16,7 @@ from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer.cli._messages import Stopped, in_words_of_the_command, note
 from mercer.cli._options import StreamFormat, StreamOptions, StreamTask
+from mercer.data import CsvDialect
 from mercer.data.arrivals import Source, open_source
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS
@@ -46,6 +47,9 @@ _SETTINGS = (
     "seed",
     "predictions",
     "format",
+    "delimiter",
+    "decimal",
+    "encoding",
 )
 
 
@@ -105,7 +109,12 @@ class _Run:
         )
         self.every = _Due("every", options.every)
         self.checkpoint_every = _Due("checkpoint-every", options.checkpoint_every)
-        self.source: Source = open_source(options.source, follow=options.follow, skip=options.skip)
+        self.source: Source = open_source(
+            options.source,
+            follow=options.follow,
+            skip=options.skip,
+            dialect=CsvDialect(options.delimiter, options.decimal, options.encoding),
+        )
         parameters = _parameters(options)
         self.training = StreamTraining(
             RowReader(

@@ -7,15 +7,18 @@ from mercer.data.changing import (
     make_sea,
     make_sine,
 )
+from mercer.data.dialect import CsvDialect, CsvPath
 from mercer.data.evaluation import ProgressiveResult, infer_task, progressive
 from mercer.data.preprocessing import TablePreprocessor
 from mercer.data.samples import load_parquet_dataset, make_multidist
 from mercer.data.shuffle import shuffled
 from mercer.data.sources import Stream, stream
-from mercer.data.tables import count_rows, read_tables, schema
+from mercer.data.tables import count_rows, read_tables, schema, sniff_csv
 
 __all__ = [
     "ChangingStream",
+    "CsvDialect",
+    "CsvPath",
     "ProgressiveResult",
     "Stream",
     "TablePreprocessor",
@@ -31,5 +34,6 @@ __all__ = [
     "read_tables",
     "schema",
     "shuffled",
+    "sniff_csv",
     "stream",
 ]

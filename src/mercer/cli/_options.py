@@ -3,6 +3,7 @@
 Nothing here needs more than typer: help and mistyped options are answered at once.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -174,7 +175,11 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
     if text in list(kind):
         return kind(text)
     listed = ", ".join(map(repr, map(str, kind)))
-    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
+    others: Mapping[str, str] = {}
+    if kind is ExpansionName:
+        # Only here, where something is wrong: the rest needs no more than typer.
+        from mercer.expansions import ELSEWHERE as others  # noqa: N811
+    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind, others)}")
 
 
 ModelFile = Annotated[

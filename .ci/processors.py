@@ -55,6 +55,7 @@ NOT_NUMERICAL = (
         "stream_files",
         "table_model",
         "training*",
+        "transition_columns",
     ),
 )
 

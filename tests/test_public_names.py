@@ -281,7 +281,13 @@ NAMES = {
         "Schedule",
         "as_schedule",
     ],
-    "mercer.training": ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"],
+    "mercer.training": [
+        "FileTraining",
+        "TrainingProgress",
+        "TransitionColumns",
+        "checkpoint_path",
+        "shuffled_groups",
+    ],
 }
 
 # What the documents import from elsewhere, to extend the library; mercer.planning is what they said
@@ -299,7 +305,7 @@ SIGNATURES = """
 mercer.estimators.DensityRatio(*, kernel='gaussian', expansion='auto', step_size='auto',
     regularization=0.01, batch_size=32, n_passes=1, shuffle=True, average='suffix',
     validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
-mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None)
+mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None, *, sample_weight=None)
 mercer.estimators.DensityRatio.partial_fit(self, X_p, X_q)
 mercer.estimators.GaussianProcessRegressor(kernel='gaussian', *, noise=0.1, n_features=2048,
     method='features', design='auto', normalize_y=False, batch_size=1024, n_jobs=None,

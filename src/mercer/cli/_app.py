@@ -20,6 +20,7 @@ from mercer.cli._options import (
     InspectOptions,
     PredictOptions,
     StreamOptions,
+    ValueOptions,
 )
 from mercer.cli.command import Command
 
@@ -30,6 +31,7 @@ _COMMANDS = {
     "evaluate": Command(EvaluateOptions, "mercer.cli._evaluate"),
     "predict": Command(PredictOptions, "mercer.cli._predict"),
     "stream": Command(StreamOptions, "mercer.cli._stream"),
+    "value": Command(ValueOptions, "mercer.cli._value"),
     "inspect": Command(InspectOptions, "mercer.cli._inspect"),
     "demo": Command(DemoOptions, "mercer.cli._demo"),
 }

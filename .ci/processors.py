@@ -44,6 +44,7 @@ NOT_NUMERICAL = (
     *(
         "late_labels",
         "model_file",
+        "names",
         "public_names",
         "report*",
         "reproduce*",

@@ -104,6 +104,7 @@ NAMES = {
         "TrajectoryWarning",
         "WorkerError",
     ],
+    "mercer.export": ["ExportError", "export_python"],
     "mercer.expansions": [
         "ALD",
         "Auto",

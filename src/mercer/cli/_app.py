@@ -16,6 +16,7 @@ from mercer.cli._messages import guarded
 from mercer.cli._options import (
     DemoOptions,
     EvaluateOptions,
+    ExportOptions,
     FitOptions,
     InspectOptions,
     PredictOptions,
@@ -33,6 +34,7 @@ _COMMANDS = {
     "stream": Command(StreamOptions, "mercer.cli._stream"),
     "value": Command(ValueOptions, "mercer.cli._value"),
     "inspect": Command(InspectOptions, "mercer.cli._inspect"),
+    "export": Command(ExportOptions, "mercer.cli._export"),
     "demo": Command(DemoOptions, "mercer.cli._demo"),
 }
 

@@ -19,6 +19,7 @@ __all__ = [
     "EngineName",
     "EvaluateOptions",
     "ExpansionName",
+    "ExportOptions",
     "FitOptions",
     "InspectOptions",
     "Mode",
@@ -466,6 +467,21 @@ class InspectOptions:
 
     model: Annotated[Path, typer.Argument(help="Model file or checkpoint.")]
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """Write a model as one Python file that predicts without mercer: it needs NumPy only.
+
+    The file has the functions `predict` and, where the model has them, `predict_proba` and
+    `decision_function`, of rows with the columns of the training data: a dict of columns, a list of
+    dicts or a data frame. As a program it reads CSV: `python model.py new.csv`. What it predicts is
+    compared with the model before it is written. The default of streams, rankings of pairs, and
+    kernels and losses of your own cannot be exported.
+    """
+
+    model: ModelFile
+    out: Annotated[Path, typer.Option(help="File to write: .py.")]
 
 
 @dataclass(frozen=True, kw_only=True)

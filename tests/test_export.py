@@ -116,8 +116,12 @@ ROW_KERNELS = [
 def exported(model, folder: Path) -> dict:
     """The names of an exported file, run in a name space of its own."""
     export_python(model, folder / "model.py")
+    return names_of(folder / "model.py")
+
+
+def names_of(file: Path) -> dict:
     names: dict = {"__name__": "exported"}
-    exec(compile((folder / "model.py").read_text(), "model.py", "exec"), names)
+    exec(compile(file.read_text(), file.name, "exec"), names)
     return names
 
 
@@ -221,6 +225,36 @@ def test_losses_of_quantities(loss, several: bool, tmp_path: Path) -> None:
 )
 def test_other_estimators(model, tmp_path: Path) -> None:
     check(model.fit(X, Y > 1 if isinstance(model, KernelRanker) else Y), NEW, tmp_path)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("method", ["features", InducingPoints(30)], ids=str)
+def test_standard_deviations(method, several: bool, tmp_path: Path) -> None:
+    targets = np.column_stack([Y, 5 * X[:, 2]]) if several else Y
+    model = GaussianProcessRegressor(method=method, n_features=100, random_state=0)
+    model.fit(X, targets)
+    export_python(model, tmp_path / "model.py", std=True)
+    predict_std = names_of(tmp_path / "model.py")["predict_std"]
+    for include_noise in (False, True):
+        expected = model.predict(NEW, return_std=True, include_noise=include_noise)[1]
+        assert_allclose(predict_std(NEW, include_noise), expected, rtol=1e-6)
+    assert "predict_std" not in exported(model, tmp_path)
+
+
+def test_standard_deviations_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="`std` is for Gaussian processes"):
+        export_python(NoveltyDetector().fit(X), tmp_path / "model.py", std=True)
+    descent = GaussianProcessRegressor(method=Cyclic(2, 32, 2), random_state=0).fit(X, Y)
+    with pytest.raises(ExportError, match="solved for row by row"):
+        export_python(descent, tmp_path / "model.py", std=True)
+
+
+def test_standard_deviations_of_a_table(tmp_path: Path) -> None:
+    model = TABLE_MODELS["gp"]()
+    export_python(model, tmp_path / "model.py", std=True)
+    new = frame().drop(columns=["price", "kind"])
+    found = names_of(tmp_path / "model.py")["predict_std"](new)
+    assert_allclose(found, model.predict_std(model.inputs(new)), rtol=1e-6)
 
 
 def test_values_of_states(tmp_path: Path) -> None:

@@ -473,6 +473,7 @@ mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, 
     random_state=None, dtype='float64')
 mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
+mercer.export.export_python(model, path, *, std=False)
 mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
     n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
     categories=128, n_jobs=None)

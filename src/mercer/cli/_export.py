@@ -13,5 +13,5 @@ __all__ = ["run"]
 def run(options: ExportOptions) -> None:
     """Write a model as a Python file that needs NumPy only."""
     check_writable(options.out, options.model, endings=(".py",))
-    size = export_python(load_model_file(options.model), options.out)
+    size = export_python(load_model_file(options.model), options.out, std=options.std)
     note(f"{options.out}: {size:,} bytes; needs NumPy only")

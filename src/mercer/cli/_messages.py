@@ -33,7 +33,7 @@ _SHARED = (
     "class_weight discount ends engine episode exclude expansion follow forgetting group kernel "
     "key length_scale loss max_age max_blocks max_memory max_size max_waiting mode noise normalize "
     "nu outlier pair_kernel pair_label parsimony regularization resumable resume reward ridge risk "
-    "scaling seed shuffle_buffer skip step_size strategy target task terminal tolerance"
+    "scaling seed shuffle_buffer skip std step_size strategy target task terminal tolerance"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
 

@@ -482,6 +482,10 @@ class ExportOptions:
 
     model: ModelFile
     out: Annotated[Path, typer.Option(help="File to write: .py.")]
+    std: Annotated[
+        bool,
+        typer.Option("--std", help="Of a Gaussian process predict_std, too; makes large files."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from mercer.model_file import replacing
 __all__ = ["ExportError", "export_python"]
 
 
-def export_python(model: Any, path: str | os.PathLike[str]) -> int:
+def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False) -> int:
     """Write a fitted model as one Python file that predicts without mercer.
 
     The file imports NumPy and the standard library. It has the model's numbers in it, and the
@@ -24,10 +24,13 @@ def export_python(model: Any, path: str | os.PathLike[str]) -> int:
     ----------
     model : estimator or TableModel
         A fitted KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector,
-        GaussianProcessRegressor (its mean) or ValueFunction, or a TableModel of one of them, whose
+        GaussianProcessRegressor or ValueFunction, or a TableModel of one of them, whose
         file takes rows with named columns: numbers, text and gaps.
     path : str or path-like
         File to write; an existing one is replaced once the new one is complete.
+    std : bool, default=False
+        Whether the file of a Gaussian process has ``predict_std(rows, include_noise=True)``, too,
+        which takes the square of the number of its features (of inducing points twice that).
 
     Returns
     -------
@@ -64,7 +67,7 @@ def export_python(model: Any, path: str | os.PathLike[str]) -> int:
     >>> predict(X[::50])
     array([0, 1, 2])
     """
-    text = source_of(model).encode()
+    text = source_of(model, std=std).encode()
     with replacing(path) as file:
         file.write_bytes(text)
     return len(text)

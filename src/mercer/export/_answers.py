@@ -8,12 +8,12 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mercer.export._runtime import Array, Spec, function_values
+from mercer.export._runtime import Array, Spec, function_values, own_values
 
 _CHUNK = 2**21  # kernel values at a time
 
@@ -21,7 +21,7 @@ _CHUNK = 2**21  # kernel values at a time
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _columns(rows: Any, names: Sequence[str]) -> dict[str, list[Any]]:
+def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     """Take the columns of a dict, of a list of dicts, or of a data frame."""
     if not isinstance(rows, Mapping) and not hasattr(rows, "columns"):
         rows = {name: [row.get(name) for row in rows] for name in names if _is_there(rows, name)}
@@ -29,7 +29,7 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, list[Any]]:
     missing = [name for name in names if name not in found]
     if missing:
         raise ValueError(f"The table has no column {missing[0]!r}. The model needs {list(names)}.")
-    columns = {name: list(rows[name]) for name in names}
+    columns = {name: rows[name] for name in names}
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError("The columns have different numbers of rows.")
     return columns
@@ -43,6 +43,18 @@ def _is_gap(value: Any) -> bool:
     return value is None or (value != value) is True or str(value) in ("NaT", "<NA>", "nan")
 
 
+def _numbers(values: Any, name: str) -> Array:
+    """Numbers of a column, NaN for gaps; times are seconds since 1970."""
+    array = np.asarray(values)
+    if array.dtype.kind in "biuf":
+        numbers = array.astype(np.float64)
+    else:
+        numbers = np.array([_number(value, name) for value in values], dtype=np.float64)
+    if np.isinf(numbers).any():
+        raise ValueError(f"Column {name!r} must hold finite numbers, got infinity.")
+    return numbers
+
+
 def _number(value: Any, name: str) -> float:
     if _is_gap(value):
         return math.nan
@@ -52,10 +64,7 @@ def _number(value: Any, name: str) -> float:
         return float(np.datetime64(value, "us").astype(np.int64)) / 1e6
     if isinstance(value, str):
         raise ValueError(f"Column {name!r} must hold numbers, got {value!r}.")
-    number = float(value)
-    if math.isinf(number):
-        raise ValueError(f"Column {name!r} must hold finite numbers, got {number}.")
-    return number
+    return float(value)
 
 
 def _level(value: Any, *, boolean: bool) -> str | None:
@@ -74,7 +83,7 @@ def encoded(spec: Spec, rows: Any) -> Array:
     for column in spec["columns"]:
         name = column["name"]
         if column["kind"] == "number":
-            values = np.array([_number(value, name) for value in columns[name]])
+            values = _numbers(columns[name], name)
             gaps = np.isnan(values)
             if column["value"] >= 0:
                 filled = np.where(gaps, column["fill"], values)
@@ -107,8 +116,8 @@ class Model:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
 
-    def scores(self, rows: Any) -> Array:
-        """Values of the function at rows, (n, n_scores)."""
+    def inputs(self, rows: Any) -> Array:
+        """Rows as the function takes them, checked."""
         spec = self.spec
         if spec["table"] is not None:
             X = encoded(spec["table"], rows)
@@ -121,11 +130,19 @@ class Model:
                 )
         if not np.isfinite(X).all():
             raise ValueError("`rows` must be finite numbers, got NaN or infinity.")
-        step = max(1, _CHUNK // max(1, spec["size"]))
-        pieces = [X[start : start + step] for start in range(0, len(X), step)]
-        values = [function_values(spec["function"], piece) for piece in pieces]
-        none = np.empty((0, spec["n_scores"]))
-        return np.concatenate([none, *values])[:, : spec["n_scores"]]
+        return np.asarray(X)
+
+    def _by_pieces(self, rows: Any, function: Callable[[Array], Array], n_columns: int) -> Array:
+        """Values of a function of inputs, made for some rows at a time."""
+        X = self.inputs(rows)
+        step = max(1, _CHUNK // max(1, self.spec["size"]))
+        pieces = [function(X[start : start + step]) for start in range(0, len(X), step)]
+        return np.concatenate([np.empty((0, n_columns)), *pieces])
+
+    def scores(self, rows: Any) -> Array:
+        """Values of the function at rows, (n, n_scores)."""
+        function, n = self.spec["function"], self.spec["n_scores"]
+        return self._by_pieces(rows, lambda X: function_values(function, X)[:, :n], n)
 
     def decision_function(self, rows: Any) -> Array:
         """Scores of rows."""
@@ -148,6 +165,22 @@ class Model:
             logs = F
         P = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    def predict_std(self, rows: Any, include_noise: bool = True) -> Array:
+        """Return standard deviations of new observations, or of the function without noise."""
+        std, spec = self.spec["std"], self.spec
+        noise = std["noise"] if include_noise else 0.0
+
+        def variances(X: Array) -> Array:
+            squares = function_values(std["function"], X) ** 2
+            known = squares[:, : std["n_known"]].sum(axis=1)
+            if std["kernel"] is not None:  # what the points do not hold keeps its prior
+                held = squares[:, std["n_known"] :].sum(axis=1)
+                known = known + np.maximum(own_values(std["kernel"], X) - held, 0.0)
+            return np.outer(known, std["scale"] ** 2) + noise
+
+        found = np.sqrt(self._by_pieces(rows, variances, len(std["scale"]))) * spec["unit"]
+        return np.asarray(found[:, 0] if spec["flat"] else found)
 
     def predict(self, rows: Any) -> Array:
         """Labels, quantities, scores or values of rows."""
@@ -205,6 +238,8 @@ def main(model: Model, arguments: Sequence[str]) -> None:
         names += [f"probability_{label}" for label in spec["classes"]]
     elif spec["task"] == "novelty":
         columns, names = [*columns, model.decision_function(given)], [*names, "score"]
+    elif spec["std"] is not None:
+        columns, names = [*columns, model.predict_std(given)], [*names, "std"]
     writer = csv.writer(sys.stdout)
     writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))

@@ -26,9 +26,10 @@ from mercer.functions.sum_of_components import SumOfComponents
 from mercer.gaussian_process import DescentPosterior, DictionaryPosterior, FeaturePosterior
 from mercer.kernels import Kernel, Mapped
 from mercer.maps import FixedMap
+from mercer.numerics.lapack import solve_triangle
 from mercer.sums import CellsPart, Correction, GlobalPart, KernelBasis, TreesPart
 
-__all__ = ["function_tree", "posterior_tree"]
+__all__ = ["deviations_tree", "function_tree", "posterior_tree"]
 
 
 def _expansion(
@@ -212,3 +213,40 @@ def posterior_tree(posterior: Any) -> tuple[Tree, Any]:
         tree = _blocks(posterior.blocks, scaled, posterior.expansion.shape[2])
         return tree, posterior.target_mean
     raise ExportError(f"A {type(posterior).__name__} cannot be exported.")
+
+
+def deviations_tree(posterior: Any) -> Tree:
+    """Return what the standard deviations of a Gaussian process are made of.
+
+    They are sums of squares of functions: of as many as there are features, and for inducing points
+    as many again.
+
+    Raises
+    ------
+    ExportError
+        For methods of descent, which solve a problem for each row that is asked for.
+    """
+    if isinstance(posterior, DescentPosterior):
+        raise ExportError(
+            "Standard deviations by descent are solved for row by row with all rows that were "
+            "learned, which no file of sums holds. Use method='features' or 'dictionary'."
+        )
+    on_points = isinstance(posterior, DictionaryPosterior)
+    of_features = posterior.posterior if on_points else posterior
+    weights, _, _, scale = of_features.solution()
+    n = len(weights.factor)
+    whitened = np.sqrt(weights.noise) * solve_triangle(weights.factor, np.eye(n)).T
+    if on_points:
+        features = posterior.features
+        inverse = features.whiten(np.eye(n)).T
+        coefficients = np.hstack([inverse @ whitened, inverse])
+        function = _of_basis(features.basis, coefficients)
+    else:
+        function = _blocks(of_features.blocks, [(whitened, 1.0)], n)
+    return {
+        "function": function,
+        "n_known": n,
+        "kernel": kernel_tree(posterior.features.kernel) if on_points else None,
+        "scale": scale,
+        "noise": posterior.noise * posterior.normalization()[1] ** 2,
+    }

@@ -26,7 +26,7 @@ from mercer.estimators import (
 )
 from mercer.export import _answers, _runtime
 from mercer.export._columns import probe_table, table_tree
-from mercer.export._functions import function_tree, posterior_tree
+from mercer.export._functions import deviations_tree, function_tree, posterior_tree
 from mercer.export._kernels import ExportError, Tree, map_tree
 from mercer.functions.sum_of_components import SumOfComponents
 from mercer.losses import Loss, Poisson
@@ -51,6 +51,7 @@ def _tree(task: str, function: Tree, n_features: int, n_scores: int, **more: Any
         "mean": 0.0,
         "offset": 0.0,
         "flat": True,
+        "std": None,
     }
     return {
         "task": task,
@@ -73,8 +74,8 @@ def _size(tree: Any) -> int:
     return own + sum(map(_size, tree.values()))
 
 
-def model_tree(model: Any) -> Tree:
-    """Return a fitted model as a tree.
+def model_tree(model: Any, *, std: bool = False) -> Tree:
+    """Return a fitted model as a tree, with ``std`` with standard deviations.
 
     Raises
     ------
@@ -82,13 +83,26 @@ def model_tree(model: Any) -> Tree:
         If a part of it cannot be exported.
     """
     if isinstance(model, TableModel):
-        return _of_table_model(model)
+        return _of_table_model(model, std)
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
         function, mean = posterior_tree(model.posterior_)
         n_outputs = int(np.size(mean))
         flat = np.ndim(model.predict(np.zeros((1, model.n_features_in_)))) == 1
-        return _tree("gp", function, model.n_features_in_, n_outputs, intercept=mean, flat=flat)
+        return _tree(
+            "gp",
+            function,
+            model.n_features_in_,
+            n_outputs,
+            intercept=mean,
+            flat=flat,
+            std=deviations_tree(model.posterior_) if std else None,
+        )
+    if std:
+        raise ExportError(
+            f"`std` is for Gaussian processes, and a {type(model).__name__} has no standard "
+            "deviations. Leave it out."
+        )
     tasks = {
         KernelClassifier: ("classification", _of_classes),
         KernelRegressor: ("regression", _of_quantities),
@@ -153,8 +167,8 @@ def _of_novelty(model: NoveltyDetector) -> Tree:
     return {"offset": float(model.offset_)}
 
 
-def _of_table_model(model: TableModel) -> Tree:
-    tree = model_tree(model.estimator)
+def _of_table_model(model: TableModel, std: bool) -> Tree:
+    tree = model_tree(model.estimator, std=std)
     tree["table"] = table_tree(model.preprocessor)
     if model.predicts_quantities:
         tree["unit"], tree["mean"] = float(model.target_scale_), float(model.target_mean_)
@@ -224,7 +238,7 @@ def _probes(model: Any) -> NDArray[Any]:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def source_of(model: Any) -> str:
+def source_of(model: Any, *, std: bool = False) -> str:
     """Return the text of a Python file that predicts as a model does.
 
     Raises
@@ -232,7 +246,7 @@ def source_of(model: Any) -> str:
     ExportError
         If it cannot be exported.
     """
-    tree = model_tree(model)
+    tree = model_tree(model, std=std)
     check_tree(tree, model)
     arrays: dict[str, NDArray[Any]] = {}
     text = json.dumps(_without_arrays(tree, arrays), allow_nan=False)
@@ -300,6 +314,8 @@ def _docstring(text: str) -> str:
 
 def _answers_of(tree: Tree) -> Iterator[str]:
     yield "predict"
+    if tree["std"] is not None:
+        yield "predict_std"
     if tree["link"] in ("logistic", "softmax"):
         yield "predict_proba"
     if tree["task"] in ("classification", "novelty", "rank"):

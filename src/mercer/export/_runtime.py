@@ -184,7 +184,7 @@ def kernel_values(spec: Spec, X: Array, Z: Array) -> Array:
     return np.asarray(_KERNELS[spec["kind"]](spec, X, Z))
 
 
-def _own_values(spec: Spec, X: Array) -> Array:
+def own_values(spec: Spec, X: Array) -> Array:
     """k(x, x) of each row."""
     pieces = [kernel_values(spec, X[i : i + 16], X[i : i + 16]) for i in range(0, len(X), 16)]
     return np.concatenate([piece.diagonal() for piece in pieces]) if pieces else np.empty(0)
@@ -454,7 +454,7 @@ def _corrected(spec: Spec, X: Array, values: Array) -> Array:
     if spec["kernel"] is not None:
         points = spec["points"]
         alike = kernel_values(spec["kernel"], X, points)
-        own = np.sqrt(np.outer(_own_values(spec["kernel"], X), _own_values(spec["kernel"], points)))
+        own = np.sqrt(np.outer(own_values(spec["kernel"], X), own_values(spec["kernel"], points)))
         alike = 0.3 * np.divide(alike, own, out=np.zeros_like(alike), where=own > 0.0)
         near = near + alike * (1.0 + near)
     return np.asarray(found + near @ spec["coefficients"])

@@ -7,6 +7,7 @@ from mercer.cli._files import check_writable, load_table_model
 from mercer.cli._fit import make_kernel, make_step_size
 from mercer.cli._messages import note
 from mercer.cli._options import ValueOptions
+from mercer.data import schema
 from mercer.estimators import ValueFunction
 from mercer.expansions import KOMP
 from mercer.training import TransitionColumns
@@ -18,6 +19,8 @@ def run(options: ValueOptions) -> None:
     """Learn a value function from logged transitions, write it, and measure it."""
     out, quiet = options.out, options.quiet
     check_writable(out, options.data, options.test)
+    if options.test is not None:
+        schema(options.test)  # whether it is there, before there is work to lose
     columns = TransitionColumns(
         reward=options.reward,
         states=tuple(options.state or ()),

@@ -16,16 +16,27 @@ import numpy as np
 from mercer.export._runtime import Array, Spec, function_values, own_values
 
 _CHUNK = 2**21  # kernel values at a time
+# Cells of CSV files without a value.
+_GAPS = (None, "", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "#N/A")
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
 def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Take the columns of a dict, of a list of dicts, or of a data frame."""
+    """Take the columns of a dict, of one row or a list of rows as dicts, or of a data frame."""
+    if isinstance(rows, Mapping) and rows and not any(np.ndim(value) for value in rows.values()):
+        rows = [rows]
     if not isinstance(rows, Mapping) and not hasattr(rows, "columns"):
-        rows = {name: [row.get(name) for row in rows] for name in names if _is_there(rows, name)}
-    found = list(rows.keys() if isinstance(rows, Mapping) else rows.columns)
+        rows = list(rows)
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise ValueError(
+                "`rows` must have named columns: give a dict of columns, a list of dicts or a data "
+                "frame."
+            )
+        known = {name for row in rows for name in row} if rows else set(names)
+        rows = {name: [row.get(name) for row in rows] for name in names if name in known}
+    found = set(rows.keys() if isinstance(rows, Mapping) else rows.columns)
     missing = [name for name in names if name not in found]
     if missing:
         raise ValueError(f"The table has no column {missing[0]!r}. The model needs {list(names)}.")
@@ -35,12 +46,9 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     return columns
 
 
-def _is_there(rows: Any, name: str) -> bool:
-    return any(name in row for row in rows) or not rows
-
-
 def _is_gap(value: Any) -> bool:
-    return value is None or (value != value) is True or str(value) in ("NaT", "<NA>", "nan")
+    # Libraries have gaps of their own, some of which are not even equal to anything.
+    return value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>"))
 
 
 def _numbers(values: Any, name: str) -> Array:
@@ -223,7 +231,10 @@ def main(model: Model, arguments: Sequence[str]) -> None:
     if len(arguments) != 1:
         raise SystemExit("Give the name of a CSV file, whose first line names its columns.")
     with open(arguments[0], newline="", encoding="utf-8-sig") as file:
-        rows = [{k: v if v else None for k, v in row.items()} for row in csv.DictReader(file)]
+        separator = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        read = csv.DictReader(file, delimiter=separator)
+        rows = [{k: None if v in _GAPS else v for k, v in row.items()} for row in read]
     table, spec = model.spec["table"], model.spec
     if table is None:
         given: Any = np.array([[float(value or "nan") for value in row.values()] for row in rows])

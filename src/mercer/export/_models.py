@@ -192,9 +192,9 @@ def check_tree(tree: Tree, model: Any) -> None:
     if isinstance(model, TableModel):
         estimator = model.estimator
         table = probe_table(model.preprocessor)
-        rows = model.inputs(table)
-        if not np.allclose(exported_inputs := _answers.encoded(tree["table"], table), rows):
-            at = int(np.argmax(np.abs(exported_inputs - rows).max(axis=0)))
+        rows, found = model.inputs(table), _answers.encoded(tree["table"], table)
+        if not np.allclose(found, rows):
+            at = int(np.argmax(np.abs(found - rows).max(axis=0)))
             name = model.preprocessor.feature_names_out()[at]
             raise ExportError(
                 f"The input {name!r} is made of its column in a way that exported files do not "

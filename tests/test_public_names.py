@@ -108,6 +108,7 @@ NAMES = {
         "TrajectoryWarning",
         "WorkerError",
     ],
+    "mercer.export": ["ExportError", "export_python"],
     "mercer.expansions": [
         "ALD",
         "Auto",
@@ -285,7 +286,13 @@ NAMES = {
         "Schedule",
         "as_schedule",
     ],
-    "mercer.training": ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"],
+    "mercer.training": [
+        "FileTraining",
+        "TrainingProgress",
+        "TransitionColumns",
+        "checkpoint_path",
+        "shuffled_groups",
+    ],
 }
 
 # What the documents import from elsewhere, to extend the library; mercer.planning is what they said
@@ -303,7 +310,7 @@ SIGNATURES = """
 mercer.estimators.DensityRatio(*, kernel='gaussian', expansion='auto', step_size='auto',
     regularization=0.01, batch_size=32, n_passes=1, shuffle=True, average='suffix',
     validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
-mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None)
+mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None, *, sample_weight=None)
 mercer.estimators.DensityRatio.partial_fit(self, X_p, X_q)
 mercer.estimators.GaussianProcessRegressor(kernel='gaussian', *, noise=0.1, n_features=2048,
     method='features', design='auto', normalize_y=False, batch_size=1024, n_jobs=None,
@@ -470,6 +477,7 @@ mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, 
     random_state=None, dtype='float64')
 mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
+mercer.export.export_python(model, path, *, std=False)
 mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
     n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
     categories=128, n_jobs=None)

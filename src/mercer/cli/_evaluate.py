@@ -27,6 +27,12 @@ def run(options: EvaluateOptions) -> None:
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
     loaded = load_table_model(model, target)
+    if loaded.task == "value":
+        raise ValueError(
+            f"{model} holds a value function, whose rewards are no targets: a value is that of all "
+            "rewards to come. Measure it by `mercer value ... --test DATA`, or "
+            "mercer.training.TransitionColumns.measure in Python."
+        )
     if loaded.target == NO_TARGET:
         raise ValueError(
             f"{model} was saved in Python and does not know the column of what it predicts. Name "

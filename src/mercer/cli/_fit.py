@@ -46,7 +46,7 @@ from mercer.expansions import (
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table
 from mercer.kernels import Kernel, as_kernel
-from mercer.losses import Loss, Quantile
+from mercer.losses import Loss, Quantile, as_loss
 from mercer.risks import Risk, as_risk
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 from mercer.training.tables import TableTraining
@@ -431,7 +431,7 @@ def _make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     """
     if quantiles is None:
         return name
-    if name not in (None, "quantile"):
+    if name is not None and not isinstance(as_loss(name), Quantile):
         raise ValueError(
             f"`--quantiles` is for the quantile loss, but `--loss {name}` was given. Leave one out."
         )

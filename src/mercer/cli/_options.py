@@ -3,6 +3,7 @@
 Nothing here needs more than typer: help and mistyped options are answered at once.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ __all__ = [
     "EngineName",
     "EvaluateOptions",
     "ExpansionName",
+    "ExportOptions",
     "FitOptions",
     "InspectOptions",
     "Mode",
@@ -32,12 +34,15 @@ __all__ = [
     "StreamTask",
     "TableFormat",
     "Task",
+    "ValueMethod",
+    "ValueOptions",
 ]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
 _CSV = "CSV files (found out from each file, if not said)"
 _ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
+_STEPS = "The logged steps"
 
 
 class Task(StrEnum):
@@ -152,6 +157,16 @@ class StreamFormat(StrEnum):
     arrow = "arrow"
 
 
+class ValueMethod(StrEnum):
+    """Choices of ``--method`` for value functions."""
+
+    td = "td"
+    gtd2 = "gtd2"
+    tdc = "tdc"
+    residual = "residual"
+    pkgtd = "pkgtd"
+
+
 def _option(text: str, panel: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
 
@@ -183,7 +198,11 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
     if text in list(kind):
         return kind(text)
     listed = ", ".join(map(repr, map(str, kind)))
-    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
+    others: Mapping[str, str] = {}
+    if kind is ExpansionName:
+        # Only here, where something is wrong: the rest needs no more than typer.
+        from mercer.expansions import ELSEWHERE as others  # noqa: N811
+    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind, others)}")
 
 
 ModelFile = Annotated[
@@ -462,9 +481,9 @@ class PredictOptions:
     where the loss has no probabilities, `score` (more than two classes: `score_<class>`). For
     novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
     Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
-    A ranking writes `score` only: rows with higher ones rank above. The target is not looked at,
-    and neither are columns that training did not have, which are named. With --out - nothing else
-    goes to standard output.
+    A ranking writes `score` only: rows with higher ones rank above; a value function `value`. The
+    target is not looked at, and neither are columns that training did not have, which are named.
+    With --out - nothing else goes to standard output.
 
     With --engine, workers predict for shards of the data, and OUT is a folder of Parquet files,
     one for each shard, in the order of their names.
@@ -507,6 +526,25 @@ class InspectOptions:
 
     model: Annotated[Path, typer.Argument(help="Model file or checkpoint.")]
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """Write a model as one Python file that predicts without mercer: it needs NumPy only.
+
+    The file has the functions `predict` and, where the model has them, `predict_proba` and
+    `decision_function`, of rows with the columns of the training data: a dict of columns, a list of
+    dicts or a data frame. As a program it reads CSV: `python model.py new.csv`. What it predicts is
+    compared with the model before it is written. The default of streams, rankings of pairs, and
+    kernels and losses of your own cannot be exported.
+    """
+
+    model: ModelFile
+    out: Annotated[Path, typer.Option(help="File to write: .py.")]
+    std: Annotated[
+        bool,
+        typer.Option("--std", help="Of a Gaussian process predict_std, too; makes large files."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -622,3 +660,69 @@ class StreamOptions:
         str, _option("Between checkpoints: rows, or seconds as 10s (10s).", _RUN)
     ] = "10s"
     quiet: Annotated[bool, _option("No measures, no notes.", _RUN, "--quiet")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions:
+    """Learn how much reward follows from a state, from logged steps of a policy.
+
+    A row of the data is a step: the state it began in and the reward that followed. Its next state
+    is in the next row of the same episode, rows being in the order of time; with --next, in columns
+    of its own, such as next_x for x. Without --episode a new episode begins after each row that
+    --terminal marks.
+
+    An episode that ended for good is worth 0 from there on: --terminal is a column of truth values
+    or 0 and 1, and --ends says that the last row of every episode ended it. Otherwise episodes were
+    cut off, and their last row is a next state only.
+
+    All columns that are nothing else make up the state, unless --state names them. The steps are
+    held in memory. `mercer predict` then gives the `value` of states in a table. Printed are mean
+    and root mean square of the temporal differences and, where episodes were seen to their end,
+    `return_r2`, R² against the discounted rewards that followed.
+    """
+
+    data: Data
+    out: Annotated[Path, _option("Model file to write.", _RUN)]
+    reward: Annotated[str, _option("Column of the rewards.", _STEPS)]
+    discount: Annotated[
+        float, _option("Of rewards for each step that they are ahead, such as 0.99.", _LEARNING)
+    ]
+    state: Annotated[
+        list[str] | None, _option("Column of the state; may be repeated (all others).", _STEPS)
+    ] = None
+    episode: Annotated[str | None, _option("Column of the episode of a row.", _STEPS)] = None
+    terminal: Annotated[
+        str | None, _option("Column that says whether the episode ended for good.", _STEPS)
+    ] = None
+    ends: Annotated[
+        bool, _option("The last row of each episode ended it for good.", _STEPS, "--ends")
+    ] = False
+    next_prefix: Annotated[
+        str | None, _option("Prefix of the columns of the next state.", _STEPS, "--next")
+    ] = None
+    exclude: Annotated[
+        list[str] | None, _option("Column that is no part of the state, as the action.", _STEPS)
+    ] = None
+    scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _STEPS)] = Scaling.auto
+    categories: Annotated[
+        int, _option("Most categories of a column with inputs of their own (128).", _STEPS)
+    ] = 128
+    method: Annotated[
+        ValueMethod, _choice(ValueMethod, "td by default; gtd2, tdc off the policy.", _LEARNING)
+    ] = ValueMethod.td
+    kernel: Annotated[str | None, _option("Such as gaussian, laplacian.", _LEARNING)] = None
+    length_scale: Annotated[
+        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
+    ] = None
+    max_size: Annotated[int | None, _option("Most dictionary points (1,000).", _LEARNING)] = None
+    step_size: Annotated[str | None, _option("A number, or auto.", _LEARNING)] = None
+    regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None
+    batch_size: Annotated[int | None, _option("Transitions per step (32).", _LEARNING)] = None
+    passes: Annotated[int | None, _option("Passes over the transitions; chosen.", _RUN)] = None
+    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
+    jobs: Annotated[int | None, _option("Threads (1); -1 for all cores.", _RUN)] = None
+    test: Annotated[str | None, _option("Steps to measure on, with the same columns.", _STEPS)] = (
+        None
+    )
+    as_json: Annotated[bool, _option("Print one JSON object.", _RUN, "--json")] = False
+    quiet: Annotated[bool, _option("No notes.", _RUN, "--quiet")] = False

@@ -157,6 +157,8 @@ def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray
     predicted = model.predict_inputs(X)
     if model.task == "rank":
         return {"score": predicted}
+    if model.task == "value":
+        return {"value": predicted}
     if predicted.ndim == 2:
         levels = np.atleast_1d(np.asarray(estimator.loss_.levels, dtype=float))
         return {f"quantile_{t:g}": q for t, q in zip(levels, predicted.T.copy(), strict=True)}

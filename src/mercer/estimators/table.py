@@ -21,6 +21,7 @@ from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
+from mercer.estimators.value_function import ValueFunction
 from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
@@ -106,7 +107,12 @@ TASKS = {
     )
 }
 
-_ESTIMATORS: dict[str, Any] = {t.estimator.__name__: t.estimator for t in TASKS.values()}
+# Learned from transitions, not from rows: see mercer.training.TransitionColumns.
+_VALUES = TableTask(
+    "value", "value function", "a value function", ValueFunction, "quantities", losses=None
+)
+_TASKS = (*TASKS.values(), _VALUES)
+_ESTIMATORS: dict[str, Any] = {t.estimator.__name__: t.estimator for t in _TASKS}
 
 
 def task_of(estimator: Any) -> TableTask:
@@ -122,7 +128,7 @@ def task_of(estimator: Any) -> TableTask:
     >>> task_of(NoveltyDetector()).name
     'novelty'
     """
-    for task in TASKS.values():
+    for task in _TASKS:
         if type(estimator) is task.estimator:
             if not hasattr(estimator, "partial_fit"):
                 raise ValueError(
@@ -130,7 +136,7 @@ def task_of(estimator: Any) -> TableTask:
                     "Use its method='features' or 'dictionary'."
                 )
             return task
-    names = ", ".join(task.estimator.__name__ for task in TASKS.values())
+    names = ", ".join(task.estimator.__name__ for task in _TASKS)
     raise ValueError(f"`estimator` must be one of {names}, got `{type(estimator).__name__}`.")
 
 
@@ -373,7 +379,8 @@ class TableModel:
     ----------
     estimator : estimator
         What learns: a KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or
-        GaussianProcessRegressor. It is trained in place.
+        GaussianProcessRegressor, trained in place; or a ValueFunction, which
+        :class:`mercer.training.TransitionColumns` trains.
     preprocessor : TablePreprocessor
         How columns become inputs. Its ``exclude`` must hold the target and the group.
     target : str or None, default=None
@@ -384,7 +391,7 @@ class TableModel:
 
     Attributes
     ----------
-    task : {"classification", "regression", "rank", "novelty", "gp"}
+    task : {"classification", "regression", "rank", "novelty", "gp", "value"}
         What the estimator does.
     has_target : bool
         Whether learning needs the target.
@@ -771,6 +778,11 @@ class TableModel:
             raise ValueError(
                 f"`group` must be {'None' if self.group is None else 'the groups of the rows'}: "
                 f"this model was made with group={self.group!r}. Pass what `groups` returns."
+            )
+        if self.task == "value":
+            raise ValueError(
+                "A value function learns transitions, not rows with a target. Use "
+                "mercer.training.TransitionColumns, or `mercer value`."
             )
         if self.predicts_quantities:
             y = (y - self.target_mean_) / self.target_scale_

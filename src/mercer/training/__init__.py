@@ -30,8 +30,15 @@ from mercer.training._estimator import (
 )
 from mercer.training._row_stream import RowStream, shuffled_groups
 from mercer.training.tables import TableTraining
+from mercer.training.transitions import TransitionColumns
 
-__all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
+__all__ = [
+    "FileTraining",
+    "TrainingProgress",
+    "TransitionColumns",
+    "checkpoint_path",
+    "shuffled_groups",
+]
 
 
 class FileTraining(TableTraining):

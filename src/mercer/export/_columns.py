@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.data import TablePreprocessor
-from mercer.data.preprocessing import scales
+from mercer.data.encoding import scales
 from mercer.data.statistics import LevelCounts, TableStatistics
 from mercer.export._kernels import ExportError, Tree
 
@@ -39,6 +39,7 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
     ExportError
         If it makes inputs of a kind that exported files do not know.
     """
+    _check_plain(preprocessor)
     statistics = _statistics(preprocessor)
     names = _Names(preprocessor.feature_names_out())
     numbers = statistics.numbers
@@ -67,6 +68,24 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
             "files do not know. Leave the column out, or load the model with mercer."
         )
     return {"columns": columns, "width": len(names.names), "type": str(preprocessor.dtype)}
+
+
+def _check_plain(preprocessor: TablePreprocessor) -> None:
+    """Refuse columns that are read in ways that exported files do not know.
+
+    Raises
+    ------
+    ExportError
+        If there is one.
+    """
+    for reading in preprocessor.to_state()["readings"]:
+        if reading["form"] is not None or reading["kind"] in ("date", "time", "text"):
+            raise ExportError(
+                f"The column {reading['name']!r} is read as a {reading['kind']} "
+                f"({reading['note'] or 'free text'}), which exported files do not know. Turn it "
+                "into numbers or categories before training, leave it out, or load the model with "
+                "mercer."
+            )
 
 
 def _is_used(column: Tree) -> bool:

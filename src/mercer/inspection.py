@@ -90,6 +90,11 @@ def describe(model: Any) -> dict[str, Any]:
         values["target"] = model.target
         values["columns"] = _cut(columns)
         values["n_columns"] = len(columns)
+        values["audit"] = [
+            {"column": name, "kind": kind, "becomes": becomes, "inputs": inputs, "missing": missing,
+             "remarks": remarks}
+            for name, kind, becomes, inputs, missing, remarks in model.audit_.lines()[1:]
+        ]  # fmt: skip
         if model.predicts_quantities:
             values["target_mean"] = model.target_mean_
             values["target_scale"] = model.target_scale_

@@ -287,6 +287,8 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
+    if not resumed:
+        note(str(model.audit_), quiet=quiet)
     if options.group is not None:
         together = _kept_together(_shuffle_buffer(options))
         note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)

@@ -26,6 +26,7 @@ from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer.data import TaskGuess
 from mercer.distributed import ShardTraining
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
@@ -98,13 +99,13 @@ def run(options: FitOptions) -> None:
     out, test, quiet = options.out, options.test, options.quiet
     _check(options)
     training = _training(options)
-    resumed = _begin(training, options)
+    _begin(training, options)
     model = training.model_
     if test is not None:
         check_test_data(model, test, target=None, outlier=options.outlier)
         check_marks_of_novelty(model, test, outlier=options.outlier)
         note_extra(model, test, quiet=quiet)
-    _announce(training, options, resumed)
+    _announce(training, options)
     with logged(options.log):
         speed = (
             train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
@@ -240,11 +241,11 @@ def _shuffle_buffer(options: FitOptions) -> int:
     return 0 if options.expansion is ExpansionName.stream else _SHUFFLED
 
 
-def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
-    """Start a training, or go on from its checkpoint; return whether it goes on."""
+def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> None:
+    """Start a training, or go on from its checkpoint."""
     if isinstance(training, ShardTraining):
         training.start()
-        return False
+        return
     place = checkpoint_path(options.out)
     if options.resume and place.exists():
         training.resume(place)
@@ -252,7 +253,7 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
             f"going on from {place}, {training.n_rows_:,} rows learned",
             quiet=options.quiet,
         )
-        return True
+        return
     if options.resume:
         note(f"there is no checkpoint {place}: starting from the beginning", quiet=options.quiet)
     elif place.exists():
@@ -262,14 +263,12 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
             quiet=options.quiet,
         )
     training.start()
-    return False
 
 
-def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> None:
+def _announce(training: TableTraining, options: FitOptions) -> None:
     """Say what is going to be learned, and from what."""
     model, quiet = training.model_, options.quiet
-    chosen = options.loss or options.quantiles or options.task is not Task.auto
-    hint = "" if resumed or chosen else " (guessed; --task overrides)"
+    hint = "" if training.guess_ is None else f" ({_reason(training.guess_)})"
     of_what = "" if options.target is None or not model.has_target else f" of {options.target!r}"
     classes = training.first_classes_
     shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
@@ -294,6 +293,20 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
             "so few rows",
             quiet=quiet,
         )
+
+
+def _reason(guess: TaskGuess) -> str:
+    """Say why a target was taken for what it was, and which option takes it for the other.
+
+    Examples
+    --------
+    >>> _reason(TaskGuess("regression", "numbers with fractions"))
+    'guessed: numbers with fractions; --task classification overrides'
+    """
+    if guess.certain:
+        return guess.reason
+    other = Task.regression if guess.task == Task.classification else Task.classification
+    return f"guessed: {guess.reason}; --task {other} overrides"
 
 
 def _kept_together(shuffle_buffer: int) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
-from mercer.data.evaluation import infer_task
 from mercer.data.tables import place_of, read_tables, schema
+from mercer.data.tasks import infer_task
 from mercer.exceptions import NothingLearnedWarning
 
 __all__ = [
@@ -128,7 +128,8 @@ def stray_text(column: Numbers | Levels) -> Stray | None:
     stray = np.array([not is_number(level) for level in column.levels], dtype=bool)
     if 2 * counts[alike].sum() <= present.size or not counts[stray].any():
         return None
-    if infer_task([number for number in numbers if number is not None]) != "regression":
+    said = [numbers[code] for code in present]
+    if infer_task([number for number in said if number is not None]) != "regression":
         return None
     # The code -1 of missing values picks the last entry.
     row = int(np.argmax(np.append(stray, False)[column.codes]))

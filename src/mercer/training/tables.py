@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mercer._validation import check_choice, check_integer
-from mercer.data import TablePreprocessor, infer_task, read_tables, schema
+from mercer.data import TablePreprocessor, TaskGuess, guess_task, read_tables, schema
 from mercer.data.columns import check_names
 from mercer.data.tables import in_place
 from mercer.estimators import TableModel
@@ -42,6 +42,8 @@ class TableTraining:
         The model, once the training was started.
     task : str
         Once started, no longer "auto".
+    guess_ : TaskGuess or None
+        For what the first rows were taken and why; None if the task was given, or goes on.
     first_classes_ : list
         Labels among the first rows; none but of a classification that was started.
     n_passes_ : int
@@ -100,6 +102,7 @@ class TableTraining:
         }
         self._warmup_rows = self._columns["warmup_rows"]
         TablePreprocessor(**self._columns)  # checks them
+        self.guess_: TaskGuess | None = None
         self.first_classes_: list[Any] = []
         self.n_passes_, self.n_rows_ = 1, 0
 
@@ -135,7 +138,8 @@ class TableTraining:
             check_marks(table, self.target)
         if self.task == "auto":
             try:
-                self.task = infer_task(table.column(looked_at))
+                self.guess_ = guess_task(table.column(looked_at))
+                self.task = self.guess_.task
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
         model = TableModel(

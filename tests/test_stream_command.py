@@ -342,8 +342,19 @@ def test_the_command_does_what_predict_one_and_learn_one_do(quantities, make, me
     name = "MAE" if quantities else "accuracy"
     assert f"200 rows, 200 labels, {name} {np.mean(measured):.4g}," in err
     assert f"100 rows  {name} {np.mean(measured[:99]):.4g} (since" in err
-    task = "regression" if quantities else "classification"
-    assert f"{task} of 'y' (guessed; --task overrides); inputs: 2" in err
+    guessed = "regression of 'y' (guessed: the first one is no whole number; --task classification"
+    assert (f"{guessed} overrides)" if quantities else "classification of 'y' (text)") in err
+    assert "; inputs: 2" in err
+
+
+def test_whole_numbers_are_classes_and_the_first_line_says_what_makes_them_quantities(make, mercer):
+    folder = make("whole")
+    (folder / "rows.csv").write_text("a,y\n" + "".join(f"{i / 7},{i % 3}\n" for i in range(9)))
+    words = [w for w in words_of(folder / "rows.csv", folder) if w != "--quiet"]
+    code, _, err = mercer(*words)
+    assert code == 0, err
+    why = "(guessed: the first one is a whole number; --task regression overrides)"
+    assert err.startswith(f"classification of 'y' {why}; inputs: 1\n")
 
 
 def test_late_labels_are_those_of_the_class_in_python(make, mercer):

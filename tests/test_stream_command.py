@@ -14,6 +14,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,12 @@ from numpy.testing import assert_allclose
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.cli import main
+from mercer.cli._options import ExpansionName, StreamOptions
+from mercer.cli._stream import _parameters
 from mercer.data import arrivals
 from mercer.data.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source
 from mercer.data.lines import Lines, Record
+from mercer.estimators.table import TASKS
 from mercer.expansions import KOMP
 from mercer.streams import LateLabels
 from mercer.training.streaming import BadRowError, RowReader
@@ -968,3 +972,30 @@ def test_a_reader_that_goes_away_is_named(make):
     )
     assert "the reader of predictions went away at row" in done.stderr
     assert (folder / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "learner", "left_for"),
+    [
+        ({}, "StreamLearner", ""),
+        ({"step_size": "auto"}, "StreamLearner", ""),
+        ({"expansion": ExpansionName.stream, "max_size": 20}, "StreamLearner", ""),
+        ({"kernel": "gaussian"}, "DefaultLearner", "that of tables"),
+        ({"length_scale": "2"}, "DefaultLearner", "that of tables"),
+        ({"forgetting": 0.99}, "DefaultLearner", "that of tables"),
+        ({"regularization": 1e-3}, "DefaultLearner", "that of tables"),
+        ({"max_size": 20}, "KernelLearner", "KOMP"),
+        ({"tolerance": 0.1}, "KernelLearner", "KOMP"),
+        ({"step_size": "0.5"}, "KernelLearner", "KOMP"),
+    ],
+)
+def test_help_says_which_options_leave_the_default_of_streams(given, learner, left_for):
+    options = StreamOptions(source="-", target="y", out=Path("m"), **given)
+    model = TASKS["regression"].estimator(**_parameters(options), random_state=0)
+    for i in range(3):
+        model.learn_one({"a": float(i)}, float(i))
+    assert type(model.learner_).__name__ == learner
+    hints = get_type_hints(StreamOptions, include_extras=True)
+    for name in given if left_for else ():
+        text = hints[name].__metadata__[0].help
+        assert text.endswith(f" Leaves the default of streams, for {left_for}.")

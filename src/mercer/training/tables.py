@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import tee
 from typing import Any
 
 from mercer._validation import check_choice, check_integer
@@ -16,6 +17,7 @@ from mercer.estimators.table import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
 from mercer.training._checks import (
     check_two_classes,
+    check_varies,
     first_classes,
     refuse_stray_text,
     warn_of_stray_text,
@@ -147,10 +149,19 @@ class TableTraining:
         )
         if model.has_target:
             (targets,) = in_place(self.data, iter([table]), model.targets)
-        if self.task == "classification":
-            self.first_classes_ = first_classes(targets, self.target)
+            self._look_at(targets, beginning, model)
         warn_of_stray_text(self.data, self._columns["exclude"], self._warmup_rows)
         self.model_ = model.warm_up(read_tables(self.data))
+
+    def _look_at(self, targets: Any, others: Iterator[Any], model: TableModel) -> None:
+        """Say what is wrong with the targets of the first rows, and take down their classes."""
+        others, ahead = tee(others)
+        all_rows = next(ahead, None) is None
+        if self.task in ("classification", "regression", "gp"):
+            more = in_place(self.data, others, model.targets, len(targets))
+            check_varies(targets, more, self.target, self.task)
+        if self.task == "classification":
+            self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)
 
     def _check_classes(self) -> None:
         """Raise ValueError if a classification has met one class only."""

@@ -60,7 +60,9 @@ def run(options: PredictOptions) -> None:
             "scores."
         )
     kept = list(dict.fromkeys(options.keep or []))
-    check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
+    names, columns = schema(data).names, loaded.preprocessor
+    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
+    check_names(kept, names, f"{data}")
     note_extra(loaded, data, *kept)
     if workers is None:
         said = _to_file(loaded, data, out, kept)

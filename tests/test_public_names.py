@@ -251,6 +251,7 @@ NAMES = {
     "mercer.report": [
         "Section",
         "figures_for",
+        "quantity_figures",
         "race_section",
         "risk_section",
         "stream_section",

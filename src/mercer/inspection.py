@@ -726,6 +726,12 @@ def input_dictionary(estimator: Any) -> Array | None:
     return np.asarray(dictionary, dtype=float)
 
 
+def quantile_levels(estimator: Any) -> Array | None:
+    """Return the levels of a quantile loss, None for other losses."""
+    levels = getattr(getattr(final_model(estimator), "loss", None), "levels", None)
+    return None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
+
+
 def output_labels(estimator: Any, n_outputs: int) -> list[str]:
     """Name the outputs of a regressor: by the levels of a quantile loss, else by number.
 
@@ -734,9 +740,9 @@ def output_labels(estimator: Any, n_outputs: int) -> list[str]:
     >>> output_labels(None, 1), output_labels(None, 2)
     (['prediction'], ['output 0', 'output 1'])
     """
-    levels = getattr(getattr(final_model(estimator), "loss", None), "levels", None)
-    if levels is not None and np.size(levels) == n_outputs:
-        return [f"quantile {level:g}" for level in np.atleast_1d(levels)]
+    levels = quantile_levels(estimator)
+    if levels is not None and levels.size == n_outputs:
+        return [f"quantile {level:g}" for level in levels]
     return ["prediction"] if n_outputs == 1 else [f"output {j}" for j in range(n_outputs)]
 
 

@@ -23,7 +23,7 @@ from mercer.cli._evaluation import (
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._messages import Stopped, note
 from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
-from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._report import ROWS_FOR_PICTURES, report, seen_rows, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 from mercer.data import TaskGuess
@@ -344,7 +344,8 @@ def _write_report(
     if (workers := workers_of(options)) is not None:
         settings["workers"] = str(workers)
     title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
-    report(file, model, title=title, evaluation=evaluation, settings=settings)
+    seen = None if evaluation is not None else seen_rows(training.model_, training.data)
+    report(file, model, title=title, evaluation=evaluation, settings=settings, seen=seen)
     note(f"{file}: report", quiet=options.quiet)
 
 

@@ -77,7 +77,7 @@ def test_fit_writes_a_model_and_says_what_it_did(files, mercer, tmp_path):
         "fit", files / "train.parquet", "--target", "y", "--out", tmp_path / "m.mercer"
     )
     assert (code, out) == (0, "")
-    assert "classification of 'y' (guessed; --task overrides)" in err
+    assert "classification of 'y' (text)" in err
     assert "400 of 400 rows  100%" in err
     assert re.search(r"model order [\d,]+ after 400 rows, .* rows/s", err)
     assert err.count("rows/s") == 1  # of the whole run only

@@ -28,7 +28,9 @@ NAMES = {
         "ProgressiveResult",
         "Stream",
         "TablePreprocessor",
+        "TaskGuess",
         "count_rows",
+        "guess_task",
         "infer_task",
         "load_parquet_dataset",
         "make_moving_centers",
@@ -254,6 +256,7 @@ NAMES = {
     "mercer.report": [
         "Section",
         "figures_for",
+        "quantity_figures",
         "race_section",
         "risk_section",
         "stream_section",

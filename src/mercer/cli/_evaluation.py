@@ -89,7 +89,9 @@ def check_test_data(
             + ("Leave it out." if model.has_target else "Name their column with `target`.")
         )
     more = [column for column in (name, model.group) if column is not None]
-    check_names([*model.preprocessor.feature_names_in_, *more], names, f"{data}")
+    inputs, others = model.preprocessor.feature_names_in_, model.preprocessor.exclude
+    check_names(inputs, names, f"{data}", taken=[*more, *others])
+    check_names(more, names, f"{data}", taken=inputs)
     return name
 
 

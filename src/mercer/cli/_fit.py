@@ -24,9 +24,10 @@ from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
 from mercer.cli._messages import Stopped, note, shown
 from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
-from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._report import ROWS_FOR_PICTURES, report, seen_rows, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer.data import TaskGuess
 from mercer.distributed import ShardTraining
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
@@ -101,14 +102,14 @@ def run(options: FitOptions) -> None:
     _check(options)
     training = _training(options)
     note_dialects(options.data, quiet=quiet)
-    resumed = _begin(training, options)
+    _begin(training, options)
     model = training.model_
     if test is not None:
         note_dialects(test, quiet=quiet)
         check_test_data(model, test, target=None, outlier=options.outlier)
         check_marks_of_novelty(model, test, outlier=options.outlier)
         note_extra(model, test, quiet=quiet)
-    _announce(training, options, resumed)
+    _announce(training, options)
     with logged(options.log):
         speed = (
             train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
@@ -245,11 +246,11 @@ def _shuffle_buffer(options: FitOptions) -> int:
     return 0 if options.expansion is ExpansionName.stream else _SHUFFLED
 
 
-def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
-    """Start a training, or go on from its checkpoint; return whether it goes on."""
+def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> None:
+    """Start a training, or go on from its checkpoint."""
     if isinstance(training, ShardTraining):
         training.start()
-        return False
+        return
     place = checkpoint_path(options.out)
     if options.resume and place.exists():
         training.resume(place)
@@ -257,7 +258,7 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
             f"going on from {place}, {training.n_rows_:,} rows learned",
             quiet=options.quiet,
         )
-        return True
+        return
     if options.resume:
         note(f"there is no checkpoint {place}: starting from the beginning", quiet=options.quiet)
     elif place.exists():
@@ -267,14 +268,12 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
             quiet=options.quiet,
         )
     training.start()
-    return False
 
 
-def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> None:
+def _announce(training: TableTraining, options: FitOptions) -> None:
     """Say what is going to be learned, and from what."""
     model, quiet = training.model_, options.quiet
-    chosen = options.loss or options.quantiles or options.task is not Task.auto
-    hint = "" if resumed or chosen else " (guessed; --task overrides)"
+    hint = "" if training.guess_ is None else f" ({_reason(training.guess_)})"
     of_what = "" if options.target is None or not model.has_target else f" of {options.target!r}"
     classes = training.first_classes_
     shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
@@ -287,8 +286,7 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
-    if not resumed:
-        note(str(model.audit_), quiet=quiet)
+    note(str(model.audit_), quiet=quiet)
     if options.group is not None:
         together = _kept_together(_shuffle_buffer(options))
         note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)
@@ -301,6 +299,20 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
             "so few rows",
             quiet=quiet,
         )
+
+
+def _reason(guess: TaskGuess) -> str:
+    """Say why a target was taken for what it was, and which option takes it for the other.
+
+    Examples
+    --------
+    >>> _reason(TaskGuess("regression", "numbers with fractions"))
+    'guessed: numbers with fractions; --task classification overrides'
+    """
+    if guess.certain:
+        return guess.reason
+    other = Task.regression if guess.task == Task.classification else Task.classification
+    return f"guessed: {guess.reason}; --task {other} overrides"
 
 
 def _kept_together(shuffle_buffer: int) -> str:
@@ -338,7 +350,8 @@ def _write_report(
     if (workers := workers_of(options)) is not None:
         settings["workers"] = str(workers)
     title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
-    report(file, model, title=title, evaluation=evaluation, settings=settings)
+    seen = None if evaluation is not None else seen_rows(training.model_, training.data)
+    report(file, model, title=title, evaluation=evaluation, settings=settings, seen=seen)
     note(f"{file}: report", quiet=options.quiet)
 
 

@@ -238,6 +238,10 @@ Header = Annotated[
     ),
 ]
 
+# What options of `mercer stream` do besides, without another --expansion.
+_NO_STREAM = " Leaves the default of streams, for that of tables."
+_KOMP_FOR_STREAM = " Leaves the default of streams, for KOMP."
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
@@ -578,6 +582,12 @@ class StreamOptions:
     once more, and those that are known are skipped; or from the row that the command names, with
     --skip 0. Ctrl-C and termination finish the row, write checkpoint and model, and end.
 
+    Untuned, the default of streams learns: several ways side by side, of which those count that did
+    best lately. Options of one way leave it: --kernel, --length-scale, --forgetting and
+    --regularization for the sums over all rows that are the default of tables; --max-size,
+    --tolerance and a number as --step-size for KOMP, which makes gradient steps. With
+    --expansion stream, --max-size keeps the default, and is the size of each of its ways.
+
     Rows are read as fast as they are learned and predictions are taken off, and no faster: whoever
     sends has to wait.
     """
@@ -627,21 +637,33 @@ class StreamOptions:
     predict_only: Annotated[
         bool, _option("Learn nothing: --model answers as it is.", _LEARNING, "--predict-only")
     ] = False
-    kernel: Annotated[str | None, _option("Such as gaussian, laplacian.", _LEARNING)] = None
-    length_scale: Annotated[str | None, _option("Of the kernel, a number.", _LEARNING)] = None
+    kernel: Annotated[
+        str | None, _option("Such as gaussian, laplacian." + _NO_STREAM, _LEARNING)
+    ] = None
+    length_scale: Annotated[
+        str | None, _option("Of the kernel, a number." + _NO_STREAM, _LEARNING)
+    ] = None
     expansion: Annotated[
         ExpansionName | None,
         _choice(ExpansionName, "How the model stays small; by default chosen.", _LEARNING),
     ] = None
-    max_size: Annotated[int | None, _option("Most dictionary points.", _LEARNING)] = None
+    max_size: Annotated[
+        int | None, _option("Most dictionary points." + _KOMP_FOR_STREAM, _LEARNING)
+    ] = None
     tolerance: Annotated[
-        float | None, _option("Error that compression may make in a step.", _LEARNING)
+        float | None,
+        _option("Error that compression may make in a step." + _KOMP_FOR_STREAM, _LEARNING),
     ] = None
     forgetting: Annotated[
-        float | None, _option("Factor of sums for each row, as 0.9999 for drift.", _LEARNING)
+        float | None,
+        _option("Factor of sums for each row, as 0.9999 for drift." + _NO_STREAM, _LEARNING),
     ] = None
-    step_size: Annotated[str | None, _option("A number, or auto.", _LEARNING)] = None
-    regularization: Annotated[float | None, _option("Ridge parameter of steps.", _LEARNING)] = None
+    step_size: Annotated[
+        str | None, _option("auto, or a number." + _KOMP_FOR_STREAM, _LEARNING)
+    ] = None
+    regularization: Annotated[float | None, _option("Ridge parameter." + _NO_STREAM, _LEARNING)] = (
+        None
+    )
     seed: Annotated[int, _option("Of everything random (0).", _LEARNING)] = 0
     predictions: Annotated[
         str | None, _option("File to write predictions to, or - for standard output.", _ANSWERS)

@@ -70,7 +70,9 @@ def run(options: PredictOptions) -> None:
         )
     note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
-    check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
+    names, columns = schema(data).names, loaded.preprocessor
+    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
+    check_names(kept, names, f"{data}")
     note_extra(loaded, data, *kept)
     if workers is None:
         arrow = is_arrow_pipe(data) if options.format is None else options.format == "arrow"

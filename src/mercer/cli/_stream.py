@@ -27,6 +27,13 @@ __all__ = ["run"]
 _OTHERS = (".parquet", ".pq", ".csv", ".tsv")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _BAD_NAMED = 5  # rows left out that are named
+# What the kind of the first target says of the task.
+_GUESSED = {
+    "text": "text",
+    "boolean": "truth values",
+    "integer": "guessed: the first one is a whole number; --task regression overrides",
+    "number": "guessed: the first one is no whole number; --task classification overrides",
+}
 # Options that the model and the rows depend on: a run that goes on must have the same.
 _SETTINGS = (
     "source",
@@ -293,9 +300,9 @@ class _Run:
 
     def _say_task(self) -> None:
         reader = self.training.reader
-        inputs = len(reader.columns or ())
+        inputs, why = len(reader.columns or ()), _GUESSED[str(reader.kind)]
         note(
-            f"{reader.task} of {reader.target!r} (guessed; --task overrides); inputs: {inputs:,}",
+            f"{reader.task} of {reader.target!r} ({why}); inputs: {inputs:,}",
             quiet=self.options.quiet,
         )
 

@@ -22,7 +22,7 @@ from mercer.data.columns import (
 from mercer.data.forms import DateForm, NumberForm, compact_dates
 from mercer.exceptions import Advice, Setting
 
-__all__ = ["KINDS", "Reading", "Readings"]
+__all__ = ["KINDS", "Reading", "Readings", "written_numbers"]
 
 Floats = NDArray[np.float64]
 
@@ -481,6 +481,25 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
         note = f"as {levels[int(some[0])]!r}"
         return _strays(replace(plain, kind="number", form=found, note=note), column)
     return _words_or_categories(plain, levels, counts, min_count)
+
+
+def written_numbers(column: Numbers | Levels) -> NumberForm | None:
+    """Return how a column of quantities is written as text; None if it is none.
+
+    Examples
+    --------
+    >>> written_numbers(Levels(np.array([0, 1]), ["$1,200", "$900"]))
+    NumberForm(decimal='.', unit='$')
+    >>> written_numbers(Levels(np.array([0, 1]), ["3", "5"])) is None  # as good as names
+    True
+    """
+    if not isinstance(column, Levels) or column.boolean or column.declared:
+        return None
+    levels, counts = column.counted()
+    form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
+    if form is None or _are_codes(levels, form) or all(map(is_number, levels)):
+        return None
+    return form
 
 
 def _are_codes(levels: Sequence[str], form: NumberForm) -> bool:

@@ -226,7 +226,7 @@ class _Run:
             found = self.workers.get(handle)
             self.release([handle])
             if found is not None:
-                columns, reader.model.leaks_ = found
+                columns, reader.model.leaks_, reader.model.target_form_ = found
                 reader.model.preprocessor = TablePreprocessor.from_state(columns)
                 break
         return reader
@@ -409,13 +409,13 @@ def _arrays(block: Block) -> tuple[Any, ...]:
 
 def _first_look(
     reader: TableReader, data: Any, name: str
-) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Return what the columns are in the first rows of a shard, and leaks, if there are any."""
+) -> tuple[dict[str, Any], dict[str, str], Any] | None:
+    """Return what the columns and the target are in the first rows of a shard, if it has any."""
     with naming(name):
         for block in reader.blocks(data):
             if len(block):
                 model = reader.model.look(block.X)
-                return model.preprocessor.to_state(), model.leaks_
+                return model.preprocessor.to_state(), model.leaks_, model.target_form_
     return None
 
 

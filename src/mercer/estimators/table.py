@@ -14,6 +14,8 @@ from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
 from mercer.data.audit import TableAudit
 from mercer.data.columns import Levels, Numbers, check_names, is_number, is_table, view_table
+from mercer.data.forms import NumberForm
+from mercer.data.readings import written_numbers
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.inputs import warn_user
@@ -140,7 +142,9 @@ def task_of(estimator: Any) -> TableTask:
     raise ValueError(f"`estimator` must be one of {names}, got `{type(estimator).__name__}`.")
 
 
-def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
+def read_targets(
+    table: Any, name: str, *, kind: str, form: NumberForm | None = None
+) -> NDArray[Any]:
     """Read the targets of a table.
 
     Parameters
@@ -151,6 +155,8 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
         Column of the targets.
     kind : {"labels", "quantities", "any"}
         Whether they are labels, numbers to approach, or either: what can be ranked.
+    form : NumberForm or None, default=None
+        How numbers are written, if they are text.
 
     Returns
     -------
@@ -177,6 +183,8 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
     if isinstance(values, Levels):
         if not view.n_rows:
             return np.empty(0)
+        if form is not None and not values.boolean:
+            return _written(values, name, form)
         bad = [level for level in values.levels if values.boolean or not is_number(level)]
         if not bad:
             raise ValueError(
@@ -195,6 +203,19 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
             "can learn. Remove such rows, or replace the value."
         )
     return y
+
+
+def _written(values: Levels, name: str, form: NumberForm) -> Array:
+    """Read quantities written as text."""
+    found = form.read(values.levels)[values.codes]
+    if np.isnan(found).any():
+        row = int(np.argmax(np.isnan(found)))
+        raise ValueError(
+            f"The target {name!r} holds {values.levels[values.codes[row]]!r} in row {row} of this "
+            "table, which is no number as the first ones are written. Correct such cells, or "
+            "remove these rows."
+        )
+    return found
 
 
 def _labels(values: Any, name: str) -> NDArray[Any]:
@@ -404,6 +425,8 @@ class TableModel:
         booleans. A classification keeps whole floats such as -1.0 as integers.
     audit_ : TableAudit
         What each column is, and what became of it.
+    target_form_ : NumberForm or None
+        How the first targets are written, if they are quantities as text: ``$1,200``, say.
     leaks_ : dict of str to str
         Columns that tell the target alone in the first rows, and how.
     history_ : History
@@ -461,6 +484,7 @@ class TableModel:
         self.group = group
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
+        self.target_form_: NumberForm | None = None
         self.leaks_: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -520,7 +544,8 @@ class TableModel:
     @property
     def text_columns_(self) -> list[str]:
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
-        return self.preprocessor.text_columns_
+        written = [] if self.target_form_ is None else [str(self.target)]
+        return [*self.preprocessor.text_columns_, *written]
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -579,7 +604,11 @@ class TableModel:
                 "compare with are."
             )
         kind = self._task.targets if self._task.has_target else "labels"
-        return read_targets(table, name, kind=kind)
+        if kind == "quantities" and self.target_form_ is None and not self.preprocessor.frozen_:
+            view = view_table(table)
+            check_names([name], view.names, "The table")
+            self.target_form_ = written_numbers(view.column(name))
+        return read_targets(table, name, kind=kind, form=self.target_form_)
 
     def _learned(self, table: Any) -> NDArray[Any]:
         """Targets as :meth:`learn` takes them: of no width where none are learned."""
@@ -1003,6 +1032,7 @@ class TableModel:
             # As text: names of columns and categories are keys in it, and may be any text.
             "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
             "leaks": [list(leak) for leak in self.leaks_.items()],
+            "target_form": None if self.target_form_ is None else vars(self.target_form_),
         }
 
     @classmethod
@@ -1024,5 +1054,7 @@ class TableModel:
         if not (np.isfinite(mean) and 0.0 < scale < np.inf):
             raise ValueError("the units of the target are not finite")
         model.target_mean_, model.target_scale_ = mean, scale
+        form = state.get("target_form")
+        model.target_form_ = None if form is None else NumberForm(**form)
         model.leaks_ = {str(name): str(said) for name, said in state.get("leaks", ())}
         return model

@@ -245,17 +245,26 @@ def test_every_row_is_learned_once(case):
         assert one.n_rows == N - 200
 
 
-def test_cells_are_ridge_regressions_on_their_rows():
+@pytest.mark.parametrize(
+    ("dtype", "ridges", "atol"),
+    [(np.float64, CELL_RIDGES, 1e-9), (np.float32, CELL_RIDGES[4:5], 2e-5)],
+    ids=["double", "single"],
+)
+def test_cells_are_ridge_regressions_on_their_rows(dtype, ridges, atol, monkeypatch):
+    # By the weakest ridges, matrices have conditions of some 1e6: too many for single precision.
+    monkeypatch.setattr(cells_module, "CELL_RIDGES", ridges)
     plan = planned(KernelRegressor(random_state=0), WAVE, settings=ROWS_KEPT)
+    for whole in plan.work.regions.partitions.values():
+        whole.dtype = np.dtype(dtype)
     model = plan.finish(plan.add(X[:-200], WAVE[:-200]))
     learned = np.arange(N)  # rows held back are learned in the end
-    for part in model.parts_:
-        if part.form != "cells":
-            continue
+    parts = [part for part in model.parts_ if part.form == "cells"]
+    assert parts
+    for part in parts:
         images, cells = part.map(X), part.kernel.cells(part.map(X_TEST))
         own = part.kernel.cells(images)
         values = part.evaluate(X_TEST)[:, 0] / part.weight
-        for cell in np.unique(cells)[:8]:
+        for cell in np.unique(cells):
             mine, asked = learned[own == cell], cells == cell
             inside = part.kernel.inside(int(cell))
             K = inside(images[mine], images[mine])
@@ -267,10 +276,10 @@ def test_cells_are_ridge_regressions_on_their_rows():
                     low,
                     high,
                 )
-                for r in CELL_RIDGES
+                for r in ridges
             ]
             errors = [np.abs(one - values[asked]).max() for one in found]
-            assert min(errors) < 1e-2, errors  # in single precision
+            assert min(errors) < atol, errors
 
 
 @pytest.mark.parametrize(

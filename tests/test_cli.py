@@ -612,9 +612,10 @@ def test_a_slip_in_a_numeric_target_is_named_with_its_line(cell, said, task, mer
 def test_a_slip_in_a_numeric_column_is_named_with_its_line(mercer, tmp_path):
     file = csv_with(tmp_path, "n/a?", column="x")
     _, _, err = mercer("fit", file, "--target", "y", "--out", tmp_path / "m")
-    assert "warning: The column 'x' is taken for categories, because 'n/a?' in line 42" in err
+    assert "warning: The column 'x' has 1 cell that cannot be read as a number" in err
+    assert "first 'n/a?' in line 42 of typo.csv" in err
     _, _, err = mercer("fit", file, "--target", "y", "--out", tmp_path / "m", "--exclude", "x")
-    assert "categories" not in err
+    assert "cell" not in err
 
 
 def test_the_loss_of_a_regression_is_called_standardised(files, mercer, tmp_path):
@@ -639,15 +640,15 @@ def with_stores(n_stores):
     return table.set_column(3, "store", pa.array([f"s{i % n_stores}" for i in range(len(table))]))
 
 
-def test_frequent_categories_without_an_input_are_said(mercer, tmp_path):
+def test_many_frequent_categories_are_means_of_the_target(mercer, tmp_path):
     pq.write_table(with_stores(150), tmp_path / "d.parquet")
     fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m", "--max-size", 9]
     _, _, err = mercer(*fit)
-    said = "'store' has 150 frequent categories: '(other)' takes 22 of them, 15 % of the rows"
-    assert f"{said}; see `--categories`." in err
+    assert "inputs made of them: 3" in err  # with a and b; id numbers the rows
+    assert re.search(r"store +category +mean of the target +1\n", err)
     _, _, err = mercer(*fit, "--categories", "150")
-    assert "frequent categories" not in err
-    assert "inputs made of them: 154" in err  # with (other), id, a and b
+    assert "inputs made of them: 154" in err  # with (other)
+    assert "150 categories and others" in err
 
 
 def test_new_categories_are_said_once(work, mercer, tmp_path):

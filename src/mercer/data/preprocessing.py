@@ -66,7 +66,8 @@ class TablePreprocessor(Component):
                            dates as text, of the usual forms, and as 20240131
     categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
                            more than 30, if there are targets, become the mean of the target in
-                           them, ``name:mean``, beside the outputs of up to 100 frequent ones
+                           them, ``name:mean``, too, and nothing else if more than ``categories``
+                           of them are frequent
     text                   values that are mostly rare: hashed words and pieces of words, in the 16
                            directions in which texts vary most, ``name:words_0`` and so on, and if
                            there are targets, what the words predict, ``name:predicts``
@@ -117,6 +118,8 @@ class TablePreprocessor(Component):
         What each column is, and what became of it, once frozen.
     columns_in_ : list of str
         Columns looked at, used or not: all but the excluded ones.
+    readings_ : dict of str to Reading
+        How each of these columns is read.
     feature_names_in_ : list of str
         Columns used, in the order of the first table.
     text_columns_ : list of str
@@ -201,6 +204,11 @@ class TablePreprocessor(Component):
     def feature_names_in_(self) -> list[str]:
         """Columns used, in the order of the first table."""
         return self._read().used
+
+    @property
+    def readings_(self) -> dict[str, Reading]:
+        """How each of these columns is read."""
+        return dict(self._read().columns)
 
     @property
     def columns_in_(self) -> list[str]:

@@ -132,6 +132,7 @@ def predict(
     [50, 40]
     """
     names = _columns_of(model)
+    text = model.preprocessor.text_columns_ if isinstance(model, TableModel) else []
     answers = over_shards(
         _predicted,
         model,
@@ -141,7 +142,7 @@ def predict(
         address=address,
         callback=callback,
         wanted=None if names is None else names.__contains__,
-        types=dict.fromkeys(model.text_columns_, "string") if isinstance(model, TableModel) else {},
+        types=dict.fromkeys(text, "string"),
     )
     return [values for _, values in sorted(answers, key=lambda one: one[0])]
 

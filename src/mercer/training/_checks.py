@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
+from mercer.data.preprocessing import TablePreprocessor
 from mercer.data.readings import written_numbers
 from mercer.data.tables import place_of, read_tables, schema
 from mercer.data.tasks import infer_task
@@ -54,33 +55,44 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
         )
 
 
-def warn_of_stray_text(data: str, exclude: Collection[str], n_rows: int) -> None:
-    """Warn of inputs that a few cells make categories of.
+def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:
+    """Warn of inputs that a few cells make categories of, and of cells that are taken for gaps.
 
     Parameters
     ----------
     data : str
         The files.
-    exclude : collection of str
-        Columns that are no inputs.
+    columns : TablePreprocessor
+        What the columns are.
     n_rows : int
         How many of the first rows are looked at.
     """
-    text = [
-        field.name
-        for field in schema(data)
-        if "string" in str(field.type) and field.name not in exclude
-    ]
+    readings = columns.readings_
+    text = [field.name for field in schema(data) if "string" in str(field.type)]
+    text = [name for name in text if name in readings and readings[name].used]
     if not text:
         return
     table = next(read_tables(data, columns=text, rows_per_table=n_rows))
     for name in text:
-        stray = stray_text(view_table(table).column(name))
-        if stray is not None:
+        column, reading = view_table(table).column(name), readings[name]
+        if reading.kind in ("category", "text"):
+            stray = stray_text(column)
+            if stray is not None:
+                warnings.warn(
+                    f"The column {name!r} is taken for categories, because "
+                    f"{stray.says(place_of(data, stray.row))}. If it holds quantities, correct "
+                    "such cells, or leave them empty, which is a missing value.",
+                    stacklevel=4,
+                )
+        elif isinstance(column, Levels) and reading.strays:
+            read = reading.read(column)
+            assert isinstance(read, Numbers)
+            row = int(np.argmax((column.codes >= 0) & np.isnan(read.values)))
             warnings.warn(
-                f"The column {name!r} is taken for categories, because "
-                f"{stray.says(place_of(data, stray.row))}. If it holds quantities, correct such "
-                "cells, or leave them empty, which is a missing value.",
+                f"The column {name!r} has {reading.strays:,} "
+                f"cell{'s' * (reading.strays != 1)} that cannot be read as a {reading.kind}, first "
+                f"{column.levels[column.codes[row]]!r} in {place_of(data, row)}: such cells are "
+                "taken for missing values.",
                 stacklevel=4,
             )
 

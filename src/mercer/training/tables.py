@@ -162,9 +162,7 @@ class TableTraining:
             self._look_at(targets, beginning, model)
         rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
         self.model_ = model.warm_up(read_tables(self.data, rows_per_table=rows))
-        words = {one.name for one in self.model_.audit_ if one.kind in ("category", "text")}
-        others = [name for name in names if name not in words]
-        warn_of_stray_text(self.data, [*self._columns["exclude"], *others], self._warmup_rows)
+        warn_of_stray_text(self.data, self.model_.preprocessor, self._warmup_rows)
 
     def _look_at(self, targets: Any, others: Iterator[Any], model: TableModel) -> None:
         """Say what is wrong with the targets of the first rows, and take down their classes."""

@@ -1,4 +1,6 @@
-"""What the command says of targets: what it guessed, and no hint that would give them away."""
+"""What the command says of targets: what it guessed, which classes a model does not know."""
+
+import json
 
 import numpy as np
 import pandas as pd
@@ -95,3 +97,83 @@ def test_a_bad_target_of_a_stream_is_not_left_out_as_a_column(mercer, tmp_path):
     assert "the column 'price' holds 'soon', which is no number" in err
     assert "leave out such rows" in err
     assert "--exclude" not in err
+
+
+# -- classes that a model does not know -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """A model that knows ``no`` and ``yes``, and a function that makes test files."""
+    folder = tmp_path_factory.mktemp("known")
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=200)
+
+    def write(name, classes):
+        codes = (a > 0.0).astype(int) if len(classes) == 2 else np.arange(a.size) % len(classes)
+        frame = pd.DataFrame({"a": a, "y": np.array(classes)[codes]})
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        return folder / f"{name}.csv"
+
+    train, model = write("train", ["no", "yes"]), folder / "m"
+    assert run("fit", train, "--target", "y", "--out", model, *FEW) == 0
+    return model, train, write
+
+
+FEW = ["--expansion", "dictionary", "--max-size", "20", "--kernel", "gaussian", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        (["good", "bad"], "It holds 'bad', 'good'; the model knows 'no', 'yes'. Write"),
+        (["No", "Yes"], "It holds 'No', 'Yes'; the model knows 'no', 'yes'. They differ in"),
+        (list("abcdefgh"), "It holds 'a', 'b', 'c', 'd', 'e' and 3 more; the"),
+    ],
+)
+@pytest.mark.parametrize("workers", [[], ["--engine", "here"]])
+def test_no_known_class_is_an_error(known, mercer, classes, said, workers):
+    model, _, write = known
+    code, out, err = mercer("evaluate", model, write("other", classes), *workers)
+    assert (code, out) == (2, "")
+    assert "The target 'y' of " in err
+    assert "holds no class that the model knows, so that every answer would be wrong." in err
+    assert said in err
+    assert "name their column with `--target`" in err
+
+
+def test_some_unknown_classes_are_a_warning_with_their_rows(known, mercer):
+    model, _, write = known
+    code, out, err = mercer("evaluate", model, write("some", ["no", "maybe"]), "--json")
+    assert code == 0, err
+    n = (pd.read_csv(write("some", ["no", "maybe"]))["y"] == "maybe").sum()
+    assert f"does not know, 'maybe': {n} of 200 rows count as errors" in err
+    assert "It knows 'no', 'yes'." in err
+    assert json.loads(out)["error_percent"] >= 100.0 * n / 200
+
+
+def test_all_known_classes_are_no_warning(known, mercer):
+    model, train, _ = known
+    code, _, err = mercer("evaluate", model, train)
+    assert (code, err) == (0, "")
+
+
+def test_a_test_file_of_other_classes_is_refused_before_learning(known, mercer, tmp_path):
+    _, train, write = known
+    words = ["fit", train, "--target", "y", "--out", tmp_path / "m", *FEW]
+    code, _, err = mercer(*words, "--test", write("other", ["good", "bad"]))
+    assert code == 2
+    assert "holds no class that the model knows" in err
+    assert not (tmp_path / "m").exists()
+    code, _, err = mercer(*words, "--test", write("some", ["no", "maybe"]))
+    assert code == 0
+    assert "does not know, 'maybe'" in err
+
+
+def test_text_of_digits_is_not_taken_for_other_classes(known, mercer, tmp_path):
+    """Classes '1', '2' and 'x' are text; a file with the first two alone looks like numbers."""
+    _, _, write = known
+    train, test = write("text", ["1", "2", "x"]), write("digits", ["1", "2"])
+    words = ["fit", train, "--target", "y", "--out", tmp_path / "m", *FEW]
+    code, _, err = mercer(*words, "--test", test)
+    assert code == 0, err

@@ -15,6 +15,7 @@ from mercer.buffers import FIFO, Buffer, PerClassFIFO, Reservoir
 from mercer.cli._console import COMPILING, ProgressView, print_result
 from mercer.cli._evaluation import (
     Evaluation,
+    check_classes,
     check_marks_of_novelty,
     check_test_data,
     evaluate,
@@ -108,6 +109,7 @@ def run(options: FitOptions) -> None:
         note_dialects(test, quiet=quiet)
         check_test_data(model, test, target=None, outlier=options.outlier)
         check_marks_of_novelty(model, test, outlier=options.outlier)
+        check_classes(model, training.first_classes_, test)
         note_extra(model, test, quiet=quiet)
     _announce(training, options)
     with logged(options.log):

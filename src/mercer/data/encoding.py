@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 _LARGEST_SPAN = 100.0
 _PIXEL_COLUMNS = 32
 _PIXEL_MAXIMUM = 255.0
+_COMMON = 50  # rows of a category that has an output beside the mean of the target in it
 _MANY_LEVELS = 30  # categories from which the means of the target in them are an input
 
 
@@ -159,13 +160,13 @@ class TableEncoding:
                 fitted = (texts or {}).get(name) or TextMap.of(statistics.texts[name])
                 self._texts[name] = self._place_text(name, fitted, statistics)
             else:
+                # Beside the mean, only common categories are worth an output each.
                 has_means = self._place_means(name, statistics)
+                least = max(min_count, _COMMON) if has_means else min_count
                 seen = statistics.levels[name]
-                frequent = sum(count >= min_count for count in seen.counts.values())
-                own = not has_means or frequent <= categories
-                self._levels[name] = self._place_levels(
-                    name, seen, categories if own else 0, min_count
-                )
+                common = sum(count >= least for count in seen.counts.values())
+                most = 0 if has_means and common > categories else categories
+                self._levels[name] = self._place_levels(name, seen, most, least)
         # Beyond a bound not all levels are counted: whether one was there is then not known.
         self._known = {
             name: frozenset(seen.counts)

@@ -66,8 +66,8 @@ class TablePreprocessor(Component):
                            dates as text, of the usual forms, and as 20240131
     categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
                            more than 30, if there are targets, become the mean of the target in
-                           them, ``name:mean``, too, and nothing else if more than ``categories``
-                           of them are frequent
+                           them, ``name:mean``, beside outputs of those with 50 rows and more,
+                           unless these are more than ``categories``
     text                   values that are mostly rare: hashed words and pieces of words, in the 16
                            directions in which texts vary most, ``name:words_0`` and so on, and if
                            there are targets, what the words predict, ``name:predicts``

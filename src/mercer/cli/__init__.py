@@ -6,6 +6,8 @@ packages add commands as entry points of the group ``mercer.commands``, each a :
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -19,7 +21,10 @@ _NEEDED = ("typer", "rich", "pyarrow", "matplotlib")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit with its code.
+    r"""Run the command and exit with its code.
+
+    What the encoding of a console lacks is shown as codes, such as ``\xe9``. The command of a shell
+    whose locale is ASCII alone (``LC_ALL=C``) starts again in UTF-8.
 
     Parameters
     ----------
@@ -38,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ...
     SystemExit: 0
     """
+    if arguments is None:
+        _start_in_utf8()
+    _write_all_names()
     words = list(sys.argv[1:] if arguments is None else arguments)
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -52,3 +60,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words.remove("--debug")
         os.environ["MERCER_DEBUG"] = "1"
     app(words, prog_name="mercer")
+
+
+def _start_in_utf8() -> None:
+    """Start again in UTF-8 in a locale of ASCII alone, such as that of a bare container.
+
+    There Python has read the names of files and columns as if their accents were no letters, and
+    cannot open the files. On such machines files and terminals are in UTF-8 all the same.
+    """
+    ascii_only = codecs.lookup(sys.getfilesystemencoding()).name == "ascii"
+    if ascii_only and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _write_all_names() -> None:
+    """Let the console show what its encoding lacks as codes, rather than stop at it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            utf8 = codecs.lookup(stream.encoding).name == "utf-8"
+            if stream.errors == "strict" or not utf8:
+                stream.reconfigure(errors="backslashreplace")

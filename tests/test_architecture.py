@@ -41,7 +41,7 @@ LAYERS = [
     {"maps"},
     {"features"},
     {"metrics", "numerics"},
-    {"_pointers", "_threads"},
+    {"_jit", "_pointers", "_threads"},
     {"_component"},
     {"_validation", "exceptions"},
 ]  # fmt: skip

@@ -21,7 +21,7 @@ LAYERS = [
     {"report"},
     {"display"},
     {"inspection"},
-    {"recipes"},
+    {"recipes", "warm_up"},
     {"distributed"},
     {"training"},
     {"estimators"},

@@ -40,9 +40,10 @@ PROCESSORS = {
 # and tables, or are long and compare what no processor changes.
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
-    *("display*", "documents", "engines", "examples", "gpu", "history", "mapped_models"),
+    *("display*", "documents", "engines", "examples", "gpu", "history", "jit"),
     *(
         "late_labels",
+        "mapped_models",
         "model_file",
         "names",
         "public_names",

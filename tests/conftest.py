@@ -1,12 +1,5 @@
-"""Numba's disk cache looks at one source file per function, not at what that function calls.
+"""Compiled code is kept between runs of the tests; races and maps are chosen quickly."""
 
-So that a changed callee is never missed, the tests keep their cache in a folder named after the
-compiled sources. The loops of ``numerics``, which take a minute and more to compile, call nothing
-that is compiled elsewhere but ``_pointers``: what became of them is shared by folders that differ
-in kernels, losses or features only.
-"""
-
-import contextlib
 import hashlib
 import os
 import subprocess
@@ -23,6 +16,7 @@ COMPILED = (
     "kernels/*.py",
     "losses*.py",
     "losses/*.py",
+    "_jit.py",
     "_pointers.py",
 )
 
@@ -35,21 +29,9 @@ def digest_of(*patterns):
     return digest.hexdigest()[:16]
 
 
-def share_the_loops(cache):
-    """Link the subfolder that numba makes for ``numerics`` to one named after those sources."""
-    folder = str((SOURCES / "numerics").resolve())
-    loops = cache.parent / f"numba-loops-{digest_of('numerics/*.py', '_pointers.py')}"
-    loops.mkdir(parents=True, exist_ok=True)
-    cache.mkdir(exist_ok=True)
-    link = cache / f"numerics_{hashlib.sha1(folder.encode()).hexdigest()}"
-    with contextlib.suppress(OSError):  # it is there, or links are not to be had
-        link.symlink_to(loops, target_is_directory=True)
-
-
 if "NUMBA_CACHE_DIR" not in os.environ:
-    cache = Path(__file__).parent.parent / ".pytest_cache" / f"numba-{digest_of(*COMPILED)}"
-    share_the_loops(cache)
-    os.environ["NUMBA_CACHE_DIR"] = str(cache)
+    # The names of the files in it depend on the sources.
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "compiled")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "numpy" in sys.modules:  # too late for the variable: only processes begun here would heed it
     threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")

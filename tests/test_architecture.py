@@ -21,7 +21,7 @@ LAYERS = [
     {"report"},
     {"display"},
     {"inspection"},
-    {"export", "recipes"},
+    {"export", "recipes", "warm_up"},
     {"distributed"},
     {"training"},
     {"estimators"},
@@ -41,7 +41,7 @@ LAYERS = [
     {"maps"},
     {"features"},
     {"metrics", "numerics"},
-    {"_pointers", "_threads"},
+    {"_jit", "_pointers", "_threads"},
     {"_component"},
     {"_validation", "exceptions"},
 ]  # fmt: skip

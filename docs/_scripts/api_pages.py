@@ -35,6 +35,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.report",
         "mercer.exceptions",
         "mercer.cli",
+        "mercer.warm_up",
     ],
     "The papers": ["mercer_reproduction", "mercer_reproduction.baselines"],
     "For those who extend it": [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from mercer._jit import jit
 from mercer.losses import Loss
 
 __all__ = ["box_minimiser", "smooth_minimiser"]
@@ -73,7 +73,7 @@ def box_minimiser(
     return np.asarray(_ascend(gram / scale, targets, low, high, insensitive, 20_000, 1e-13))
 
 
-@njit(cache=True)
+@jit()
 def _ascend(Q, y, low, high, insensitive, most_sweeps, tolerance):  # type: ignore[no-untyped-def]
     n = len(y)
     a, f = np.zeros(n), np.zeros(n)

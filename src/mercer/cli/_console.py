@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
@@ -24,6 +25,8 @@ __all__ = ["COMPILING", "LINE_SECONDS", "ProgressView", "is_table", "print_resul
 LINE_SECONDS = 5.0  # between two lines of progress in a log
 _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
 COMPILING = "compiling, only the first time (about half a minute)"
+# That is said here, among the progress: not once more by the library.
+logging.getLogger("mercer.compile").addHandler(logging.NullHandler())
 
 
 def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False) -> None:

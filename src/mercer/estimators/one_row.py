@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._threads import one_blas_thread
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
@@ -192,7 +192,7 @@ class OneRow:
         return self.learner_.evaluate_row(row)[: self.targets_.n_scores]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@jit(nogil=True, error_model="numpy")
 def _are_finite(x):  # type: ignore[no-untyped-def]
     return np.isfinite(x).all()
 

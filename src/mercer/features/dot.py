@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import fft
 
+from mercer._jit import jit
 from mercer.features.feature_map import (
     FACTORS,
     SCALARS,
@@ -204,7 +204,7 @@ class SeriesMap(FeatureMap):
             _multiply_columns(prepared[0] @ signs, columns, out)
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _multiply_columns(P, columns, out):  # type: ignore[no-untyped-def]
     for i in range(P.shape[0]):
         for j in range(P.shape[1]):
@@ -289,7 +289,7 @@ class TensorSketchMap(FeatureMap):
         out[:] = fft.irfft(spectrum, n=out.shape[1], axis=1)
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _count_sketch(X, places, signs, out):  # type: ignore[no-untyped-def]
     out[:] = 0
     for i in range(X.shape[0]):

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import types
 from numpy.typing import DTypeLike, NDArray
 
+from mercer._jit import c_function, jit
 from mercer._pointers import call_pointer
 
 __all__ = [
@@ -75,7 +76,7 @@ def _compile(row: Callable[..., None], char: str, cache: bool) -> Any:
     points = pointer({"f": types.float32, "d": types.float64}[char])
     parameters = pointer(types.float64)
     signature = types.void(points, points, points, parameters, types.int64, types.int64)
-    return cfunc(signature, cache=cache, **_OPTIONS)(row)
+    return c_function(signature, cache=cache, **_OPTIONS)(row)
 
 
 def gram_by_rows(code: CompiledKernel, X: NDArray[Any], Z: NDArray[Any]) -> NDArray[Any]:
@@ -105,7 +106,7 @@ def gram_by_rows(code: CompiledKernel, X: NDArray[Any], Z: NDArray[Any]) -> NDAr
 
 
 # Addresses instead of arrays: compiled once, for either precision and for read-only arrays.
-@njit("void(int64,UniTuple(int64,4),UniTuple(int64,4),bool_)", cache=True, nogil=True)
+@jit(nogil=True)
 def _fill_rows(address, arrays, sizes, lower):  # type: ignore[no-untyped-def]
     x, z, out, parameters = arrays
     n, m, d, size = sizes

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
+
+from mercer._jit import jit
 
 __all__ = [
     "FloatArray",
@@ -36,7 +37,7 @@ _TILE = 64  # rows of Z that stay in cache while all rows of X pass
 _WIDE_TILE = 512  # distances of a row that stay there while columns pass
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
-_jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_jit = jit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 def inner_products(X: Any, Z: Any) -> FloatArray:

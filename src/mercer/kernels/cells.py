@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._jit import jit
 from mercer.kernels._pairwise import FloatArray, inner_products, squared_norms
 
 __all__ = [
@@ -35,7 +35,7 @@ _ROWS_PER_CENTRE = 20
 _ROWS_AT_LEAST = 8000
 
 # No fast mathematics: a row's cell must be the same in every call.
-_jit = njit(cache=True, nogil=True, error_model="numpy")
+_jit = jit(nogil=True, error_model="numpy")
 
 
 class Cells:

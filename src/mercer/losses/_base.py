@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._component import Component
+from mercer._jit import c_function, jit
 from mercer._pointers import call_pointer
 from mercer._validation import check_integer
 
@@ -62,11 +63,11 @@ def _compile(row: Callable[..., Any]) -> int:
         if row not in _compiled:
             # Functions typed at a prompt have no file that numba could keep a cache beside.
             cache = row.__module__.startswith("mercer.")
-            _compiled[row] = cfunc(_ROW, cache=cache, error_model="numpy")(row)
+            _compiled[row] = c_function(_ROW, cache=cache, error_model="numpy")(row)
         return int(_compiled[row].address)
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _all_rows(
     address: int, targets: Array, scores: Array, slopes: Array, values: Array, parameters: Array
 ) -> None:

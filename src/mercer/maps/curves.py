@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from mercer._jit import jit
 from mercer._validation import choice, integer, parameters, real
 from mercer.maps.affine import Affine, FixedMap, FloatArray, LearnableMap, check_rows
 
@@ -219,7 +219,7 @@ def _table(curves: list[tuple[Array, Array]]) -> _Table:
 
 
 # No fast mathematics: values between two knots are those of `numpy.interp`.
-@njit(cache=True, nogil=True, error_model="numpy")
+@jit(nogil=True, error_model="numpy")
 def _bend(  # type: ignore[no-untyped-def]
     rows, columns, starts, knots, values, slopes, linear, images, places
 ):

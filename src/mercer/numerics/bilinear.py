@@ -22,9 +22,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer.numerics.komp import absorb
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import GREEDY
@@ -87,7 +87,7 @@ class BilinearState(NamedTuple):
     column_norms: Array  # (capacity,), diag(C' K C)
 
 
-@njit(cache=True)
+@jit()
 def change_norm2(
     squared: float, row: float, column: float, own: float, row_dot: float, column_dot: float
 ) -> float:
@@ -109,14 +109,14 @@ def change_norm2(
     )
 
 
-@njit(cache=True)
+@jit()
 def times(matrix: Array, size: int, vector: Array, out: Array) -> None:
     """Write ``out = A @ vector``, A being the leading block of ``matrix``."""
     for i in range(size):
         out[i] = dot(matrix[i, :size], vector)
 
 
-@njit(cache=True)
+@jit()
 def transpose_times(matrix: Array, size: int, vector: Array, out: Array) -> None:
     """Write ``out = A' @ vector``, A being the leading block of ``matrix``."""
     out[:] = 0.0
@@ -126,7 +126,7 @@ def transpose_times(matrix: Array, size: int, vector: Array, out: Array) -> None
             out[i] += factor * matrix[k, i]
 
 
-@njit(cache=True)
+@jit()
 def add_block(state: BilinearState, size: int, slots: Indices, block: Array) -> None:
     """Add a block to the coefficients: ``C[slots, slots] += block``, all slots different."""
     C, K, n = state.coefficients, state.gram, slots.size
@@ -163,7 +163,7 @@ def refresh_norms(state: BilinearState, size: int) -> None:
 # -- points that join ------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@jit()
 def join(state: BilinearState, size: int, row: Array, self_kernel: float, threshold: float) -> int:
     """Append a point with coefficients 0, unless it depends on the others.
 
@@ -357,7 +357,7 @@ def removal_errors(coefficients: Array, gram: Array, gram_inverse: Array) -> Arr
     return errors
 
 
-@njit(cache=True)
+@jit()
 def _close_gap(
     state: BilinearState, gap: int, last: int, pinned: NDArray[np.bool_], origin: Indices
 ) -> None:
@@ -374,7 +374,7 @@ def _close_gap(
     origin[gap] = origin[last]
 
 
-@njit(cache=True)
+@jit()
 def _term_norms2(state: BilinearState, size: int, out: Array) -> None:
     """Squared norm of what goes if a point is deleted: its row and column."""
     C, K = state.coefficients, state.gram
@@ -393,7 +393,7 @@ def _term_norms2(state: BilinearState, size: int, out: Array) -> None:
         )
 
 
-@njit(cache=True)
+@jit()
 def project_away(
     state: BilinearState,
     size: int,
@@ -530,7 +530,7 @@ def project_away(
 _AGES = 2.0**62  # more than there are
 
 
-@njit(cache=True)
+@jit()
 def delete(
     state: BilinearState,
     size: int,

@@ -16,9 +16,10 @@ from typing import Any
 import numba.core.types
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.extending import get_cython_function_address, intrinsic
 from numpy.typing import DTypeLike, NDArray
+
+from mercer._jit import jit
 
 __all__ = ["blas_addresses", "exchange_update", "rank_update", "symmetric_product"]
 
@@ -83,7 +84,7 @@ def blas_addresses(dtype: DTypeLike) -> tuple[int, int]:
     return _addresses("s" if np.dtype(dtype) == np.float32 else "d")
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@jit(fastmath={"reassoc", "contract"})
 def _symmetric_times_vector(
     matrix: NDArray[np.floating], vector: NDArray[np.floating], out: NDArray[np.floating]
 ) -> None:
@@ -99,7 +100,7 @@ def _symmetric_times_vector(
         out[i] += total
 
 
-@njit(cache=True)
+@jit()
 def symmetric_product(
     blas: tuple[int, int],
     rows: NDArray[np.floating],
@@ -148,7 +149,7 @@ def symmetric_product(
     )
 
 
-@njit(cache=True)
+@jit()
 def rank_update(
     blas: tuple[int, int],
     sign: float,
@@ -195,7 +196,7 @@ def rank_update(
     )
 
 
-@njit(cache=True, fastmath={"contract"})
+@jit(fastmath={"contract"})
 def exchange_update(
     up: NDArray[np.floating], down: NDArray[np.floating], matrix: NDArray[np.floating]
 ) -> None:

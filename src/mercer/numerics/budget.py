@@ -8,9 +8,9 @@ another rule for choosing the point, so it lives in :mod:`mercer.numerics.komp`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer.numerics.state import Dictionary, Newcomers
 
 __all__ = ["append", "merge_smallest", "overwrite_oldest", "quantise", "remove_smallest"]
@@ -21,7 +21,7 @@ _GOLDEN = 0.6180339887498949
 _ROUNDS = 12
 
 
-@njit(cache=True)
+@jit()
 def _norm2(row: Array, n_criterion: int) -> float:
     total = 0.0
     for c in range(n_criterion):
@@ -29,7 +29,7 @@ def _norm2(row: Array, n_criterion: int) -> float:
     return total
 
 
-@njit(cache=True)
+@jit()
 def _put(dictionary: Dictionary, slot: int, new: Newcomers, i: int) -> None:
     dictionary.points[slot] = new.points[i]
     dictionary.self_kernel[slot] = new.gram[i, i]
@@ -38,7 +38,7 @@ def _put(dictionary: Dictionary, slot: int, new: Newcomers, i: int) -> None:
     dictionary.pinned[slot] = new.pinned[i]
 
 
-@njit(cache=True)
+@jit()
 def append(dictionary: Dictionary, size: int, new: Newcomers) -> int:
     """Append all newcomers; return the new size."""
     for i in range(new.points.shape[0]):
@@ -46,7 +46,7 @@ def append(dictionary: Dictionary, size: int, new: Newcomers) -> int:
     return int(size + new.points.shape[0])
 
 
-@njit(cache=True)
+@jit()
 def _idle(dictionary: Dictionary, size: int) -> int:
     """Slot of a point that adds nothing and need not stay, or -1: rows may join without a slope."""
     for j in range(size):
@@ -59,7 +59,7 @@ def _idle(dictionary: Dictionary, size: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@jit()
 def overwrite_oldest(
     dictionary: Dictionary, size: int, new: Newcomers, max_size: int, oldest: int, n_criterion: int
 ) -> tuple[int, int, float]:
@@ -95,7 +95,7 @@ def overwrite_oldest(
     return size, oldest, error
 
 
-@njit(cache=True)
+@jit()
 def _close_gap(dictionary: Dictionary, slot: int, last: int) -> None:
     dictionary.points[slot] = dictionary.points[last]
     dictionary.self_kernel[slot] = dictionary.self_kernel[last]
@@ -104,7 +104,7 @@ def _close_gap(dictionary: Dictionary, slot: int, last: int) -> None:
     dictionary.pinned[slot] = dictionary.pinned[last]
 
 
-@njit(cache=True)
+@jit()
 def _smallest(dictionary: Dictionary, size: int, n_criterion: int) -> tuple[int, float]:
     best, least = -1, np.inf
     for j in range(size):
@@ -114,7 +114,7 @@ def _smallest(dictionary: Dictionary, size: int, n_criterion: int) -> tuple[int,
     return best, least
 
 
-@njit(cache=True)
+@jit()
 def remove_smallest(
     dictionary: Dictionary, size: int, max_size: int, n_criterion: int
 ) -> tuple[int, float]:
@@ -138,7 +138,7 @@ def remove_smallest(
     return size, error
 
 
-@njit(cache=True)
+@jit()
 def _merged_norm2(h: float, log_k: float, alpha: float, beta: float, rho: float) -> float:
     a = np.exp(log_k * (1.0 - h) ** 2)
     b = np.exp(log_k * h**2)
@@ -146,7 +146,7 @@ def _merged_norm2(h: float, log_k: float, alpha: float, beta: float, rho: float)
     return norm2
 
 
-@njit(cache=True)
+@jit()
 def _golden_section(
     low: float, high: float, log_k: float, alpha: float, beta: float, rho: float
 ) -> tuple[float, float]:
@@ -168,10 +168,11 @@ def _golden_section(
     return at_right, right
 
 
-@njit(cache=True)
+@jit()
 def _best_merge(log_k: float, alpha: float, beta: float, rho: float) -> tuple[float, float]:
     if log_k >= -2.0:
-        return _golden_section(0.0, 1.0, log_k, alpha, beta, rho)
+        found: tuple[float, float] = _golden_section(0.0, 1.0, log_k, alpha, beta, rho)
+        return found
     # Far points give two maxima, one near each of them.
     first, h_first = _golden_section(0.0, 0.5, log_k, alpha, beta, rho)
     second, h_second = _golden_section(0.5, 1.0, log_k, alpha, beta, rho)
@@ -180,7 +181,7 @@ def _best_merge(log_k: float, alpha: float, beta: float, rho: float) -> tuple[fl
     return second, h_second
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@jit(fastmath={"reassoc", "contract"})
 def _squared_distance(x: NDArray[np.floating], z: NDArray[np.floating]) -> float:
     total = x[0] * 0.0
     for j in range(x.size):
@@ -188,7 +189,7 @@ def _squared_distance(x: NDArray[np.floating], z: NDArray[np.floating]) -> float
     return np.float64(total)
 
 
-@njit(cache=True)
+@jit()
 def merge_smallest(
     dictionary: Dictionary, size: int, max_size: int, inverse_width: float, n_criterion: int
 ) -> tuple[int, float]:
@@ -253,7 +254,7 @@ def merge_smallest(
     return size, error
 
 
-@njit(cache=True)
+@jit()
 def quantise(
     dictionary: Dictionary,
     size: int,

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
+
+from mercer._jit import jit
 
 __all__ = [
     "COSINE_FLAGS",
@@ -59,7 +61,7 @@ _B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9 = (
 )
 
 
-@njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, nogil=True)
 def turn_cosine32(v: Any) -> Any:
     """Cosine of one angle below 2^22 turns, float32: error below 4e-7; for compiled callers."""
     r = v - ((v + _ROUND32) - _ROUND32)
@@ -67,7 +69,7 @@ def turn_cosine32(v: Any) -> Any:
     return _A0 + q * (_A1 + q * (_A2 + q * (_A3 + q * (_A4 + q * (_A5 + q * _A6)))))
 
 
-@njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, nogil=True)
 def turn_cosine64(v: Any) -> Any:
     """Cosine of one angle below 2^51 turns, float64: error below 1e-14; for compiled callers."""
     r = v - ((v + _ROUND64) - _ROUND64)
@@ -90,7 +92,7 @@ def _choose_turn_cosine(v: Any) -> Any:
     return call
 
 
-@njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, nogil=True)
 def cosines_of_turns(V: Any, phases: Any, scale: Any) -> None:
     """Overwrite angles in turns with their cosines, ``V = scale * cos(2 pi (V + phases))``.
 
@@ -110,7 +112,7 @@ def cosines_of_turns(V: Any, phases: Any, scale: Any) -> None:
             row[j] = scale * turn_cosine(v - np.rint(v))
 
 
-@njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, nogil=True)
 def cosine_pairs_of_turns(Z: Any, phases: Any, scale: Any) -> None:
     """Overwrite k angles in turns, in the first columns, with k cosines and then k sines.
 

@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from mercer._jit import jit
 
 __all__ = ["MOST_DIMENSIONS", "hadamard_projections", "padded_size", "sobol_uniforms"]
 
@@ -83,7 +84,7 @@ def padded_size(n_inputs: int) -> int:
     return int(max(4, 1 << (n_inputs - 1).bit_length()))
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _two_stages(a: Any, b: Any) -> None:
     # Every stage has the same pattern: contiguous reads, interleaved writes, in vector registers
     # at any stage. The usual order, in place, has a stage each with steps of 1, 2 and 4 numbers.
@@ -98,7 +99,7 @@ def _two_stages(a: Any, b: Any) -> None:
         b[4 * i + 3] = d0 - d1
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _one_stage(a: Any, b: Any) -> None:
     h = a.size // 2
     a0, a1 = a[:h], a[h:]
@@ -107,7 +108,7 @@ def _one_stage(a: Any, b: Any) -> None:
         b[2 * i + 1] = a0[i] - a1[i]
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _transform(a: Any, b: Any) -> Any:
     """Hadamard transform of ``a``, natural order, unscaled; returns (result, the other buffer)."""
     stages = 0
@@ -123,7 +124,7 @@ def _transform(a: Any, b: Any) -> Any:
     return a, b
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def hadamard_projections(X: Any, signs: Any, scales: Any, out: Any) -> None:
     r"""Inner products of rows with the rows of :math:`S H D_1 H D_2 H D_3`, group by group.
 

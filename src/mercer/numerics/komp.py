@@ -31,9 +31,9 @@ first ``n_criterion`` ones (averages); they are refitted alike but do not count 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer.numerics.blas import exchange_update, rank_update, symmetric_product
 from mercer.numerics.small_dense import cholesky, dot, lower_solve, lower_transpose_solve
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
@@ -90,7 +90,7 @@ def removal_errors(coefficients: Array, gram_inverse: Array) -> Array:
 # are absorbed into it, and what that costs is booked.
 
 
-@njit(cache=True)
+@jit()
 def absorb(
     schur: Array, self_kernel: Array, threshold: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
@@ -153,7 +153,7 @@ def absorb(
     return order[:n_kept].copy(), order[n_kept:].copy(), factor
 
 
-@njit(cache=True)
+@jit()
 def _book_absorbed(
     schur: Array,
     factor: Array,
@@ -203,7 +203,7 @@ def _book_absorbed(
     return max(error, 0.0)
 
 
-@njit(cache=True)
+@jit()
 def _prune(
     inverse: Floats,
     size: int,
@@ -312,7 +312,7 @@ def _prune(
     return alive, squared_error, False, False
 
 
-@njit(cache=True)
+@jit()
 def _commit_net_change(
     blas: tuple[int, int],
     dictionary: Dictionary,
@@ -474,7 +474,7 @@ def _commit_net_change(
     return new_size, True
 
 
-@njit(cache=True)
+@jit()
 def komp_step(
     blas: tuple[int, int],
     dictionary: Dictionary,

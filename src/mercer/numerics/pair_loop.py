@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._pointers import call_pointer
 from mercer.numerics.row_loop import (
     BROKEN_DOWN,
@@ -74,7 +74,7 @@ class Rules(NamedTuple):
     places: NDArray[np.int64]  # (n_rows,), where each row goes, -1 for nowhere
 
 
-@njit(cache=True)
+@jit()
 def _kernel_row(functions: Functions, points: Floats, size: int, x: Floats, out: Floats) -> None:
     call_pointer(
         functions.kernel,
@@ -89,7 +89,7 @@ def _kernel_row(functions: Functions, points: Floats, size: int, x: Floats, out:
     )
 
 
-@njit(cache=True)
+@jit()
 def kernels_of_buffer(
     functions: Functions, dictionary: Dictionary, size: int, buffered: Buffered
 ) -> None:
@@ -99,7 +99,7 @@ def kernels_of_buffer(
             _kernel_row(functions, dictionary.points, size, buffered.points[b], buffered.kernels[b])
 
 
-@njit(cache=True)
+@jit()
 def _pair_label(rules: Rules, first: float, second: float) -> float:
     if rules.label == SAME:
         return 1.0 if first == second else -1.0
@@ -109,7 +109,7 @@ def _pair_label(rules: Rules, first: float, second: float) -> float:
     return difference
 
 
-@njit(cache=True)
+@jit()
 def _pair_slopes(
     functions: Functions,
     coefficients: Array,
@@ -161,7 +161,7 @@ def _pair_slopes(
     return rules.tie if alone else loss
 
 
-@njit(cache=True)
+@jit()
 def _twin(dictionary: Dictionary, size: int, row: Floats, own: float, x: Floats) -> int:
     """Slot of the point that is the same, or -1."""
     nearest, least = -1, np.inf
@@ -176,7 +176,7 @@ def _twin(dictionary: Dictionary, size: int, row: Floats, own: float, x: Floats)
     return nearest
 
 
-@njit(cache=True)
+@jit()
 def _follow(
     functions: Functions,
     dictionary: Dictionary,
@@ -240,7 +240,7 @@ def _follow(
     buffered.slots[place] = own_slot
 
 
-@njit(cache=True)
+@jit()
 def run_pairs(
     functions: Functions,
     compressor: Compressor,
@@ -412,7 +412,7 @@ def run_pairs(
     return Progress(size, oldest, scale, n_steps, row), reason
 
 
-@njit(cache=True)
+@jit()
 def _self_kernel(functions: Functions, points: Floats, b: int, out: Floats) -> float:
     _kernel_row(functions, points[b:], 1, points[b], out)
     return np.float64(out[0])

@@ -25,6 +25,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import DTypeLike, NDArray
 
+from mercer._jit import jit
 from mercer._validation import check_integer
 from mercer.numerics.cosine import COSINE_FLAGS, turn_cosine32, turn_cosine64
 
@@ -61,7 +62,7 @@ _ROOT_HALF64 = np.int64(np.float64(0.5**0.5).view(np.int64))
 _23, _ONE24 = np.int32(23), np.int32(1 << 24)
 
 
-@njit(fastmath=COSINE_FLAGS, error_model="numpy", cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, error_model="numpy", nogil=True)
 def _radius32(r: Any) -> Any:
     """Square root of -2 ln u for u = ((r >> 8) + 1/2) / 2^24, without a library's logarithm."""
     n = np.int32(r >> _8)
@@ -77,7 +78,7 @@ def _radius32(r: Any) -> Any:
     return np.sqrt(-_TWO32 * (np.float32(exponent) * _LN2_32 + log_q))
 
 
-@njit(fastmath=COSINE_FLAGS, error_model="numpy", cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, error_model="numpy", nogil=True)
 def _radius64(r: Any) -> Any:
     """Square root of -2 ln u for u = ((r >> 8) + 1/2) / 2^24, without a library's logarithm."""
     u = (np.float64(np.int32(r >> _8)) + 0.5) * _GRAIN64
@@ -91,9 +92,8 @@ def _radius64(r: Any) -> Any:
     return np.sqrt(-2.0 * (np.float64(exponent) * _LN2_64 + log_q))
 
 
-@njit(
+@jit(
     fastmath=COSINE_FLAGS,
-    cache=True,
     nogil=True,
 )
 def _box_muller32(r_even: Any, r_odd: Any, z_even: Any, z_odd: Any, n: Any) -> None:
@@ -104,9 +104,8 @@ def _box_muller32(r_even: Any, r_odd: Any, z_even: Any, z_odd: Any, n: Any) -> N
         z_odd[i] = radius * turn_cosine32(v - _QUARTER32)
 
 
-@njit(
+@jit(
     fastmath=COSINE_FLAGS,
-    cache=True,
     nogil=True,
 )
 def _box_muller64(r_even: Any, r_odd: Any, z_even: Any, z_odd: Any, n: Any) -> None:
@@ -176,7 +175,7 @@ def _philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     return c0, c1, c2, c3
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _chunk_of_words(
     k0: Any, k1: Any, group: Any, first: Any, block: Any, stream: Any, r: Any, n: Any
 ) -> None:
@@ -194,13 +193,13 @@ def _chunk_of_words(
 # From words to numbers, one row of a chunk: uniforms in (0, 1), and pairs of normals.
 
 
-@njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, nogil=True)
 def _uniform32(r: Any, u: Any, n: Any) -> None:
     for i in range(n):
         u[i] = min((np.float32(np.int32(r[i] >> _8)) + _HALF32) * _GRAIN32, _BELOW_ONE32)
 
 
-@njit(fastmath=COSINE_FLAGS, cache=True, nogil=True)
+@jit(fastmath=COSINE_FLAGS, nogil=True)
 def _uniform64(r: Any, u: Any, n: Any) -> None:
     for i in range(n):
         u[i] = (np.float64(np.int32(r[i] >> _8)) + 0.5) * _GRAIN64
@@ -223,7 +222,7 @@ def _choose_uniform(r: Any, u: Any, n: Any) -> Any:
     return call
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _fill_words(k0: Any, k1: Any, block: Any, stream: Any, first: Any, out: Any) -> None:
     d, m = out.shape
     r = np.empty((4, _CHUNK), np.uint32)
@@ -235,7 +234,7 @@ def _fill_words(k0: Any, k1: Any, block: Any, stream: Any, first: Any, out: Any)
                 out[j, start : start + n] = r[j - 4 * group, :n]
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _fill_uniforms(k0: Any, k1: Any, block: Any, stream: Any, first: Any, out: Any) -> None:
     d, m = out.shape
     r = np.empty((4, _CHUNK), np.uint32)
@@ -247,7 +246,7 @@ def _fill_uniforms(k0: Any, k1: Any, block: Any, stream: Any, first: Any, out: A
                 _uniform(r[j - 4 * group], out[j, start:], n)
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _fill_normals(k0: Any, k1: Any, block: Any, stream: Any, first: Any, out: Any) -> None:
     d, m = out.shape
     r = np.empty((4, _CHUNK), np.uint32)

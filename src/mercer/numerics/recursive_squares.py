@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._pointers import call_pointer
 from mercer.numerics.small_dense import dot
 
@@ -94,7 +94,7 @@ class Stream(NamedTuple):
     sizes: NDArray[np.int64]  # (n_rows,) written: points after a row
 
 
-@njit(cache=True)
+@jit()
 def kernel_row(address: int, parameters: Array, points: Array, size: int, x: Array) -> Array:
     """Kernels of a row with the first points."""
     row = np.empty(size)
@@ -112,13 +112,13 @@ def kernel_row(address: int, parameters: Array, points: Array, size: int, x: Arr
     return row
 
 
-@njit(cache=True)
+@jit()
 def _subtract(target: Array, factor: float, vector: Array) -> None:
     for j in range(target.size):
         target[j] -= factor * vector[j]
 
 
-@njit(cache=True)
+@jit()
 def _forward(factor: Array, right: Array, first: int) -> Array:
     """Solve R'x = right, of which all before ``first`` is 0."""
     x, n = right.copy(), right.size
@@ -128,7 +128,7 @@ def _forward(factor: Array, right: Array, first: int) -> Array:
     return x
 
 
-@njit(cache=True)
+@jit()
 def _backward(factor: Array, right: Array) -> Array:
     """Solve R x = right."""
     x, n = right.copy(), right.size
@@ -137,7 +137,7 @@ def _backward(factor: Array, right: Array) -> Array:
     return x
 
 
-@njit(cache=True)
+@jit()
 def _times(matrix: Array, vector: Array) -> Array:
     out = np.empty(vector.size)
     for i in range(vector.size):
@@ -145,7 +145,7 @@ def _times(matrix: Array, vector: Array) -> Array:
     return out
 
 
-@njit(cache=True)
+@jit()
 def _take_product(matrix: Array, vector: Array, factor: float) -> None:
     """Subtract ``factor * vector vector'``; what is symmetric stays so to the last bit."""
     scaled = vector * np.sqrt(factor)
@@ -153,7 +153,7 @@ def _take_product(matrix: Array, vector: Array, factor: float) -> None:
         _subtract(matrix[i, : vector.size], scaled[i], scaled)
 
 
-@njit(cache=True)
+@jit()
 def _turn(matrix: Array, size: int, first: int, turns: Array) -> None:
     """Turn neighbouring rows, from ``first`` on."""
     for i in range(first, size - 1):
@@ -164,7 +164,7 @@ def _turn(matrix: Array, size: int, first: int, turns: Array) -> None:
             matrix[i + 1, k] = along * lower - across * upper
 
 
-@njit(cache=True)
+@jit()
 def _transpose(matrix: Array, size: int) -> None:
     for i0 in range(0, size, _BLOCK):
         for k0 in range(0, i0 + 1, _BLOCK):
@@ -173,7 +173,7 @@ def _transpose(matrix: Array, size: int) -> None:
                     matrix[i, k], matrix[k, i] = matrix[k, i], matrix[i, k]
 
 
-@njit(cache=True)
+@jit()
 def _mirror(matrix: Array, size: int) -> None:
     """Take the lower triangle: exponential forgetting would blow up what is not symmetric."""
     for i0 in range(0, size, _BLOCK):
@@ -183,7 +183,7 @@ def _mirror(matrix: Array, size: int) -> None:
                     matrix[k, i] = matrix[i, k]
 
 
-@njit(cache=True)
+@jit()
 def _turn_out(state: Recursion, size: int, j: int) -> None:
     """Turn the basis until its last function is of no point but ``j``, and leave both out."""
     factor, turns = state.factor, np.empty((size, 2))
@@ -212,7 +212,7 @@ def _turn_out(state: Recursion, size: int, j: int) -> None:
             state.values[i] = state.values[i + 1]
 
 
-@njit(cache=True)
+@jit()
 def _forget(state: Recursion, size: int, rules: Rules) -> None:
     """Let what is known fade."""
     spread, keep = state.spread, rules.forgetting
@@ -233,7 +233,7 @@ def _forget(state: Recursion, size: int, rules: Rules) -> None:
         state.weights[:size] *= np.sqrt(keep)
 
 
-@njit(cache=True)
+@jit()
 def _join(
     state: Recursion, size: int, rules: Rules, x: Array, b: Array, diagonal: float, pivot: float
 ) -> None:
@@ -249,7 +249,7 @@ def _join(
         state.precisions[size] = 1.0 / pivot
 
 
-@njit(cache=True)
+@jit()
 def _shed(state: Recursion, size: int, rules: Rules) -> float:
     """Remove the point that has to go; return the RKHS norm of the change of the function."""
     n_outputs = state.weights.shape[1]
@@ -281,7 +281,7 @@ def _shed(state: Recursion, size: int, rules: Rules) -> float:
     return float(np.sqrt(squared))
 
 
-@njit(cache=True)
+@jit()
 def learn_row(
     state: Recursion,
     size: int,
@@ -385,7 +385,7 @@ def learn_row(
     return size, joins
 
 
-@njit(cache=True)
+@jit()
 def learn_rows(
     address: int,
     parameters: Array,

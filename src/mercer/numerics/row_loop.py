@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._pointers import call_pointer
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.step import (
@@ -77,13 +77,13 @@ class Progress(NamedTuple):
     rows_done: int  # rows of this call that were learned
 
 
-@njit(cache=True)
+@jit()
 def squared_tolerance(tolerance: float, scale: float) -> float:
     """Squared tolerance in units of the scaled coefficients; negative stays negative (never)."""
     return tolerance * abs(tolerance) / (scale * scale)
 
 
-@njit(cache=True)
+@jit()
 def shrink(dictionary: Dictionary, size: int, n_outputs: int, scale: float, factor: float) -> float:
     """Multiply the function by ``factor``; return the new scale of the coefficients."""
     scale *= factor
@@ -95,7 +95,7 @@ def shrink(dictionary: Dictionary, size: int, n_outputs: int, scale: float, fact
     return scale
 
 
-@njit(cache=True)
+@jit()
 def average(dictionary: Dictionary, size: int, n_outputs: int, scale: float, mixing: float) -> None:
     """Move the averaged coefficients (the second half of the columns) towards the current ones."""
     weights = dictionary.weights
@@ -105,7 +105,7 @@ def average(dictionary: Dictionary, size: int, n_outputs: int, scale: float, mix
             weights[j, n_outputs + c] = mean + mixing * (scale * weights[j, c] - mean)
 
 
-@njit(cache=True)
+@jit()
 def run_rows(
     functions: Functions,
     compressor: Compressor,
@@ -290,7 +290,7 @@ def run_rows(
     return Progress(size, oldest, scale, n_steps, row), reason
 
 
-@njit(cache=True)
+@jit()
 def run_one_row(  # type: ignore[no-untyped-def]
     functions, compressor, dictionary, rows, steps, limits, start, regularization, averaging, most
 ):
@@ -322,13 +322,13 @@ def run_one_row(  # type: ignore[no-untyped-def]
     return progress.size, progress.oldest, progress.scale, progress.n_steps, reason
 
 
-@njit(cache=True)
+@jit()
 def score_one_row(functions, dictionary, size, first_column, scale, x, scores):  # type: ignore[no-untyped-def]
     """:func:`score_row` by plain tuples."""
     score_row(Functions(*functions), Dictionary(*dictionary), size, first_column, scale, x, scores)
 
 
-@njit(cache=True)
+@jit()
 def score_row(
     functions: Functions,
     dictionary: Dictionary,

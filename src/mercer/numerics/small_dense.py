@@ -6,8 +6,9 @@ A LAPACK call costs more than the work at this size, and the solves act on rows 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from mercer._jit import jit
 
 __all__ = ["cholesky", "dot", "lower_solve", "lower_transpose_solve"]
 
@@ -15,7 +16,7 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@jit(fastmath={"reassoc", "contract"})
 def dot(a: Floats, b: Floats) -> float:
     """Inner product summed in float64 (the order of summation is the compiler's)."""
     total = 0.0
@@ -24,7 +25,7 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@njit(cache=True)
+@jit()
 def cholesky(matrix: Array) -> tuple[Array, bool]:
     """Lower Cholesky factor of a small matrix, and whether it is positive definite."""
     n = matrix.shape[0]
@@ -43,7 +44,7 @@ def cholesky(matrix: Array) -> tuple[Array, bool]:
     return factor, True
 
 
-@njit(cache=True)
+@jit()
 def lower_solve(factor: Array, rows: Floats) -> None:
     """Overwrite ``rows`` with ``factor**-1 @ rows``, ``factor`` being lower triangular."""
     n, width = rows.shape
@@ -58,7 +59,7 @@ def lower_solve(factor: Array, rows: Floats) -> None:
             rows[i, j] *= inverse
 
 
-@njit(cache=True)
+@jit()
 def lower_transpose_solve(factor: Array, rows: Floats) -> None:
     """Overwrite ``rows`` with ``factor.T**-1 @ rows``, ``factor`` being lower triangular."""
     n, width = rows.shape

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mercer._jit import jit
 from mercer.numerics.budget import (
     append,
     merge_smallest,
@@ -41,13 +41,13 @@ class Compressor(NamedTuple):
     squared_radius: float = 0.0  # QUANTISE: of a point, within which newcomers add to it
 
 
-@njit(cache=True)
+@jit()
 def needs_rows(kind: int) -> bool:
     """Whether a compression reads the kernels of the newcomers with the dictionary."""
     return bool(kind in (INVERSE, TRIANGULAR, QUANTISE))
 
 
-@njit(cache=True)
+@jit()
 def worst_conditioning(dictionary: Dictionary, size: int) -> float:
     """Return the largest k(d, d) / (squared distance of d to the span of the others)."""
     worst = 0.0
@@ -56,7 +56,7 @@ def worst_conditioning(dictionary: Dictionary, size: int) -> float:
     return worst
 
 
-@njit(cache=True)
+@jit()
 def compress(
     blas: tuple[int, int],
     compressor: Compressor,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from mercer._jit import jit
 
 __all__ = [
     "Forest",
@@ -180,7 +181,7 @@ def grow(
     return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True)))
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _histogram(
     codes: Codes,
     columns: Integers,
@@ -202,7 +203,7 @@ def _histogram(
             sums[bin, n_targets] += weights[r]
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]:
     """Gain of the best split, its column's place and the last bin that goes to the left."""
     n_columns, n_bins, width = histogram.shape
@@ -237,7 +238,7 @@ def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]
     return best, best_column, best_bin
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _grow_one(
     codes: Codes,
     columns: Integers,
@@ -312,7 +313,7 @@ def _grow_one(
     return asked, bins, child, made
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _take_off(
     residuals: Array, places: Integers, rows: Integers, weights: Array, n_leaves: int, rate: float
 ) -> None:
@@ -331,7 +332,7 @@ def _take_off(
             residuals[r, c] -= sums[places[r], c]
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def _leaves_of_codes(
     codes: Codes, columns: Integers, bins: Integers, children: Integers
 ) -> Integers:
@@ -346,7 +347,7 @@ def _leaves_of_codes(
     return found
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def leaf_numbers(
     X: NDArray[Any], columns: Integers, cuts: Array, children: Integers, roots: Integers
 ) -> NDArray[np.int32]:
@@ -371,7 +372,7 @@ def leaf_numbers(
     return found
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def indicator_products(leaves: NDArray[np.int32], weights: Array, sums: Array) -> None:
     """Add the products of indicators to their lower triangle, (n_leaves, n_leaves).
 
@@ -392,7 +393,7 @@ def indicator_products(leaves: NDArray[np.int32], weights: Array, sums: Array) -
                 sums[leaves[a, r], leaves[b, r]] += weights[r]
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def indicator_values(leaves: NDArray[np.int32], coefficients: Array) -> Array:
     """Add up the coefficients of the leaves of each row, (n_rows, n_outputs)."""
     n_trees, n = leaves.shape
@@ -404,7 +405,7 @@ def indicator_values(leaves: NDArray[np.int32], coefficients: Array) -> Array:
     return found
 
 
-@njit(cache=True, nogil=True)
+@jit(nogil=True)
 def equal_leaves(leaves: NDArray[np.int32]) -> Array:
     """Count the trees in which two rows have the same leaf, (n_rows, n_rows).
 

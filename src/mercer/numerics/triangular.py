@@ -12,9 +12,9 @@ the mass of its column into the last row, which is then dropped: what remains is
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import SMALLEST, Dictionary, Limits, Newcomers
 
@@ -27,7 +27,7 @@ Floats = NDArray[np.floating]
 _EXACT = 1e-14
 
 
-@njit(cache=True)
+@jit()
 def _outside(root: Floats, size: int, row: Array, self_kernel: float, inner: Array) -> float:
     """Write ``inner = T k``; return the squared distance of the point to the span."""
     pivot = self_kernel
@@ -38,7 +38,7 @@ def _outside(root: Floats, size: int, row: Array, self_kernel: float, inner: Arr
     return pivot
 
 
-@njit(cache=True)
+@jit()
 def _transpose_product(root: Floats, size: int, inner: Array, out: Array) -> None:
     """Write ``out = T' inner``."""
     for j in range(size):
@@ -49,7 +49,7 @@ def _transpose_product(root: Floats, size: int, inner: Array, out: Array) -> Non
             out[j] += c * root[i, j]
 
 
-@njit(cache=True)
+@jit()
 def _remove(j: int, size: int, dictionary: Dictionary) -> None:
     """Remove point ``j`` from the triangular root and close the gap in the other arrays."""
     root = dictionary.inverse
@@ -80,7 +80,7 @@ def _remove(j: int, size: int, dictionary: Dictionary) -> None:
         dictionary.pinned[i] = dictionary.pinned[i + 1]
 
 
-@njit(cache=True)
+@jit()
 def triangular_step(
     dictionary: Dictionary, size: int, new: Newcomers, limits: Limits
 ) -> tuple[int, float]:

@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._validation import check_integer, check_real
 
 __all__ = ["Adwin", "ChangeDetector"]
@@ -22,7 +22,7 @@ __all__ = ["Adwin", "ChangeDetector"]
 Array = NDArray[np.float64]
 
 # No fast mathematics: a detector that goes on from a file has the bits of one that never stopped.
-_jit = njit(cache=True, nogil=True, error_model="numpy")
+_jit = jit(nogil=True, error_model="numpy")
 
 # Buckets of a size, before the two oldest become one of twice the size; sizes, so that there is
 # place for 2 ** 40 rows.

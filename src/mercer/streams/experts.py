@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._validation import check_integer, check_real
 
 __all__ = ["Blend", "FixedShare", "Stack"]
@@ -22,7 +22,7 @@ __all__ = ["Blend", "FixedShare", "Stack"]
 Array = NDArray[np.float64]
 
 # No fast mathematics: a stream that goes on from a file has the bits of one that never stopped.
-_jit = njit(cache=True, nogil=True, error_model="numpy")
+_jit = jit(nogil=True, error_model="numpy")
 
 # Rows on which an expert was this much worse than the best count no more than this, so that one of
 # infinite loss can come back.

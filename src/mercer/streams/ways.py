@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._validation import check_integer, check_real
 from mercer.features import FeatureOptions
 from mercer.kernels import Gaussian
@@ -24,7 +24,7 @@ __all__ = ["FeatureSets", "LinearWays", "RunningScale"]
 Array = NDArray[np.float64]
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
-_jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_jit = jit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 # Scaled inputs are cut here: a first row says nothing of the spread.
 _FARTHEST = 5.0

@@ -15,9 +15,9 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
 from mercer_reproduction.baselines._base import Array, Floats, Solver
@@ -27,10 +27,9 @@ __all__ = ["OPAUC", "SOLAM"]
 Counts = NDArray[np.int64]
 
 
-@njit(
+@jit(
     "void(float64[:, ::1], int64[::1], float64[::1], int64[::1], float64[:, ::1], "
     "float64[:, :, ::1], float64, float64)",
-    cache=True,
 )
 def _opauc_rows(
     X: Array,
@@ -70,10 +69,9 @@ def _opauc_rows(
             w[i] -= step * gradient[i]
 
 
-@njit(
+@jit(
     "void(float64[:, ::1], int64[::1], float64[::1], float64[::1], float64[::1], int64[::1], "
     "float64, float64, float64)",
-    cache=True,
 )
 def _solam_rows(
     X: Array,

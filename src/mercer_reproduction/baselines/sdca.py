@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mercer._jit import jit
 from mercer._validation import check_choice
 from mercer.kernels import Kernel
 from mercer_reproduction.baselines._base import (
@@ -39,7 +39,7 @@ from mercer_reproduction.baselines.norma import RowExpansion
 __all__ = ["SDCA", "KernelSDCA"]
 
 
-@njit("float64(boolean, float64, float64, float64, float64, float64)", cache=True, inline="always")
+@jit("float64(boolean, float64, float64, float64, float64, float64)", inline="always")
 def _increment(hinge: bool, a: float, y: float, f: float, self_kernel: float, nu_n: float) -> float:
     """Change of the dual coordinate ``a`` that maximises the dual in it alone."""
     if not hinge:
@@ -50,9 +50,8 @@ def _increment(hinge: bool, a: float, y: float, f: float, self_kernel: float, nu
     return y * min(max(beta, 0.0), 1.0) - a
 
 
-@njit(
+@jit(
     "void(boolean, float64[:, ::1], float64[::1], float64[::1], float64[::1], float64)",
-    cache=True,
 )
 def _ascend_on_gram(
     hinge: bool, gram: Array, f: Array, y: Array, a: Array, nu_n: float
@@ -66,9 +65,8 @@ def _ascend_on_gram(
                 f[j] += gram[i, j] * change / nu_n
 
 
-@njit(
+@jit(
     "void(boolean, float32[:, ::1], float64[::1], float64[::1], float64[::1], float64)",
-    cache=True,
 )
 def _ascend_on_features(
     hinge: bool, Z: NDArray[np.float32], w: Array, y: Array, a: Array, nu_n: float

@@ -10,6 +10,7 @@ __all__ = [
     "DivergenceError",
     "InPython",
     "InputScaleWarning",
+    "LeakWarning",
     "NothingLearnedWarning",
     "ParameterError",
     "Setting",

@@ -1,5 +1,6 @@
 """Streams of data: reading, shuffling, preprocessing and evaluation in constant memory."""
 
+from mercer.data.audit import ColumnAudit, TableAudit
 from mercer.data.changing import (
     ChangingStream,
     make_moving_centers,
@@ -18,10 +19,12 @@ from mercer.data.tasks import TaskGuess, guess_task, infer_task
 
 __all__ = [
     "ChangingStream",
+    "ColumnAudit",
     "CsvDialect",
     "CsvPath",
     "ProgressiveResult",
     "Stream",
+    "TableAudit",
     "TablePreprocessor",
     "TaskGuess",
     "count_rows",

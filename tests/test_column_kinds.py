@@ -1,7 +1,9 @@
 """What columns are taken for, and what becomes of them."""
 
 import json
+import re
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -493,3 +495,13 @@ def test_a_target_written_as_amounts_is_a_quantity(tmp_path):
     assert np.corrcoef(model.predict(table), expected)[0, 1] > 0.99
     with pytest.raises(ValueError, match="holds 'none' in row 1"):
         model.partial_fit({"x": [0.0, 1.0], "z": [0.0, 1.0], "y": ["$5", "none"]})
+
+
+def test_the_guide_shows_what_the_command_says(tmp_path, monkeypatch, mercer):
+    page = (Path(__file__).parents[1] / "docs/guide/columns.md").read_text()
+    block, shown = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1]
+                    for kind in ("python", "text"))  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "columns.md", "exec"), {})
+    fit = "fit cars.csv --target price --out m --expansion komp --max-size 5"
+    assert mercer(*fit.split())[2].startswith(shown)

@@ -257,6 +257,7 @@ NAMES = {
     "mercer.recipes": ["unregularized"],
     "mercer.report": [
         "Section",
+        "columns_section",
         "figures_for",
         "quantity_figures",
         "race_section",

@@ -22,6 +22,7 @@ from mercer.inspection import (
 )
 from mercer.losses import Squared
 from mercer.report import (
+    columns_section,
     figures_for,
     quantity_figures,
     race_section,
@@ -95,6 +96,7 @@ def report(
     }
     pictured = _InUnits(model)
     at_risk = risk_section(pictured, None if evaluation is None else evaluation.losses)
+    columns = columns_section(model.audit_)
     raced, followed = race_section(model.estimator), stream_section(pictured)
     write_report(
         path,
@@ -103,7 +105,7 @@ def report(
         history=getattr(pictured, "history_", None),
         settings=listed,
         evaluation=found.measures,
-        sections=[section for section in (at_risk, raced, followed) if section is not None],
+        sections=[one for one in (columns, at_risk, raced, followed) if one is not None],
         figures=[*figures_of(model, evaluation), *_seen_figures(model, seen)],
         notes=[*notes, *found.notes, *([] if seen is None else [seen.note])],
     )

@@ -31,8 +31,15 @@ from mercer.report._page import Section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["race_section", "risk_section", "stream_section"]
+    from mercer.data import TableAudit
 
+__all__ = ["columns_section", "race_section", "risk_section", "stream_section"]
+
+_COLUMNS_TABLE = "Columns and their inputs"
+_COLUMNS = (
+    "What each column was taken for in the first rows, and which inputs are made of it. Means, "
+    "scales and categories are those of {:,} rows."
+)
 _LEVEL = 0.9  # of risks that have none of their own
 # A share of clipped rows that changes what is minimised.
 _MANY = 0.1
@@ -194,6 +201,32 @@ def _shares(estimator: Any, means: Mapping[str, float]) -> tuple[str, Figure]:
     shares = (f"{format_number(100.0 * m)} % {monitor_words(n)}" for n, m in means.items())
     figure.set_label(f"Line chart of the rows that a safeguard changed: {', '.join(shares)}.")
     return "Rows that a safeguard changed", figure
+
+
+def columns_section(audit: TableAudit) -> Section:
+    """Say what the columns of a table are, and what became of them.
+
+    Parameters
+    ----------
+    audit : TableAudit
+        Of the columns: ``audit_`` of a model.
+
+    Returns
+    -------
+    section : Section
+        For :func:`mercer.report.write_report`.
+
+    Examples
+    --------
+    >>> from mercer.data import TablePreprocessor
+    >>> seen = TablePreprocessor().fit({"price": ["$1,200", "$800"], "unit": ["USD", "USD"]})
+    >>> section = columns_section(seen.audit_)
+    >>> section.heading, [row["column"] for row in section.tables["Columns and their inputs"]]
+    ('The columns', ['price', 'unit'])
+    """
+    header, *lines = audit.lines()
+    rows = [dict(zip(header, line, strict=True)) for line in lines]
+    return Section("The columns", _COLUMNS.format(audit.n_rows), tables={_COLUMNS_TABLE: rows})
 
 
 def race_section(estimator: Any) -> Section | None:

@@ -1,7 +1,8 @@
 """One view of all tables, and their columns as arrays, with the checks that every reader needs.
 
-A table is a ``pyarrow.Table``, a ``pandas.DataFrame`` or a dict of one-dimensional arrays. The
-rest of the package sees it through :class:`TableView` only; neither library is imported here.
+A table is a ``pyarrow.Table``, a DataFrame of pandas or polars, or a dict of one-dimensional
+arrays. The rest of the package sees it through :class:`TableView` only; no such library is imported
+here.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "TableView",
     "check_names",
     "first_text",
+    "is_frame",
     "is_number",
     "is_table",
     "level_column",
@@ -83,9 +85,12 @@ def missing_cells(column: Numbers | Levels) -> int:
 
 def is_table(source: Any) -> bool:
     """Whether ``source`` is a table in memory."""
-    return isinstance(source, Mapping) or any(
-        isinstance(source, kind) for kind in (*_arrow_types(), *_pandas_types())
-    )
+    return isinstance(source, Mapping | TableView) or is_frame(source)
+
+
+def is_frame(source: Any) -> bool:
+    """Whether ``source`` is a table of one of the libraries for such."""
+    return isinstance(source, (*_arrow_types(), *_pandas_types(), *_polars_types()))
 
 
 def view_table(table: Any) -> TableView:
@@ -93,8 +98,9 @@ def view_table(table: Any) -> TableView:
 
     Parameters
     ----------
-    table : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame or dict of 1-D arrays
-        The table; it is neither copied nor changed.
+    table : pyarrow.Table, pyarrow.RecordBatch, DataFrame, dict of 1-D arrays, or TableView
+        The table, with a DataFrame of pandas or polars; it is neither copied nor changed. A view is
+        returned as it is.
 
     Returns
     -------
@@ -105,17 +111,24 @@ def view_table(table: Any) -> TableView:
     ------
     ValueError
         For other types, columns of different lengths and repeated column names.
+    ImportError
+        For a polars DataFrame where pyarrow is not installed.
     """
-    if isinstance(table, _arrow_types()):
+    if isinstance(table, TableView):
+        view = table
+    elif isinstance(table, _arrow_types()):
         view = _view_arrow(table)
+    elif isinstance(table, _polars_types()):
+        view = _view_polars(table)
     elif isinstance(table, _pandas_types()):
         view = _view_pandas(table)
     elif isinstance(table, Mapping):
         view = _view_mapping(table)
     else:
         raise ValueError(
-            f"A table must be a pyarrow.Table, a pandas.DataFrame or a dict of 1-D arrays, got "
-            f"`{type(table).__name__}`. Arrays without column names go to the model directly."
+            "A table must be a pyarrow.Table, a DataFrame of pandas or polars, or a dict of 1-D "
+            f"arrays, got `{type(table).__name__}`. Arrays without column names go to the model "
+            "directly."
         )
     if len(set(view.names)) < len(view.names):
         repeated = next(name for name in view.names if view.names.count(name) > 1)
@@ -131,6 +144,22 @@ def _arrow_types() -> tuple[type, ...]:
 def _pandas_types() -> tuple[type, ...]:
     pandas = sys.modules.get("pandas")
     return () if pandas is None else (pandas.DataFrame,)
+
+
+def _polars_types() -> tuple[type, ...]:
+    polars = sys.modules.get("polars")
+    return () if polars is None else (polars.DataFrame,)
+
+
+def _view_polars(frame: Any) -> TableView:
+    try:
+        table = frame.to_arrow()
+    except ImportError as error:
+        raise ImportError(
+            "Columns of a polars DataFrame that are not all numbers are read through Arrow, and "
+            'pyarrow is not installed: pip install "mercer[cli]", or pip install pyarrow.'
+        ) from error
+    return _view_arrow(table)
 
 
 def _view_arrow(table: Any) -> TableView:
@@ -178,13 +207,15 @@ def _arrow_column(name: str, values: Any) -> Numbers | Levels:
 
 
 def _arrow_levels(values: Any) -> Levels:
+    import pyarrow as pa
+
     codes = np.empty(len(values), dtype=np.int64)
     levels: list[str | None] = []
     start = 0
     for chunk in values.unify_dictionaries().chunks:
-        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy(
-            zero_copy_only=False
-        )
+        # Indices may be of a type that has no -1, as those of polars are.
+        found = chunk.indices.cast(pa.int64()).fill_null(-1)
+        codes[start : start + len(chunk)] = found.to_numpy(zero_copy_only=False)
         start += len(chunk)
         levels = chunk.dictionary.to_pylist()
     if None in levels:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._component import own_copy
 from mercer._validation import check_real
@@ -204,6 +204,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         shuffle: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         average: str | None = "suffix",
+        categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -219,6 +220,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.average = average
+        self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -314,15 +316,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
             raise ValueError(
                 "requires y to be passed, but the target y is None: a classifier needs labels."
             )
-        X, y = validate_data(
-            self,
-            given.X,
-            given.y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            reset=known is None,
-            ensure_all_finite="allow-nan" if self._may_have_gaps(given, known) else True,
-            ensure_min_samples=1,
+        X, y = self._checked_rows(
+            given.X, given.y, first=known is None, gaps=self._may_have_gaps(given, known)
         )
         y = column_or_1d(y, warn=True)
         check_labels(y)
@@ -400,7 +395,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         'b'
         """
         codes = self._codes
-        if codes is None:
+        if codes is None or self._columns is not None:
             return self._learn_slowly(x, y, sample_weight)
         known = self.targets_
         if codes.loss is not known.loss or codes.labels is not known.labels:

@@ -223,7 +223,13 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 problem = self._problem(data, generator, expansion=self._begun(data))
                 self._learn(self._adopt(problem), data)
             else:
-                with as_before(self.learner_, whole=data.new_outputs is not None):
+                # Categories that are new to a stream are inputs of their own.
+                n_new = 0
+                if self._columns is not None and self._has_gaps():
+                    n_new = self._columns.n_inputs - self.learner_.function.n_features
+                with as_before(self.learner_, whole=data.new_outputs is not None or n_new > 0):
+                    if n_new:
+                        self.learner_.function.mixture.add_inputs(n_new)
                     self._meet(data)
                     self._tune()
                     self._learn(self.learner_, data)
@@ -355,7 +361,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             kernel,
             expansion,
             averaging,
-            self.n_features_in_ if self._map is None else self._map.n_outputs,
+            self._n_inputs if self._map is None else self._map.n_outputs,
             objective.copies * self.targets_.n_scores,
             dtype,
             automatic,
@@ -606,6 +612,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        takes = self._takes_tables
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = takes
         return tags
 
 

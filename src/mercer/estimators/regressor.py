@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array
 
 from mercer._component import own_copy
 from mercer.estimators.fitting import Data, Given
@@ -173,6 +173,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         n_passes: int = 1,
         shuffle: bool = True,
         average: str | None = "suffix",
+        categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -187,6 +188,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -231,17 +233,13 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
 
     def _checked(self, given: Given, known: Numbers | None) -> Data:
         """See :class:`KernelEstimator`."""
-        X, y = validate_data(
-            self,
+        X, y = self._checked_rows(
             given.X,
             given.y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            reset=known is None,
-            ensure_all_finite="allow-nan" if self._may_have_gaps(given, known) else True,
+            first=known is None,
+            gaps=self._may_have_gaps(given, known),
             multi_output=True,
             y_numeric=True,
-            ensure_min_samples=1,
         )
         y = np.asarray(y, dtype=np.float64)
         if known is not None:
@@ -341,7 +339,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
             raise ValueError(
                 f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
             )
-        if not self._is_tuned():
+        if not self._is_tuned() or self._columns is not None:
             self._learn_as_batch(x, target[np.newaxis], sample_weight)
             return self
         target = known.encode(target)[0]

@@ -308,7 +308,7 @@ def _array_column(name: str, values: NDArray[Any]) -> Numbers | Levels:
 
 
 def _object_column(values: NDArray[Any]) -> Numbers | Levels:
-    cells = [None if cell is None or cell != cell else cell for cell in values.tolist()]
+    cells = [None if _says_nothing(cell) else cell for cell in values.tolist()]
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return _boolean_levels(np.array([np.nan if c is None else float(c) for c in cells]))
@@ -320,6 +320,11 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
     index: dict[str, int] = {}
     codes = [-1 if cell is None else index.setdefault(str(cell), len(index)) for cell in cells]
     return Levels(np.array(codes, dtype=np.int64), list(index))
+
+
+def _says_nothing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, or pandas' NA, which cannot be compared with itself."""
+    return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)
 
 
 def _seconds(moment: date) -> float:

@@ -134,8 +134,6 @@ def _view(X: Any, names: Sequence[str], texts: Sequence[str]) -> TableView:
     columns = dict(zip(names, array.T, strict=True))
     if array.dtype.kind in "US":  # in which numbers are text, too
         columns = {n: c if n in set(texts) else _parsed(c) for n, c in columns.items()}
-    elif array.dtype.kind == "O":
-        columns = {name: _without_nothing(column) for name, column in columns.items()}
     return view_table(columns)
 
 
@@ -144,13 +142,6 @@ def _parsed(column: NDArray[Any]) -> NDArray[Any]:
         return column.astype(np.float64)
     except ValueError:
         return column
-
-
-def _without_nothing(column: NDArray[Any]) -> NDArray[Any]:
-    """Put None in the place of what pandas has for nothing, which cannot be compared."""
-    cells = column.tolist()
-    nothing = np.array([type(cell).__name__ == "NAType" for cell in cells])
-    return np.where(nothing, np.array(None), column)
 
 
 def _derived(
@@ -451,6 +442,11 @@ class StreamColumns:
             return self
         return replace(self, kinds=kinds, inputs=inputs)
 
+    def past_of_new(self, n_known: int) -> Array:
+        """Return what rows had so far in the inputs after ``n_known``: 0 for one of a category."""
+        new = self.inputs[n_known:]
+        return np.array([np.nan if level is None else 0.0 for _, level in new])
+
     def encode(self, view: TableView) -> FloatArray:
         """Return the inputs of rows, NaN for what they do not say."""
         X = np.zeros((view.n_rows, len(self.inputs)))
@@ -562,7 +558,7 @@ class TableInputs:
             finite = "allow-nan" if gaps else True
             checks = {**_CHECKS, **options, "ensure_all_finite": finite}
             return numeric_rows(self, X, *y, reset=first, **checks)
-        X = _as_rows(X)
+        X, y = _as_rows(X), tuple(map(_plain_targets, y))
         if first:
             found = self._first_rows(X, y, gaps, options)
         else:
@@ -641,6 +637,31 @@ class TableInputs:
                 "mercer. Impute them before."
             )
         return np.where(np.isnan(X), self._means.astype(X.dtype), X)
+
+
+def _plain_targets(y: Any) -> Any:
+    """Return targets of pandas' own types in those of NumPy: whole numbers stay whole.
+
+    Raises
+    ------
+    ValueError
+        If some are missing.
+    """
+    cells = y.to_numpy() if hasattr(y, "to_numpy") else y
+    dtype = getattr(cells, "dtype", None)
+    if dtype is None or cells.ndim != 1:
+        return y
+    if dtype.kind == "O":
+        nothing = [
+            cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in cells
+        ]
+        if any(nothing):
+            raise ValueError(
+                f"Input y contains NaN, or nothing, in {sum(nothing):,} of {len(nothing):,} rows, "
+                f"first in row {nothing.index(True)}. There is nothing to learn from such rows: "
+                "remove them, or fill in the target."
+            )
+    return cells
 
 
 def _names(estimator: Any) -> list[str]:

@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from mercer._component import own_copy
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators.columns import StreamColumns
 from mercer.estimators.fitted import FittedFunction
 from mercer.estimators.inputs import (
     check_not_tiny,
@@ -224,17 +225,21 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 self._learn(self._adopt(problem), data)
             else:
                 # Categories that are new to a stream are inputs of their own.
-                n_new = 0
-                if self._columns is not None and self._has_gaps():
-                    n_new = self._columns.n_inputs - self.learner_.function.n_features
-                with as_before(self.learner_, whole=data.new_outputs is not None or n_new > 0):
-                    if n_new:
-                        self.learner_.function.mixture.add_inputs(n_new)
+                past = self._past_of_new()
+                with as_before(self.learner_, whole=data.new_outputs is not None or past.size > 0):
+                    if past.size:
+                        self.learner_.function.mixture.add_inputs(past.size, past)
                     self._meet(data)
                     self._tune()
                     self._learn(self.learner_, data)
             set_ridge(self.learner_.function, self._chosen_ridge())
         return self
+
+    def _past_of_new(self) -> Array:
+        """Return what rows so far had in the inputs that the function does not have yet."""
+        if not isinstance(self._columns, StreamColumns):
+            return np.empty(0)
+        return self._columns.past_of_new(self.learner_.function.n_features)
 
     def _begun(self, data: Data) -> Expansion:
         """Return the expansion that a first call of ``partial_fit`` begins with."""

@@ -75,7 +75,7 @@ def by_hand(frame):
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_kind_of_table_is_encoded_like_pandas_and_scikit_learn(kind):
     table = TABLES[kind](mixed())
-    preprocessor = TablePreprocessor().fit(table)
+    preprocessor = TablePreprocessor(kinds={"since": "number"}).fit(table)
     assert preprocessor.feature_names_out() == [
         "age",
         "income",
@@ -177,7 +177,7 @@ def damage(change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda s: s.update(format=2),
+        lambda s: s.update(format=3),
         lambda s: s.pop("statistics"),
         lambda s: s["params"].update(categories=-1),
         lambda s: s["params"].update(unknown=1),
@@ -201,9 +201,9 @@ def test_a_damaged_state_is_refused(change):
 
 def fitted(values, later=None, **options):
     options.setdefault("min_count", 1)
-    preprocessor = TablePreprocessor(**options).fit({"x": values, "varies": np.arange(len(values))})
+    preprocessor = TablePreprocessor(**options).fit({"x": values, "varies": np.arange(len(values)) / 2})
     later = values if later is None else later
-    X = preprocessor.transform({"x": later, "varies": np.arange(len(later))})
+    X = preprocessor.transform({"x": later, "varies": np.arange(len(later)) / 2})
     return preprocessor.feature_names_out()[:-1], X[:, :-1]
 
 
@@ -264,7 +264,8 @@ def test_categories_that_the_warmup_did_not_have_are_counted():
 
 
 def test_the_number_of_categories_counted_is_bounded_and_frequent_ones_survive():
-    preprocessor = TablePreprocessor(warmup_rows=None, categories=2)
+    told = {"x": "category"}
+    preprocessor = TablePreprocessor(warmup_rows=None, categories=2, kinds=told)
     rng = np.random.default_rng(0)
     for start in range(0, 40_000, 2000):
         text = np.array([f"id{i}" for i in range(start, start + 2000)], dtype=object)
@@ -369,7 +370,8 @@ def test_times_are_seconds_since_1970():
     expected = [[86400.0] * 5, [60.0, 60.0, 172800.0, 60.0, 60.0]]
     for kind in (dict, pa.table, pd.DataFrame):
         table = kind(moments)
-        X = TablePreprocessor(scaling="none").fit(table).transform(table)
+        seconds = dict.fromkeys(moments, "number")
+        X = TablePreprocessor(scaling="none", kinds=seconds).fit(table).transform(table)
         assert_array_equal(X, expected)
 
 
@@ -430,12 +432,12 @@ def test_a_column_that_is_all_missing_later_is_imputed():
 
 
 @pytest.mark.parametrize("values", [[np.nan] * 3, [None] * 3, pa.nulls(3), pa.nulls(3, "string")])
-def test_a_column_without_values_says_how_to_exclude_it(values):
+def test_a_column_without_values_is_left_out(values):
     table = {"empty": values, "x": [1.0, 2.0, 3.0]}
     table = pa.table(table) if isinstance(values, pa.Array) else table
-    with pytest.raises(ValueError, match=re.escape("exclude=('empty',)")):
-        TablePreprocessor().fit(table)
-    assert TablePreprocessor(exclude=("empty",)).fit(table).n_features_out_ == 1
+    seen = TablePreprocessor().fit(table)
+    assert seen.feature_names_out() == ["x"]
+    assert seen.audit_.left_out == {"empty": "no value"}
 
 
 def test_nothing_to_learn_from_is_an_error():

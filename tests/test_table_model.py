@@ -168,7 +168,7 @@ MISTAKES = {
     "quantities for classes": ({"y": [0.5, 1.0, 2.0, 0.5]}, classifier, "holds 0.5"),
     "infinite target": ({"y": [1.0, np.inf, 2.0, 3.0]}, regressor, "holds inf in row 1"),
     "no target": ({}, classifier, "no column 'y'"),
-    "all missing": ({"y": [0, 1, 0, 1], "x": [np.nan] * 4}, classifier, "'x' has no value"),
+    "all missing": ({"y": [0, 1, 0, 1], "x": [np.nan] * 4}, classifier, "No column varies"),
 }
 
 

@@ -25,12 +25,14 @@ __all__ = [
     "Levels",
     "Numbers",
     "TableView",
+    "Texts",
     "check_names",
     "first_text",
     "is_frame",
     "is_number",
     "is_table",
     "level_column",
+    "levels_of",
     "listed",
     "missing_cells",
     "number_block",
@@ -46,24 +48,42 @@ _MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Numbers:
-    """A numeric column: ``values`` of shape (n_rows,), NaN where missing."""
+    """A numeric column: ``values`` of shape (n_rows,), NaN where missing.
+
+    ``unit`` is "" for numbers, "date" for seconds since 1970, "time" for seconds since midnight.
+    """
 
     values: NDArray[Any]
     integer: bool
+    unit: str = ""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """A column of text, categories or booleans: ``codes`` (n_rows,) into ``levels``, -1 missing."""
+    """A column of text, categories or booleans: ``codes`` (n_rows,) into ``levels``, -1 missing.
+
+    ``declared`` says that its type is that of categories, whatever they look like.
+    """
 
     codes: NDArray[np.int64]
     levels: list[str]
     boolean: bool = False
+    declared: bool = False
 
     def first(self) -> str | None:
         """Return the first value that is present."""
         present = self.codes[self.codes >= 0]
         return self.levels[present[0]] if len(present) else None
+
+    def counted(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Return the different values that are present, and how often each is."""
+        counts = np.bincount(self.codes[self.codes >= 0], minlength=len(self.levels))
+        used = np.flatnonzero(counts)
+        return [self.levels[code] for code in used], counts[used]
+
+
+class Texts(Levels):
+    """A column of free text, of which words matter rather than whole values."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +204,7 @@ def _arrow_column(name: str, values: Any) -> Numbers | Levels:
     if types.is_boolean(kind):
         return _boolean_levels(values.cast(pa.int8()).to_numpy().astype(np.float64))
     if types.is_dictionary(kind):
-        return _arrow_levels(values)
+        return _arrow_levels(values, declared=True)
     if types.is_string(kind) or types.is_large_string(kind) or "string_view" in str(kind):
         return _arrow_levels(values.cast(pa.large_string()).dictionary_encode())
     if types.is_decimal(kind):
@@ -199,14 +219,15 @@ def _arrow_column(name: str, values: Any) -> Numbers | Levels:
         else:
             target = pa.timestamp("us", getattr(kind, "tz", None))
         microseconds = values.cast(target, safe=False).cast(pa.int64()).to_numpy()
-        return Numbers(microseconds / 1e6, integer=False)
+        unit = "time" if types.is_time(kind) else "" if types.is_duration(kind) else "date"
+        return Numbers(microseconds / 1e6, integer=False, unit=unit)
     raise ValueError(
         f"Column {name!r} has the type {kind}, which is neither a number, text, a category, a "
         "boolean nor a time. Split it into plain columns, or leave it out."
     )
 
 
-def _arrow_levels(values: Any) -> Levels:
+def _arrow_levels(values: Any, *, declared: bool = False) -> Levels:
     import pyarrow as pa
 
     codes = np.empty(len(values), dtype=np.int64)
@@ -220,7 +241,7 @@ def _arrow_levels(values: Any) -> Levels:
         levels = chunk.dictionary.to_pylist()
     if None in levels:
         codes[codes == levels.index(None)] = -1
-    return Levels(codes, [str(level) for level in levels])
+    return Levels(codes, [str(level) for level in levels], declared=declared)
 
 
 def _boolean_levels(values: NDArray[np.float64]) -> Levels:
@@ -246,7 +267,7 @@ def _pandas_column(name: str, series: Any) -> Numbers | Levels:
         return _array_column(name, series.to_numpy())
     if isinstance(kind, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.int64)
-        return Levels(codes, [str(level) for level in series.cat.categories])
+        return Levels(codes, [str(level) for level in series.cat.categories], declared=True)
     if types.is_bool_dtype(kind):
         return _boolean_levels(series.to_numpy(dtype=np.float64, na_value=np.nan))
     if types.is_numeric_dtype(kind) and not types.is_complex_dtype(kind):
@@ -296,7 +317,8 @@ def _array_column(name: str, values: NDArray[Any]) -> Numbers | Levels:
         return _boolean_levels(values.astype(np.float64))
     if kind in "Mm":
         seconds = values.astype(f"{kind}8[us]").astype(np.int64) / 1e6
-        return Numbers(np.where(np.isnat(values), np.nan, seconds), integer=False)
+        unit = "date" if kind == "M" else ""
+        return Numbers(np.where(np.isnat(values), np.nan, seconds), integer=False, unit=unit)
     if kind in "UST":
         return _object_column(values.astype(str).astype(object))
     if kind == "O":
@@ -316,7 +338,8 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
         whole = all(issubclass(kind, int | np.integer) for kind in kinds)
         return Numbers(np.array([np.nan if c is None else float(c) for c in cells]), whole)
     if kinds and all(issubclass(kind, date) for kind in kinds):
-        return Numbers(np.array([np.nan if c is None else _seconds(c) for c in cells]), False)
+        seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
+        return Numbers(seconds, integer=False, unit="date")
     index: dict[str, int] = {}
     codes = [-1 if cell is None else index.setdefault(str(cell), len(index)) for cell in cells]
     return Levels(np.array(codes, dtype=np.int64), list(index))
@@ -409,7 +432,17 @@ def level_column(view: TableView, name: str) -> Levels:
     ValueError
         If the column holds numbers.
     """
-    column = view.column(name)
+    return levels_of(view.column(name), name)
+
+
+def levels_of(column: Numbers | Levels, name: str) -> Levels:
+    """Return a column that is one of categories, or has no value.
+
+    Raises
+    ------
+    ValueError
+        If it holds numbers.
+    """
     if isinstance(column, Levels):
         return column
     present = column.values[~np.isnan(column.values)]
@@ -418,7 +451,7 @@ def level_column(view: TableView, name: str) -> Levels:
             f"Column {name!r} held text or categories in training but now holds numbers, first "
             f"{present[0]!s}. Convert it to text in the same way as the training data."
         )
-    return Levels(np.full(view.n_rows, -1), [])
+    return Levels(np.full(len(column.values), -1), [])
 
 
 def rows_of_levels(column: Levels, marked: Sequence[bool]) -> NDArray[np.intp]:

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
-from mercer.data.columns import (
-    TableView,
-    check_names,
-    is_table,
-    level_column,
-    missing_cells,
-    number_block,
-    row_blocks,
-    rows_of_levels,
-    view_table,
-)
-from mercer.data.statistics import LevelCounts, NumberStatistics, TableStatistics
-from mercer.exceptions import Advice, Setting
+from mercer.data.audit import TableAudit, audit_of
+from mercer.data.columns import TableView, check_names, is_table, missing_cells, view_table
+from mercer.data.encoding import TableEncoding
+from mercer.data.readings import KINDS, Reading, Readings
+from mercer.data.statistics import TableStatistics
+from mercer.data.target_means import TargetCodes
+from mercer.data.texts import TextMap
 
 __all__ = ["TablePreprocessor"]
 
-Floats = NDArray[np.float64]
-_LARGEST_SPAN = 100.0
-_PIXEL_COLUMNS = 32
-_PIXEL_MAXIMUM = 255.0
-_FORMAT = 1
+_FORMAT = 2
 
 
 def _check_excluded(name: str, value: Any) -> None:
@@ -44,6 +33,19 @@ def _check_excluded(name: str, value: Any) -> None:
         )
 
 
+def _check_kinds(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise ValueError(f"`{name}` must map names of columns to kinds, got {value!r}.")
+    for column, kind in value.items():
+        if kind not in KINDS:
+            raise ValueError(
+                f"`{name}` must say of each column that it is one of {', '.join(KINDS)}, got "
+                f"{kind!r} for {column!r}."
+            )
+
+
 class TablePreprocessor(Component):
     r"""Turn tables of numbers, text and times into matrices for kernel machines.
 
@@ -52,17 +54,28 @@ class TablePreprocessor(Component):
     transformation went on changing, a stored point and a new row would be measured in different
     units, and the function already learned would drift without a step being taken.
 
-    What becomes of a column:
+    What becomes of a column is told by the first table seen, and :attr:`audit_` shows it:
 
     =====================  ========================================================================
     numbers                standardised, see ``scaling``; missing values become the mean
     numbers, only 0 and 1  unchanged: one-hot data stays one-hot
-    dates and times        seconds since 1970 (UTC when no zone is given), then as numbers
-    text, categories       one output per frequent value, ``name=(other)`` for rare and unseen ones
+    numbers as text        read as numbers: ``$1,234``, ``1.234,5``, ``12 %``, ``(20)``, ``5 km``;
+                           cells that are none (one in twenty at most) are missing
+    dates and times        seconds since 1970 (UTC when no zone is given), then as numbers; besides,
+                           day of the year and of the month, weekday and hour, where they vary. Also
+                           dates as text, of the usual forms, and as 20240131
+    categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
+                           more than 30, if there are targets, become the mean of the target in
+                           them, ``name:mean``, beside the outputs of up to 100 frequent ones
+    text                   values that are mostly rare: hashed words and pieces of words, in the 16
+                           directions in which texts vary most, ``name:words_0`` and so on, and if
+                           there are targets, what the words predict, ``name:predicts``
     booleans               ``name=false`` and ``name=true``
     missing values         if the warm-up has some: an additional output ``name=(missing)``; a
                            missing category not seen there counts as ``(other)``
-    constant               dropped
+    constant, empty        dropped
+    identifiers, copies    dropped, see ``suspects``: numbers of the rows, a code of its own in each
+                           row, columns that are the same as another one
     =====================  ========================================================================
 
     Parameters
@@ -86,11 +99,22 @@ class TablePreprocessor(Component):
         transforming.
     dtype : {"float64", "float32"}, default="float64"
         Of the matrices.
+    kinds : mapping of str to str or None, default=None
+        What columns are, for those that would be taken for something else: "number", "category",
+        "text", "date" (or "date:dmy" and the like, where days and months could be confused) or
+        "time".
+    include : sequence of str, default=()
+        Columns to use although they look like identifiers or copies.
+    suspects : {"drop", "keep"}, default="drop"
+        What becomes of numbers that look like identifiers, and of copies. Codes as text are always
+        dropped, unless ``include`` names them: no row to come will have the same.
 
     Attributes
     ----------
     n_samples_seen_ : int
         Number of rows the statistics were taken from.
+    audit_ : TableAudit
+        What each column is, and what became of it, once frozen.
     feature_names_in_ : list of str
         Columns used, in the order of the first table.
     text_columns_ : list of str
@@ -128,7 +152,12 @@ class TablePreprocessor(Component):
         scaling=choice("auto", "standardize", "common", "none"),
         dtype=choice("float64", "float32"),
         exclude=_check_excluded,
+        kinds=_check_kinds,
+        include=_check_excluded,
+        suspects=choice("drop", "keep"),
     )
+    _readings: Readings | None = None  # from the first look on
+    _targets: TargetCodes | None = None  # from the first look on, if there are targets
     _statistics: TableStatistics | None = None  # from the first row on
     _encoding: TableEncoding | None = None  # once the warm-up is over
 
@@ -141,6 +170,9 @@ class TablePreprocessor(Component):
         scaling: Literal["auto", "standardize", "common", "none"] = "auto",
         exclude: Sequence[str] = (),
         dtype: Literal["float64", "float32"] = "float64",
+        kinds: Mapping[str, str] | None = None,
+        include: Sequence[str] = (),
+        suspects: Literal["drop", "keep"] = "drop",
     ) -> None:
         self.categories = categories
         self.min_count = min_count
@@ -148,6 +180,9 @@ class TablePreprocessor(Component):
         self.scaling = scaling
         self.exclude = exclude
         self.dtype = dtype
+        self.kinds = kinds
+        self.include = include
+        self.suspects = suspects
         self._check()
 
     @property
@@ -163,12 +198,12 @@ class TablePreprocessor(Component):
     @property
     def feature_names_in_(self) -> list[str]:
         """Columns used, in the order of the first table."""
-        return list(self._seen().names)
+        return self._read().used
 
     @property
     def text_columns_(self) -> list[str]:
         """Columns used that held text or categories, and are read as text from CSV."""
-        return [name for name, counts in self._seen().levels.items() if not counts.boolean]
+        return [one.name for one in self._read().columns.values() if one.used and one.was_text]
 
     @property
     def n_features_out_(self) -> int:
@@ -185,7 +220,7 @@ class TablePreprocessor(Component):
         """
         return list(self._frozen().feature_names)
 
-    def fit(self, tables: Any) -> Self:
+    def fit(self, tables: Any, y: Any = None) -> Self:
         """Forget everything, learn from the first ``warmup_rows`` rows and freeze.
 
         Parameters
@@ -193,6 +228,9 @@ class TablePreprocessor(Component):
         tables : table or iterable of tables
             A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or several of them;
             no more of them are drawn than needed.
+        y : array-like of shape (n_rows,) or None, default=None
+            Targets of a single table: float64 for quantities, anything else for labels. With them
+            columns of many categories, and of text, tell what they say of the target.
 
         Returns
         -------
@@ -204,20 +242,22 @@ class TablePreprocessor(Component):
         ValueError
             As :meth:`partial_fit` and :meth:`freeze`.
         """
-        self._statistics = self._encoding = None
+        self._readings = self._targets = self._statistics = self._encoding = None
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
         for table in parts:
-            if self.partial_fit(table).frozen_:
+            if self.partial_fit(table, y).frozen_:
                 break
         return self if self.frozen_ else self.freeze()
 
-    def partial_fit(self, table: Any) -> Self:
+    def partial_fit(self, table: Any, y: Any = None) -> Self:
         """Add rows to the statistics; the row ``warmup_rows`` freezes them, later ones do nothing.
 
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The next rows.
+        y : array-like of shape (n_rows,) or None, default=None
+            Their targets, as for :meth:`fit`; with all tables, or with none.
 
         Returns
         -------
@@ -233,16 +273,73 @@ class TablePreprocessor(Component):
         if self.frozen_:
             return self
         view = view_table(table)
-        if self._statistics is None:
-            check_names(self.exclude, view.names, "`exclude` names a column, but the table")
-            names = [name for name in view.names if name not in set(self.exclude)]
-            if not names:
-                raise ValueError("The table has no columns left to learn from.")
-            self._statistics = TableStatistics.like(view, names)
+        y = None if y is None else np.asarray(y)
+        readings = self.look(table, y)._read()
+        self._check_columns(view, allow_extra=False)
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
-        self._statistics.update(view, excluded=self.exclude)
+        read = readings.read(view)
+        if self._statistics is None:
+            self._statistics = TableStatistics.like(read, self._targets)
+        self._statistics.update(read, y)
         return self._freeze_if_complete()
+
+    def look(self, table: Any, y: Any = None) -> Self:
+        """Find out what the columns are, without learning from the rows; only the first time.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            The first rows, some thousand if there are so many.
+        y : array-like of shape (n_rows,) or None, default=None
+            Their targets, as for :meth:`fit`.
+
+        Returns
+        -------
+        self : TablePreprocessor
+            Knowing how to read the columns.
+
+        Raises
+        ------
+        ValueError
+            If the table lacks a column of ``exclude``, ``include`` or ``kinds``, or one cannot be
+            of the kind that was said.
+
+        Examples
+        --------
+        >>> prices = {"price": ["$1,200", "$800", "$1,950"]}
+        >>> TablePreprocessor().look(prices).fit({"price": ["$900", "$1,000"]}).feature_names_out()
+        ['price']
+        """
+        if self._readings is not None:
+            return self
+        view = view_table(table)
+        check_names(self.exclude, view.names, "`exclude` names a column, but the table")
+        check_names(self.include, view.names, "`include` names a column, but the table")
+        kinds = dict(self.kinds or {})
+        check_names(list(kinds), view.names, "`kinds` names a column, but the table")
+        names = [name for name in view.names if name not in set(self.exclude)]
+        if not names:
+            raise ValueError("The table has no columns left to learn from.")
+        if self.warmup_rows is not None:
+            view = view.slice(0, min(view.n_rows, self.warmup_rows))
+        self._readings = Readings.of(
+            view,
+            names,
+            kinds=kinds,
+            include=self.include,
+            keep=self.suspects == "keep",
+            min_count=self.min_count,
+        )
+        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
+        return self
+
+    def _check_columns(self, view: TableView, *, allow_extra: bool) -> None:
+        """Raise ``ValueError`` unless a table has the columns used, and none that are new."""
+        readings = self._read()
+        unused = {*self.exclude, *readings.columns} - {*readings.used}
+        found = [name for name in view.names if name not in unused]
+        check_names(readings.used, found, "The table", allow_extra=allow_extra)
 
     def merge(self, other: TablePreprocessor) -> Self:
         """Add the statistics of another preprocessor that is still warming up.
@@ -269,8 +366,22 @@ class TablePreprocessor(Component):
             )
         if self != other:
             raise ValueError(f"Only preprocessors with equal parameters merge: {self}, {other}.")
-        self._seen().merge(other._seen())
+        mine, theirs = self._seen(), other._seen()
+        readings = self._read().merged(
+            other._read(), self._without_values(), other._without_values()
+        )
+        found = {**theirs.kinds(), **mine.kinds()}
+        for name, reading in readings.columns.items():
+            if reading.way != self._read().columns[name].way:  # as in the other
+                found.update((one, theirs.kinds()[one]) for one in reading.names)
+        kinds = {name: found[name] for name in readings.names}
+        self._readings, self._statistics = readings, mine.retyped(kinds)
+        self._statistics.merge(theirs.retyped(kinds))
         return self._freeze_if_complete()
+
+    def _without_values(self) -> set[str]:
+        """Return the columns used that had no value yet."""
+        return self._seen().without_values(self._read().used)
 
     def rounded(self) -> Self:
         """Round moments to seven digits: the same in whatever order statistics were merged.
@@ -312,7 +423,7 @@ class TablePreprocessor(Component):
             )
         return self
 
-    def _encode(self) -> None:
+    def _encode(self, texts: dict[str, TextMap] | None = None) -> None:
         statistics = self._seen()
         if statistics.n_rows == 0:
             raise ValueError("No rows were seen, so there is nothing to freeze.")
@@ -321,10 +432,18 @@ class TablePreprocessor(Component):
             categories=self.categories,
             min_count=self.min_count,
             scaling=self.scaling,
+            texts=texts,
         )
+        for sample in statistics.texts.values():
+            sample.sums = {}  # the maps were made of them
+
+    @property
+    def audit_(self) -> TableAudit:
+        """What each column is, and what became of it."""
+        return audit_of(self._read(), self._seen(), self._frozen())
 
     def transform(
-        self, table: Any, *, extra: Literal["error", "drop"] = "error"
+        self, table: Any, *, extra: Literal["error", "drop"] = "error", learned: bool = False
     ) -> NDArray[np.floating]:
         """Encode a table; the preprocessor does not change.
 
@@ -334,6 +453,9 @@ class TablePreprocessor(Component):
             Rows with the columns of the warm-up, in any order.
         extra : {"error", "drop"}, default="error"
             What to do about columns that were not there in the warm-up.
+        learned : bool, default=False
+            Whether a model will learn these rows. What their own targets said of categories and
+            texts then does not count for them: a fifth of the warm-up is left out for each row.
 
         Returns
         -------
@@ -351,9 +473,8 @@ class TablePreprocessor(Component):
         encoding = self._frozen()
         check_choice("extra", extra, ("error", "drop"))
         view = view_table(table)
-        found = [name for name in view.names if name not in set(self.exclude)]
-        check_names(self._seen().names, found, "The table", allow_extra=extra == "drop")
-        return encoding.transform(view, self.dtype)
+        self._check_columns(view, allow_extra=extra == "drop")
+        return encoding.transform(self._read().read(view), self.dtype, learned=learned)
 
     def new_gaps(self, table: Any) -> dict[str, int]:
         """Count missing values in columns that had none in the warm-up.
@@ -374,8 +495,10 @@ class TablePreprocessor(Component):
         >>> seen.new_gaps({"age": [30.0, None]}), seen.fillings()
         ({'age': 1}, {'age': 'the mean, 30'})
         """
-        view = view_table(table)
-        counts = {name: missing_cells(view.column(name)) for name in self.fillings()}
+        readings, view = self._read(), view_table(table)
+        read = readings.read(view)
+        filled = [name for name in self.fillings() if name in readings.columns]
+        counts = {name: missing_cells(read.column(name)) for name in filled}
         return {name: n for name, n in counts.items() if n}
 
     def new_categories(self, table: Any) -> dict[str, tuple[int, str]]:
@@ -398,7 +521,7 @@ class TablePreprocessor(Component):
         >>> seen.new_categories({"town": ["Ulm", "Bonn"]})
         {'town': (1, 'Ulm')}
         """
-        return self._frozen().new_categories(view_table(table))
+        return self._frozen().new_categories(self._read().read(view_table(table)))
 
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none in the warm-up."""
@@ -416,11 +539,15 @@ class TablePreprocessor(Component):
         array([[2.]])
         """
         config = to_config(self)
+        texts = {} if self._encoding is None else self._encoding.texts
         return {
             "format": _FORMAT,
             "params": config["params"],
             "frozen": self.frozen_,
+            "readings": None if self._readings is None else self._readings.to_state(),
+            "targets": None if self._targets is None else self._targets.to_state(),
             "statistics": None if self._statistics is None else self._statistics.to_state(),
+            "texts": {name: fitted.to_state() for name, fitted in texts.items()},
         }
 
     @classmethod
@@ -433,14 +560,22 @@ class TablePreprocessor(Component):
             If the state is not what :meth:`to_state` returns.
         """
         try:
-            if state["format"] != _FORMAT:
+            if state["format"] not in range(1, _FORMAT + 1):
                 raise ValueError(f"its format is {state['format']!r}, this version reads {_FORMAT}")
             result = cls(**{name: from_config(value) for name, value in state["params"].items()})
-            result.exclude = tuple(result.exclude)
+            result.exclude, result.include = tuple(result.exclude), tuple(result.include)
             if state["statistics"] is not None:
                 result._statistics = TableStatistics.from_state(state["statistics"])
+            if state["format"] == 1:
+                result._readings = _readings_of(result._statistics)
+            elif state["readings"] is not None:
+                result._readings = Readings.from_state(state["readings"])
+                result._targets = TargetCodes.from_state(state["targets"])
+            if result._statistics is not None and result._statistics.names != result._read().names:
+                raise ValueError("its columns are read as others than it has statistics of")
             if state["frozen"]:
-                result._encode()
+                texts = state.get("texts", {})
+                result._encode({name: TextMap.from_state(one) for name, one in texts.items()})
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(
                 f"This is not the state of a TablePreprocessor: {error}. It may be damaged, or "
@@ -451,6 +586,13 @@ class TablePreprocessor(Component):
     def _freeze_if_complete(self) -> Self:
         complete = self.warmup_rows is not None and self.n_samples_seen_ >= self.warmup_rows
         return self.freeze() if complete else self
+
+    def _read(self) -> Readings:
+        if self._readings is None:
+            raise NotFittedError(
+                "This TablePreprocessor has seen no rows. Call `fit` or `partial_fit` first."
+            )
+        return self._readings
 
     def _seen(self) -> TableStatistics:
         if self._statistics is None:
@@ -469,223 +611,18 @@ class TablePreprocessor(Component):
         return self._encoding
 
 
-def scales(statistics: NumberStatistics, scaling: str) -> tuple[Floats, Floats]:
-    """Centre and scale of each numeric column; the encoded value is (x - centre) / scale.
-
-    Parameters
-    ----------
-    statistics : NumberStatistics
-        Statistics of the columns.
-    scaling : {"auto", "standardize", "common", "none"}
-        See :class:`mercer.data.TablePreprocessor`.
-
-    Returns
-    -------
-    centers, scales : ndarrays of shape (n_columns,)
-        In the units of the columns.
-    """
-    n = len(statistics.count)
-    center, scale = np.zeros(n), np.ones(n)
-    if scaling == "none":
-        return center, scale
-    pixels = _pixels(statistics)
-    if scaling == "common":
-        bounds = np.abs(np.concatenate([statistics.minimum, statistics.maximum]))
-        largest = np.max(bounds, initial=0.0, where=np.isfinite(bounds))
-        # Whatever the first rows hold, the unit of pixels is 255, not the brightest one seen.
-        scale[:] = _PIXEL_MAXIMUM if n and pixels.all() else (largest or 1.0)
-        return center, scale
-    varying = statistics.maximum > statistics.minimum
-    common = pixels if scaling == "auto" else np.zeros(n, dtype=bool)
-    scale[common] = _PIXEL_MAXIMUM
-    alone = varying & ~common & ~statistics.binary
-    spans = (statistics.maximum - statistics.minimum)[alone]
-    center[alone] = statistics.mean[alone]
-    # A column that is almost always the same would turn its rare values into far outliers.
-    scale[alone] = np.maximum(np.sqrt(statistics.variance()[alone]), spans / _LARGEST_SPAN)
-    return center, scale
-
-
-def _pixels(statistics: NumberStatistics) -> NDArray[np.bool_]:
-    """Mark the columns of an image: many integer columns that share the range 0..255."""
-    seen = statistics.count > 0
-    group = (
-        seen & statistics.whole & (statistics.minimum >= 0) & (statistics.maximum <= _PIXEL_MAXIMUM)
-    )
-    varying = group & (statistics.maximum > statistics.minimum)
-    shared = (
-        group.sum() >= _PIXEL_COLUMNS
-        and statistics.maximum[group].max() > _PIXEL_MAXIMUM / 2
-        and 2 * (varying & statistics.binary).sum() <= varying.sum()
-    )
-    return group if shared else np.zeros_like(group)
-
-
-@dataclass(frozen=True)
-class _LevelSlots:
-    lookup: dict[str, int]  # level -> output column
-    other: int  # -1: such values leave all columns of this one at 0
-    missing: int
-
-
-class TableEncoding:
-    """A fixed map from tables to matrices.
-
-    Parameters
-    ----------
-    statistics : TableStatistics
-        Statistics of the rows that the map is made for; not kept.
-    categories : int
-        Largest number of categories of a column with an output of their own.
-    min_count : int
-        Rarer categories share the output "other".
-    scaling : str
-        Passed to :func:`scales`.
-
-    Attributes
-    ----------
-    folded : dict of str to (int, int, int)
-        Columns with more frequent categories than outputs: number of frequent ones, how many of
-        them have no output of their own, and rows that hold these.
-
-    Raises
-    ------
-    ValueError
-        If a column has no value at all, or no column varies.
-    """
-
-    def __init__(
-        self, statistics: TableStatistics, *, categories: int, min_count: int, scaling: str
-    ) -> None:
-        self.number_names = list(statistics.number_names)
-        self.feature_names: list[str] = []
-        numbers = statistics.numbers
-        self._center, self._scale = scales(numbers, scaling)
-        self._fill = numbers.mean.copy()
-        self._value_slot = np.full(len(self.number_names), -1)
-        self._missing_slot = np.full(len(self.number_names), -1)
-        self._levels: dict[str, _LevelSlots] = {}
-        self.folded: dict[str, tuple[int, int, int]] = {}
-        row_of = {name: row for row, name in enumerate(self.number_names)}
-        for name in statistics.names:
-            if name in row_of:
-                self._place_number(name, row_of[name], numbers)
-            else:
-                self._levels[name] = self._place_levels(
-                    name, statistics.levels[name], categories, min_count
-                )
-        # Beyond a bound not all levels are counted: whether one was there is then not known.
-        self._known = {
-            name: frozenset(seen.counts)
-            for name, seen in statistics.levels.items()
-            if self._levels[name].lookup
-            and self._levels[name].other >= 0
-            and sum(seen.counts.values()) + seen.missing == statistics.n_rows
-        }
-        if not self.feature_names:
-            raise ValueError(
-                f"No column varies in the {statistics.n_rows} rows seen, so there is nothing to "
-                "learn from. Use more rows for the warm-up, or other columns."
-            )
-
-    def _slot(self, name: str) -> int:
-        self.feature_names.append(name)
-        return len(self.feature_names) - 1
-
-    def _place_number(self, name: str, row: int, numbers: NumberStatistics) -> None:
-        if numbers.count[row] == 0:
-            raise ValueError(_all_missing(name, int(numbers.missing[row])))
-        if numbers.maximum[row] > numbers.minimum[row]:
-            self._value_slot[row] = self._slot(name)
-        if numbers.missing[row]:
-            self._missing_slot[row] = self._slot(f"{name}=(missing)")
-
-    def _place_levels(
-        self, name: str, seen: LevelCounts, categories: int, min_count: int
-    ) -> _LevelSlots:
-        if not seen.counts:
-            raise ValueError(_all_missing(name, seen.missing))
-        by_count = sorted(seen.counts.items(), key=lambda item: (-item[1], item[0]))
-        frequent = [level for level, count in by_count if count >= min_count or seen.boolean]
-        kept = sorted(frequent[:categories])
-        if rest := frequent[categories:]:
-            rows = sum(seen.counts[level] for level in rest)
-            self.folded[name] = len(frequent), len(rest), rows
-        constant = len(kept) + (len(kept) < len(seen.counts)) < 2
-        lookup: dict[str, int] = {}
-        other = missing = -1
-        if not constant or seen.missing:
-            lookup = {level: self._slot(f"{name}={level}") for level in kept}
-            other = -1 if seen.boolean else self._slot(f"{name}=(other)")
-        if seen.missing:
-            missing = self._slot(f"{name}=(missing)")
-        return _LevelSlots(lookup, other, other if missing < 0 else missing)
-
-    def transform(self, view: TableView, dtype: DTypeLike) -> NDArray[np.floating]:
-        """Encode a table whose columns have been checked.
-
-        Parameters
-        ----------
-        view : TableView
-            The table.
-        dtype : dtype
-            Of the result.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features_out)
-            The encoded rows.
-        """
-        X: NDArray[np.floating] = np.zeros((view.n_rows, len(self.feature_names)), dtype=dtype)
-        for start, block in row_blocks(view, len(self.feature_names)):
-            out = X[start : start + block.n_rows]
-            self._encode_numbers(block, out, start)
-            for name, slots in self._levels.items():
-                column = level_column(block, name)
-                targets = [slots.lookup.get(level, slots.other) for level in column.levels]
-                # The code -1 of missing values picks the last entry.
-                slot = np.array([*targets, slots.missing])[column.codes]
-                rows = np.flatnonzero(slot >= 0)
-                out[rows, slot[rows]] = 1.0
-        return X
-
-    def new_categories(self, view: TableView) -> dict[str, tuple[int, str]]:
-        """Count rows with categories that were not there, for columns where all were counted."""
-        found = {}
-        for name, known in self._known.items():
-            column = level_column(view, name)
-            rows = rows_of_levels(column, [level not in known for level in column.levels])
-            if rows.size:
-                found[name] = int(rows.size), column.levels[column.codes[rows[0]]]
-        return found
-
-    def fillings(self) -> dict[str, str]:
-        """Say what takes the place of missing values, for columns that had none."""
-        filled = {}
-        for row, name in enumerate(self.number_names):
-            if self._value_slot[row] >= 0 and self._missing_slot[row] < 0:
-                filled[name] = f"the mean, {self._fill[row]:.4g}"
-        for name, slots in self._levels.items():
-            if slots.lookup and slots.missing == slots.other:
-                filled[name] = "no category" if slots.other < 0 else "an unseen category"
-        return filled
-
-    def _encode_numbers(self, block: TableView, out: NDArray[np.floating], first_row: int) -> None:
-        values = number_block(block, self.number_names, first_row)
-        absent = np.isnan(values)
-        if absent.any():
-            np.copyto(values, self._fill[:, None], where=absent)
-        values -= self._center[:, None]
-        values /= self._scale[:, None]
-        kept, flagged = self._value_slot >= 0, self._missing_slot >= 0
-        out[:, self._value_slot[kept]] = values[kept].T
-        out[:, self._missing_slot[flagged]] = absent[flagged].T
-
-
-def _all_missing(name: str, rows: int) -> Advice:
-    return Advice(
-        f"Column {name!r} has no value in any of the {rows} rows seen, so neither its mean nor its "
-        "categories are known. Leave it out with ",
-        Setting("exclude", (name,), f"`exclude=({name!r},)`"),
-        ", or use more rows for the warm-up.",
+def _readings_of(statistics: TableStatistics | None) -> Readings | None:
+    """How columns were read before they were looked at: as their types say."""
+    if statistics is None:
+        return None
+    levels = statistics.levels
+    return Readings(
+        [
+            Reading(name, "number")
+            if name not in levels
+            else Reading(name, "boolean")
+            if levels[name].boolean
+            else Reading(name, "category", was_text=True)
+            for name in statistics.names
+        ]
     )

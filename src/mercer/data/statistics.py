@@ -6,7 +6,7 @@ Free of policy: what is done with means and counts is decided in ``preprocessing
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -17,11 +17,13 @@ from mercer.data.columns import (
     Levels,
     Numbers,
     TableView,
-    check_names,
+    Texts,
     level_column,
     number_block,
     row_blocks,
 )
+from mercer.data.target_means import CategorySums, TargetCodes, folds_of
+from mercer.data.texts import TextSample
 
 __all__ = ["LevelCounts", "NumberStatistics", "TableStatistics"]
 
@@ -195,89 +197,123 @@ class TableStatistics:
     numbers: NumberStatistics
     levels: dict[str, LevelCounts]
     n_rows: int = 0
+    texts: dict[str, TextSample] = field(default_factory=dict)
+    targets: TargetCodes | None = None
+    sums: dict[str, CategorySums] = field(default_factory=dict)
 
     @classmethod
-    def like(cls, view: TableView, names: Sequence[str]) -> Self:
-        """Start empty statistics for columns of the kinds found in ``view``."""
-        number_names = [name for name in names if isinstance(view.column(name), Numbers)]
+    def like(cls, view: TableView, targets: TargetCodes | None = None) -> Self:
+        """Start empty statistics for columns of the kinds found in ``view``, and for targets."""
+        kinds = {name: type(view.column(name)) for name in view.names}
+        number_names = [name for name, kind in kinds.items() if kind is Numbers]
         return cls(
-            names=list(names),
+            names=list(view.names),
             number_names=number_names,
             numbers=NumberStatistics.of(np.empty((len(number_names), 0))),
-            levels={name: LevelCounts() for name in names if name not in set(number_names)},
+            levels={name: LevelCounts() for name, kind in kinds.items() if kind is Levels},
+            texts={name: TextSample() for name, kind in kinds.items() if kind is Texts},
+            targets=targets,
+            sums={}
+            if targets is None
+            else {name: CategorySums(targets.n) for name, kind in kinds.items() if kind is Levels},
         )
 
-    def update(self, view: TableView, *, excluded: Sequence[str] = ()) -> None:
-        """Add the rows of a table; columns in ``excluded`` may be there and are not used.
+    def update(self, view: TableView, y: NDArray[Any] | None = None) -> None:
+        """Add the rows of a table with the same columns, and their targets if these count.
 
         Raises
         ------
         ValueError
-            If columns are missing or new, or changed between numbers and text.
+            If columns changed between numbers and text.
         """
-        found = [name for name in view.names if name not in excluded]
-        check_names(self.names, found, "The table", allow_extra=False)
         for start, block in row_blocks(view, len(self.number_names)):
             values = number_block(block, self.number_names, start)
             whole = [getattr(block.column(name), "integer", False) for name in self.number_names]
             self.numbers.merge(NumberStatistics.of(values, np.array(whole, dtype=bool)))
             for name, counts in self.levels.items():
                 counts.update(level_column(block, name))
+            codes = None
+            if self.targets is not None and y is not None:
+                codes = self.targets.codes(y[start : start + block.n_rows])
+            for name, texts in self.texts.items():
+                texts.update(level_column(block, name), codes)
+            if self.sums and codes is not None:
+                folds = folds_of(block)
+                for name, sums in self.sums.items():
+                    sums.update(level_column(block, name), folds, codes)
         self.n_rows += view.n_rows
 
-    def _as_in(self, other: TableStatistics) -> TableStatistics:
-        """Take columns without any value for what they are in other statistics."""
-        empty = {
-            name: int(missing)
-            for name, count, missing in zip(
-                self.number_names, self.numbers.count, self.numbers.missing, strict=True
-            )
-            if not count and name in other.levels
+    def missing(self, name: str) -> int:
+        """Count the rows without a value in a column."""
+        if name in self.number_names:
+            return int(self.numbers.missing[self.number_names.index(name)])
+        seen: LevelCounts | TextSample = self.levels.get(name) or self.texts[name]
+        return seen.missing
+
+    def without_values(self, names: Collection[str]) -> set[str]:
+        """Return the columns among these that had no value."""
+        return {name for name in names if self.missing(name) == self.n_rows}
+
+    def kinds(self) -> dict[str, type]:
+        """Return of each column what it was read as: Numbers, Levels or Texts."""
+        numbers, texts = set(self.number_names), set(self.texts)
+        return {
+            name: Numbers if name in numbers else Texts if name in texts else Levels
+            for name in self.names
         }
-        absent = {
-            name: one.missing
-            for name, one in self.levels.items()
-            if not one.counts and name in set(other.number_names)
-        }
-        if not (empty or absent):
-            return self
-        kept = [n for n, name in enumerate(self.number_names) if name not in empty]
-        names = [self.number_names[n] for n in kept] + list(absent)
-        nothing = NumberStatistics.of(np.empty((len(absent), 0)), np.zeros(len(absent), bool))
-        nothing.missing = np.array(list(absent.values()), dtype=np.int64)
+
+    def retyped(self, kinds: Mapping[str, type]) -> TableStatistics:
+        """Take columns of other kinds for columns without a value; they had none.
+
+        Parameters
+        ----------
+        kinds : mapping of str to type
+            Kinds of all columns wanted, in order.
+        """
+        same = {name for name, kind in self.kinds().items() if kinds.get(name) is kind}
+        kept = [n for n, name in enumerate(self.number_names) if name in same]
+        absent = [name for name, kind in kinds.items() if kind is Numbers and name not in same]
+        nothing = NumberStatistics.of(np.full((len(absent), self.n_rows), np.nan))
         fields = {
             key: np.concatenate([getattr(self.numbers, key)[kept], getattr(nothing, key)])
             for key in nothing.__dataclass_fields__
         }
-        levels = {name: one for name, one in self.levels.items() if name not in absent}
-        levels |= {name: LevelCounts(missing=missing) for name, missing in empty.items()}
-        return TableStatistics(self.names, names, NumberStatistics(**fields), levels, self.n_rows)
+        return TableStatistics(
+            list(kinds),
+            [*(self.number_names[n] for n in kept), *absent],
+            NumberStatistics(**fields),
+            {
+                name: self.levels[name] if name in same else LevelCounts(missing=self.n_rows)
+                for name, kind in kinds.items()
+                if kind is Levels
+            },
+            self.n_rows,
+            {
+                name: self.texts[name] if name in same else TextSample(missing=self.n_rows)
+                for name, kind in kinds.items()
+                if kind is Texts
+            },
+            self.targets,
+            {}
+            if self.targets is None
+            else {
+                name: self.sums[name] if name in same else CategorySums(self.targets.n)
+                for name, kind in kinds.items()
+                if kind is Levels
+            },
+        )
 
     def merge(self, other: TableStatistics) -> None:
-        """Add the rows summarised by ``other``.
-
-        Raises
-        ------
-        ValueError
-            If the two saw different columns or kinds of columns; one without any value is of the
-            kind that it has in the other.
-        """
-        other = other._as_in(self)
-        vars(self).update(vars(self._as_in(other)))
-        if set(self.number_names) != set(other.number_names) or set(self.levels) != set(
-            other.levels
-        ):
-            differing = set(self.number_names) ^ set(other.number_names)
-            differing |= set(self.levels) ^ set(other.levels)
-            raise ValueError(
-                "Statistics of tables with different columns cannot be merged; these are absent "
-                f"from one of them, or numbers in one and text in the other: {sorted(differing)}."
-            )
+        """Add the rows summarised by ``other``, which are of the same columns and kinds."""
         order = [other.number_names.index(name) for name in self.number_names]
         fields = {k: getattr(other.numbers, k)[order] for k in other.numbers.__dataclass_fields__}
         self.numbers.merge(NumberStatistics(**fields))
         for name, counts in self.levels.items():
             counts.merge(other.levels[name])
+        for name, sample in self.texts.items():
+            sample.merge(other.texts[name])
+        for name, sums in self.sums.items():
+            sums.merge(other.sums[name])
         self.n_rows += other.n_rows
 
     def to_state(self) -> dict[str, Any]:
@@ -287,6 +323,9 @@ class TableStatistics:
             "number_names": list(self.number_names),
             "numbers": self.numbers.to_state(),
             "levels": {name: counts.to_state() for name, counts in self.levels.items()},
+            "texts": {name: sample.to_state() for name, sample in self.texts.items()},
+            "targets": None if self.targets is None else self.targets.to_state(),
+            "sums": {name: sums.to_state() for name, sums in self.sums.items()},
             "n_rows": self.n_rows,
         }
 
@@ -295,10 +334,15 @@ class TableStatistics:
         """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
         names, number_names = state["names"], state["number_names"]
         levels = {name: LevelCounts.from_state(part) for name, part in state["levels"].items()}
-        listed = [*number_names, *levels]
+        samples = state.get("texts", {})  # older files have none
+        texts = {name: TextSample.from_state(part) for name, part in samples.items()}
+        listed = [*number_names, *levels, *texts]
         if sorted(names) != sorted(listed) or len(set(names)) < len(names):
             raise ValueError("the columns and their statistics do not match")
         if type(state["n_rows"]) is not int or state["n_rows"] < 0:
             raise ValueError("`n_rows` must be a whole number")
         numbers = NumberStatistics.from_state(state["numbers"], len(number_names))
-        return cls(list(names), list(number_names), numbers, levels, state["n_rows"])
+        sums = {name: CategorySums.from_state(part) for name, part in state.get("sums", {}).items()}
+        targets = TargetCodes.from_state(state.get("targets"))
+        n = state["n_rows"]
+        return cls(list(names), list(number_names), numbers, levels, n, texts, targets, sums)

@@ -4,7 +4,8 @@
 :class:`Sums`, for engines of one's own.
 """
 
-from mercer.distributed.keys import content_keys, row_keys
+from mercer.data.keys import content_keys
+from mercer.distributed.keys import row_keys
 from mercer.distributed.plan import Plan, Sums
 from mercer.distributed.predicting import predict
 from mercer.distributed.progress import Progress

@@ -170,7 +170,7 @@ def _warn_of_large(survey: Survey, names: Sequence[str]) -> None:
 def _fit_tables(run: _Run, model: TableModel) -> TableModel:
     empty = TablePreprocessor(**{**model.preprocessor.get_params(deep=False), "warmup_rows": None})
     made = TableModel(clone(model.estimator), empty, model.target, model.group)
-    reader = TableReader(made)
+    reader = run.looked(TableReader(made))
     classes = isinstance(made.estimator, KernelClassifier)
     survey = run.survey(reader, seed_of(made.estimator), classes)
     assert isinstance(survey.columns, TablePreprocessor)
@@ -218,6 +218,17 @@ class _Run:
     def close(self) -> None:
         """Release all that is left, whatever happened."""
         self.release(list(self._handles.values()))
+
+    def looked(self, reader: TableReader) -> TableReader:
+        """Find out in the first rows what the columns are, so that all shards read them alike."""
+        for name, data in zip(self.names, self._data, strict=True):
+            handle = self.submit(_first_look, reader, data, name, name=name)
+            found = self.workers.get(handle)
+            self.release([handle])
+            if found is not None:
+                reader.model.preprocessor = TablePreprocessor.from_state(found)
+                break
+        return reader
 
     def survey(
         self, reader: Reader, seed: int, classes: bool, *, by_content: bool = True
@@ -393,6 +404,15 @@ def _arrays(block: Block) -> tuple[Any, ...]:
 
 
 # -- tasks: pure functions of their arguments ------------------------------------------------------
+
+
+def _first_look(reader: TableReader, data: Any, name: str) -> dict[str, Any] | None:
+    """Return what the columns are in the first rows of a shard, if there are any."""
+    with naming(name):
+        for block in reader.blocks(data):
+            if len(block):
+                return reader.model.look(block.X).preprocessor.to_state()
+    return None
 
 
 def _look(

@@ -21,7 +21,8 @@ from mercer.data.tables import (
     in_place,
     require_pyarrow,
 )
-from mercer.distributed.keys import bits_of_labels, content_keys, row_keys
+from mercer.data.keys import bits_of_labels, content_keys
+from mercer.distributed.keys import row_keys
 from mercer.estimators import TableModel
 from mercer.exceptions import Advice, DivergenceError, ShardError, WorkerError
 

@@ -135,8 +135,8 @@ class Survey:
     def _look(self, reader: Reader, block: Block, *, classes: bool) -> None:
         if isinstance(reader, TableReader):
             columns = TablePreprocessor.from_state(reader.model.preprocessor.to_state())
-            self.columns = columns.partial_fit(block.X)
             y = reader.model.targets(block.X)
+            self.columns = reader.model.measure(columns, block.X, y)
             self.n_inputs = len(columns.feature_names_in_)
             if reader.model.predicts_quantities:
                 self.targets = NumberStatistics.of(y[np.newaxis])

@@ -490,7 +490,7 @@ class TableModel:
     # -- reading --------------------------------------------------------------------------------
 
     def inputs(
-        self, table: Any, *, extra: Literal["error", "drop"] = "error"
+        self, table: Any, *, extra: Literal["error", "drop"] = "error", learned: bool = False
     ) -> NDArray[np.floating]:
         """Encode a table for the estimator.
 
@@ -500,6 +500,9 @@ class TableModel:
             Rows with the columns of the warm-up; the target may be absent.
         extra : {"error", "drop"}, default="error"
             What to do about columns that the warm-up did not have.
+        learned : bool, default=False
+            Whether :meth:`learn` will take these rows: see
+            :meth:`mercer.data.TablePreprocessor.transform`.
 
         Returns
         -------
@@ -511,7 +514,7 @@ class TableModel:
         ValueError
             If a column is missing, new, or changed between numbers and text.
         """
-        return self.preprocessor.transform(table, extra=extra)
+        return self.preprocessor.transform(table, extra=extra, learned=learned)
 
     def targets(self, table: Any, *, column: str | None = None) -> NDArray[Any]:
         """Read the targets of a table, checked.
@@ -584,7 +587,7 @@ class TableModel:
         ValueError
             As :meth:`inputs` and :meth:`targets`.
         """
-        return self.inputs(table), self._learned(table)
+        return self.inputs(table, learned=True), self._learned(table)
 
     # -- measuring ------------------------------------------------------------------------------
 
@@ -615,7 +618,7 @@ class TableModel:
         targets = []
         for table in parts:
             targets.append(self._learned(table))
-            if self.preprocessor.partial_fit(table).frozen_:
+            if self.measure(self.preprocessor, table, targets[-1]).frozen_:
                 break
         self.preprocessor.freeze()
         self._finish_measuring()
@@ -625,6 +628,44 @@ class TableModel:
         if self.predicts_quantities and not self._counts():
             self.target_mean_ = float(y.mean())
             self.target_scale_ = float(y.std()) or 1.0
+        return self
+
+    def measure(
+        self, columns: TablePreprocessor, table: Any, y: NDArray[Any]
+    ) -> TablePreprocessor:
+        """Add rows to the statistics of columns, with what they tell of the target.
+
+        Parameters
+        ----------
+        columns : TablePreprocessor
+            Not frozen yet.
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows.
+        y : ndarray of shape (n_rows,)
+            Their targets.
+
+        Returns
+        -------
+        columns : TablePreprocessor
+            The same.
+        """
+        told = self._task.targets in ("labels", "quantities")
+        return columns.partial_fit(table, y if told else None)
+
+    def look(self, table: Any) -> Self:
+        """Find out what the columns of a table are, before any row is measured.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            First rows.
+
+        Returns
+        -------
+        self
+        """
+        told = self._task.targets in ("labels", "quantities")
+        self.preprocessor.look(table, self._learned(table) if told else None)
         return self
 
     def measured(self, columns: TablePreprocessor, targets: Any = None) -> Self:

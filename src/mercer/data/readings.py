@@ -1,0 +1,513 @@
+"""What each column of a table is, and how it is read: found out in the first rows, then fixed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data.columns import Levels, Numbers, TableView, Texts, is_number, levels_of
+from mercer.data.forms import DateForm, NumberForm, compact_dates
+from mercer.exceptions import Advice, Setting
+
+__all__ = ["KINDS", "Reading", "Readings"]
+
+Floats = NDArray[np.float64]
+
+#: What a user may say that a column is.
+KINDS = (
+    "number",
+    "category",
+    "text",
+    "date",
+    "date:ymd",
+    "date:dmy",
+    "date:mdy",
+    "time",
+)
+
+_DAY = 86_400.0
+_SAMPLE = 200  # different values that must look like a form before all are looked at
+_FEW_ROWS = 30  # below, nothing is known of identifiers and copies
+_FEW_LEVELS = 20  # categories at most, where text might be something else
+_DISTINCT = 0.95  # share of rows with a value of their own from which values name rows
+_MANY_WORDS = 4.0  # of free text, in the mean
+_COMMON = 0.5  # share of rows that frequent categories have at least
+_DENSE = 0.5  # share of the whole numbers of a range from which they count rows
+_FEWEST_DATES = 10  # different numbers such as 20240131 before they are taken for dates
+_ID_NAME = re.compile(
+    r"(?i)(.*[_\s.-])?(id|ids|uuid|guid|key|index|idx|rowid|row_?(nr|no|num|number|id)|nr)|"
+    r".*[a-z](Id|ID|Key|Nr)|unnamed:?_?\s?\d+|rownames"
+)
+_ORDER_NAME = re.compile(r"(?i).*(time|date|day|week|month|year|hour|minute|second|step|age|t)")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one column is read.
+
+    Attributes
+    ----------
+    name : str
+        Of the column.
+    kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy"}
+        What it is taken for; the last two are left out.
+    form : NumberForm, DateForm, "yyyymmdd" or None
+        How its values are written, if they are not of their own type.
+    was_text : bool
+        Whether it held text, and so is read as text.
+    note : str
+        What was found.
+    strays : int
+        Rows whose value is not of the form, and so missing.
+    calendar : bool
+        Whether parts of the calendar count, besides the time itself.
+    """
+
+    name: str
+    kind: str
+    form: NumberForm | DateForm | str | None = None
+    was_text: bool = False
+    note: str = ""
+    strays: int = 0
+    calendar: bool = True
+
+    @property
+    def used(self) -> bool:
+        """Whether inputs are made of it."""
+        return self.kind not in ("identifier", "copy")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Parts of the calendar that it is read as, too, of :data:`PARTS`."""
+        return _PARTS_OF.get(self.kind, ()) if self.calendar else ()
+
+    @property
+    def way(self) -> tuple[Any, ...]:
+        """What must be the same for two columns to be read alike."""
+        return self.kind, self.form, self.was_text, self.calendar
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that it is read as."""
+        return [self.name, *(f"{self.name}:{part}" for part in self.parts)]
+
+    def read(self, column: Numbers | Levels) -> Numbers | Levels:
+        """Read a column as what it was taken for."""
+        if self.kind in ("category", "text"):
+            levels = levels_of(column, self.name) if self.was_text else _as_levels(column)
+            if self.kind == "text":
+                return Texts(levels.codes, levels.levels)
+            return levels
+        if isinstance(column, Levels):
+            if not isinstance(self.form, NumberForm | DateForm):
+                return column
+            # The code -1 of missing values picks the last entry.
+            values = np.append(self.form.read(column.levels), np.nan)[column.codes]
+            return Numbers(values, integer=False)
+        if self.form == "yyyymmdd":
+            return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
+        return column
+
+    def to_state(self) -> dict[str, Any]:
+        """Return plain data."""
+        state = dict(vars(self))
+        if isinstance(self.form, NumberForm | DateForm):
+            state["form"] = {type(self.form).__name__: vars(self.form)}
+        return state
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
+        form = state["form"]
+        if isinstance(form, dict):
+            ((kind, values),) = form.items()
+            form = {"NumberForm": NumberForm, "DateForm": DateForm}[kind](**values)
+        return cls(**(state | {"form": form}))
+
+
+def _as_levels(column: Numbers | Levels) -> Levels:
+    """Take the values of a column for categories."""
+    if isinstance(column, Levels):
+        return column
+    values = column.values
+    present = ~np.isnan(values)
+    distinct, places = np.unique(values[present], return_inverse=True)
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[present] = places
+    return Levels(codes, [_plain(value) for value in distinct.tolist()])
+
+
+def _plain(value: float) -> str:
+    """Write a number as text: whole ones without a point, of whatever type."""
+    return str(int(value)) if value == int(value) else str(value)
+
+
+# -- the calendar ---------------------------------------------------------------------------------
+
+
+def _part(of: Callable[[Floats], Floats]) -> Callable[[Floats], Numbers]:
+    """Make a part of the calendar of seconds since 1970, NaN where unknown."""
+
+    def made(seconds: Floats) -> Numbers:
+        known = np.isfinite(seconds)
+        values = np.full(len(seconds), np.nan)
+        values[known] = of(seconds[known])
+        return Numbers(values, integer=False)
+
+    return made
+
+
+def _day_of(period: str) -> Callable[[Floats], Floats]:
+    """Count the days since the beginning of the month or year, from 1."""
+
+    def days(seconds: Floats) -> Floats:
+        today = np.floor(seconds / _DAY).astype(np.int64).astype("datetime64[D]")
+        begun = today.astype(f"datetime64[{period}]").astype("datetime64[D]")
+        return np.asarray((today - begun).astype(np.float64) + 1.0)
+
+    return days
+
+
+#: Parts of the calendar that inputs are made of. 1970 began on a Thursday; Monday is 0.
+PARTS = {
+    "day_of_year": _part(_day_of("Y")),
+    "day": _part(_day_of("M")),
+    "weekday": _part(lambda s: (np.floor(s / _DAY) + 3.0) % 7.0),
+    "hour": _part(lambda s: s % _DAY / 3600.0),
+}
+#: By kind; those that do not vary are dropped, as all that is constant.
+_PARTS_OF = {"date": tuple(PARTS)}
+
+
+# -- all columns ----------------------------------------------------------------------------------
+
+
+class Readings:
+    """How all columns of a table are read.
+
+    Parameters
+    ----------
+    columns : sequence of Reading
+        In the order of the table.
+    """
+
+    def __init__(self, columns: Sequence[Reading]) -> None:
+        self.columns = {reading.name: reading for reading in columns}
+
+    @property
+    def used(self) -> list[str]:
+        """Names of the columns that inputs are made of."""
+        return [name for name, reading in self.columns.items() if reading.used]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of what :meth:`read` returns."""
+        return [name for one in self.columns.values() if one.used for name in one.names]
+
+    def read(self, view: TableView) -> TableView:
+        """Return a view of what the columns mean: numbers, categories and texts only."""
+        sources = {
+            name: (reading, part)
+            for reading in self.columns.values()
+            if reading.used
+            for name, part in zip(reading.names, (None, *reading.parts), strict=True)
+        }
+        seen: dict[str, Numbers | Levels] = {}
+
+        def column(name: str) -> Numbers | Levels:
+            reading, part = sources[name]
+            if part is None and not reading.parts:
+                return reading.read(view.column(name))
+            if reading.name not in seen:
+                seen[reading.name] = reading.read(view.column(reading.name))
+            base = seen[reading.name]
+            if part is None or isinstance(base, Levels):
+                return base
+            return PARTS[part](base.values.astype(np.float64))
+
+        return TableView(
+            names=list(sources),
+            n_rows=view.n_rows,
+            column=column,
+            slice=lambda start, stop: self.read(view.slice(start, stop)),
+        )
+
+    def to_state(self) -> list[dict[str, Any]]:
+        """Return plain data."""
+        return [reading.to_state() for reading in self.columns.values()]
+
+    @classmethod
+    def from_state(cls, state: list[dict[str, Any]]) -> Self:
+        """Inverse of :meth:`to_state`."""
+        return cls([Reading.from_state(one) for one in state])
+
+    @classmethod
+    def plain(cls, view: TableView, names: Sequence[str]) -> Self:
+        """Take all columns for what their types say, and nothing more."""
+        readings = []
+        for name in names:
+            column = view.column(name)
+            text = isinstance(column, Levels) and not column.boolean
+            readings.append(Reading(name, _kind_of(column), was_text=text))
+        return cls(readings)
+
+    @classmethod
+    def of(
+        cls,
+        view: TableView,
+        names: Sequence[str],
+        *,
+        kinds: Mapping[str, str],
+        include: Collection[str],
+        keep: bool,
+        min_count: int,
+    ) -> Self:
+        """Find out how columns are to be read.
+
+        Parameters
+        ----------
+        view : TableView
+            First rows.
+        names : sequence of str
+            Columns to look at.
+        kinds : mapping of str to str
+            What some are, of :data:`KINDS`.
+        include : collection of str
+            Columns to use even if they look like identifiers or copies.
+        keep : bool
+            Whether to use all numbers that look like identifiers, and all copies.
+        min_count : int
+            Rows that make a category a frequent one.
+
+        Raises
+        ------
+        ValueError
+            If a column cannot be of the kind that was said.
+        """
+        readings: list[Reading] = []
+        first: dict[bytes, str] = {}
+        for name in names:
+            column = view.column(name)
+            if name in kinds:
+                found = _as_told(name, column, kinds[name])
+            else:
+                found = _look(name, column, min_count)
+            same = first.setdefault(_fingerprint(column), name)
+            if same != name and view.n_rows >= _FEW_ROWS and name not in kinds and not keep:
+                found = Reading(name, "copy", note=f"is the same as {same!r}")
+            kept = keep and isinstance(column, Numbers)
+            if not found.used and (name in include or kept):
+                found = _forced(name, column, found)
+            readings.append(found)
+        return cls(readings if any(one.used for one in readings) else _all_used(readings))
+
+    def merged(self, other: Readings, mine: Collection[str], theirs: Collection[str]) -> Self:
+        """Join two, of which some columns had no value.
+
+        Parameters
+        ----------
+        other : Readings
+            Of other rows.
+        mine, theirs : collection of str
+            Columns without a value in the rows of each, which are read as in the other.
+
+        Raises
+        ------
+        ValueError
+            If columns are read in different ways.
+        """
+        joined = []
+        differing = sorted(self.columns.keys() ^ other.columns.keys())
+        for name, one in self.columns.items():
+            another = other.columns.get(name, one)
+            if name in mine:
+                one = another
+            elif name not in theirs and one.way != another.way:
+                differing.append(name)
+            joined.append(one)
+        if differing:
+            raise ValueError(
+                "Statistics of tables with different columns cannot be merged; these are absent "
+                "from one of them, or of another kind, as numbers in one and text in the other: "
+                f"{differing}. Let all of them `look` at the same rows first."
+            )
+        return type(self)(joined)
+
+
+def _all_used(readings: Sequence[Reading]) -> list[Reading]:
+    """Use numbers that look like identifiers where there is nothing else."""
+    return [
+        replace(one, kind="number", note=f"used, though it {one.note}")
+        if one.kind == "identifier" and not one.was_text
+        else one
+        for one in readings
+    ]
+
+
+def _fingerprint(column: Numbers | Levels) -> bytes:
+    """Return what only columns with the same values have in common."""
+    if isinstance(column, Numbers):
+        return b"n" + column.values.astype(np.float64).tobytes()
+    distinct, codes = np.unique(column.codes, return_inverse=True)
+    levels = [column.levels[code] if code >= 0 else "\0" for code in distinct]
+    order = np.argsort(levels)
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return b"l" + places[codes].tobytes() + "\1".join(sorted(levels)).encode()
+
+
+def _kind_of(column: Numbers | Levels) -> str:
+    """Return what a column is by its type."""
+    if isinstance(column, Numbers):
+        return column.unit or "number"
+    return "boolean" if column.boolean else "category"
+
+
+def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
+    """Read a column as somebody said."""
+    said, _, order = kind.partition(":")
+    text = isinstance(column, Levels) and not column.boolean
+    if said in ("category", "text"):
+        return Reading(name, said, was_text=text, note="as told")
+    if isinstance(column, Numbers):
+        if said in ("date", "time") and not column.unit:
+            if np.isfinite(compact_dates(column.values.astype(np.float64))).any():
+                return Reading(name, "date", "yyyymmdd", note="as told")
+        return Reading(name, said, note="as told")
+    levels, counts = column.counted()
+    form: NumberForm | DateForm | None
+    if said == "number":
+        form = NumberForm.of(levels, counts.tolist(), mostly=0.0)
+    else:
+        form = DateForm(order) if order else DateForm.of(levels, counts.tolist(), mostly=0.0)
+    if form is None or not np.isfinite(form.read(levels)).any():
+        raise ValueError(
+            Advice(
+                f"No value of the column {name!r} can be read as a {said}, such as {levels[0]!r}. "
+                if levels
+                else f"The column {name!r} has no value. ",
+                "Leave out ",
+                Setting("kinds", (f"{name}={kind}",), f"`kinds={{{name!r}: {kind!r}}}`"),
+                ", or correct the column.",
+            )
+        )
+    return _strays(Reading(name, said, form, was_text=True, note="as told"), column)
+
+
+def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:
+    """Read a column that would be left out."""
+    note = f"used, though it {found.note}" if found.kind == "identifier" else found.note
+    if isinstance(column, Numbers):
+        return Reading(name, column.unit or "number", note=note)
+    return Reading(name, "text", was_text=True, note=note)
+
+
+def _look(name: str, column: Numbers | Levels, min_count: int) -> Reading:
+    """Find out what a column is."""
+    if isinstance(column, Numbers):
+        return _look_at_numbers(name, column)
+    if column.boolean:
+        return Reading(name, "boolean")
+    if column.declared:
+        return Reading(name, "category", was_text=True)
+    return _look_at_text(name, column, min_count)
+
+
+def _look_at_numbers(name: str, column: Numbers) -> Reading:
+    if column.unit:
+        return Reading(name, column.unit)
+    values = column.values[~np.isnan(column.values)]
+    distinct = np.unique(values)
+    whole = bool(np.all(distinct == np.round(distinct)))
+    if not whole or distinct.size < 2:
+        return Reading(name, "number")
+    dates = compact_dates(distinct.astype(np.float64))
+    if distinct.size >= _FEWEST_DATES and np.isfinite(dates).all():
+        return Reading(name, "date", "yyyymmdd", note="dates as 20240131")
+    n = values.size
+    if n >= _FEW_ROWS and distinct.size == n and not _ORDER_NAME.fullmatch(name):
+        # By chance, numbers this close together would repeat.
+        if n >= _DENSE * (distinct[-1] - distinct[0] + 1):
+            return Reading(name, "identifier", note="numbers the rows")
+        if _ID_NAME.fullmatch(name):
+            return Reading(name, "identifier", note="has another number in each row")
+    return Reading(name, "number")
+
+
+def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
+    levels, counts = column.counted()
+    plain = Reading(name, "category", was_text=True)
+    n = int(counts.sum())
+    if not n:
+        return plain
+    some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
+    few = [levels[i] for i in some], counts[some].tolist()
+    for kind, form in (("date", DateForm), ("number", NumberForm)):
+        if form.of(*few, mostly=0.5) is None:  # type: ignore[attr-defined]
+            continue
+        found = form.of(levels, counts.tolist())  # type: ignore[attr-defined]
+        if found is None or (kind == "number" and _are_codes(levels, found)):
+            continue
+        reading = _strays(replace(plain, kind=kind, form=found), column)
+        if isinstance(found, DateForm):
+            note = f"written {found.order}" + ("" if found.clear else ", a guess")
+            kind = "time" if found.is_time else "date"
+            return replace(reading, kind=kind, note=_joined(note, reading.note))
+        note = f"as {levels[int(some[0])]!r}"
+        return replace(reading, note=_joined(note, reading.note))
+    return _words_or_categories(plain, levels, counts, min_count)
+
+
+def _are_codes(levels: Sequence[str], form: NumberForm) -> bool:
+    """Whether text that reads as numbers is meant as text: codes such as 007, or a few 1 to 5."""
+    if any(re.fullmatch(r"0\d+", level.strip()) for level in levels):
+        return True
+    values = form.read(levels)
+    known = values[np.isfinite(values)]
+    plain = not form.unit and all(
+        is_number(level) for level, value in zip(levels, values, strict=True) if np.isfinite(value)
+    )
+    return plain and known.size <= _FEW_LEVELS and bool(np.all(known == np.round(known)))
+
+
+def _words_or_categories(
+    plain: Reading, levels: Sequence[str], counts: NDArray[np.int64], min_count: int
+) -> Reading:
+    """Tell free text and identifiers from categories."""
+    n, k = int(counts.sum()), len(levels)
+    if k <= _FEW_LEVELS:
+        return plain
+    words = float(np.dot([len(level.split()) for level in levels], counts)) / n
+    if n >= _FEW_ROWS and k >= _DISTINCT * n and words < 1.5:
+        marked = sum(bool(re.search(r"\d|@", level)) for level in levels)
+        if marked >= 0.9 * k:
+            return replace(plain, kind="identifier", note="has another code in each row")
+    common = int(counts[counts >= min_count].sum())
+    if words >= _MANY_WORDS and 2 * k > n:
+        return replace(plain, kind="text")
+    if common < _COMMON * n:
+        return replace(plain, kind="text", note=f"{k:,} different values, most of them rare")
+    return plain
+
+
+def _strays(reading: Reading, column: Levels) -> Reading:
+    """Note the rows that are not of a column's form."""
+    assert isinstance(reading.form, NumberForm | DateForm)
+    levels, counts = column.counted()
+    bad = np.isnan(reading.form.read(levels))
+    if not bad.any():
+        return reading
+    n = int(counts[bad].sum())
+    what = "number" if reading.kind == "number" else reading.kind
+    first = levels[int(np.argmax(bad))]
+    note = f"{n:,} cell{'s' * (n != 1)} that {'are' if n != 1 else 'is'} no {what}, as {first!r}"
+    return replace(reading, note=_joined(reading.note, note), strays=n)
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)

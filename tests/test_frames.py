@@ -14,7 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer import (
     DensityRatio,
@@ -98,6 +98,7 @@ def columns(n=N, seed=0):
         "time": with_gaps(days, "datetime64[ns]"),
         "time with zone": with_gaps(days.tz_localize("Europe/Zurich"), None),
         "span": with_gaps(days - days.min(), "timedelta64[ns]"),
+        "time of day": with_gaps([datetime.time(int(v), 30) for v in whole], object),
         "date": with_gaps(days.date, object),
         "decimal": with_gaps([Decimal(int(v)) / 4 for v in whole], object),
         "mixed numbers": pd.Series([int(v) if v % 2 else float(v) for v in whole], dtype=object),
@@ -105,10 +106,9 @@ def columns(n=N, seed=0):
     }
 
 
-def encoding(model, table, **parameters):
+def encoding(table, y):
     """Encode by what a TableModel has for its columns, numbers unscaled."""
-    columns = TablePreprocessor(warmup_rows=None, scaling="none", **parameters).fit(table)
-    return columns, columns.transform(table)
+    return TablePreprocessor(warmup_rows=None, scaling="none", suspects="keep").fit(table, y)
 
 
 # -- rows that go in as they are -------------------------------------------------------------------
@@ -184,14 +184,15 @@ def test_columns_of_all_types_are_encoded_as_table_models_do(kind, way, tmp_path
     table = WAYS[way](frame)
     model = classifier().fit(table, y)
     seen = {name: table[:, i] for i, name in enumerate(frame)} if way == "objects" else table
-    known, X = encoding(model, seen)
-    twin = classifier().fit(X, y)
+    known = encoding(seen, y)
+    twin = classifier().fit(known.transform(seen, learned=True), y)
     names = [
         name.replace("x0", "other").replace("x1", "column")
         for name in model.preprocessor_.feature_names_out()
     ]
     assert names == known.feature_names_out()
-    assert np.array_equal(model.decision_function(table), twin.decision_function(X))
+    answers = twin.decision_function(known.transform(seen))
+    assert np.array_equal(model.decision_function(table), answers)
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert np.array_equal(loaded.decision_function(table), model.decision_function(table))
@@ -249,6 +250,174 @@ def test_what_pandas_has_for_nothing_is_a_gap_in_arrays_of_objects():
     model = classifier().fit(X, [0, 1, 2, 3] * 20)
     assert {"x0=(missing)", "x1=(missing)"} <= set(model.preprocessor_.feature_names_out())
     assert model.score(X, [0, 1, 2, 3] * 20) == 1.0
+
+
+# -- dates, texts and many categories --------------------------------------------------------------
+
+
+def dated(n=N, seed=0):
+    """A frame with moments, and classes that depend on the day of the week."""
+    rng = np.random.default_rng(seed)
+    when = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 24 * 900, n), unit="h")
+    frame = pd.DataFrame({"when": when, "x": rng.normal(size=n)})
+    return frame, np.where(frame["when"].dt.day_of_week >= 5, "out", "in")
+
+
+def shops(n=1200, n_shops=200, seed=0):
+    """A frame with a column of many categories, and what each of them is worth."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, n_shops, n)
+    frame = pd.DataFrame({"shop": [f"shop {c}" for c in code], "x": rng.normal(size=n)})
+    return frame, rng.normal(size=n_shops)[code], rng
+
+
+@pytest.mark.parametrize(
+    "way",
+    [*WAYS.values(), lambda frame: frame.astype({"when": str})],
+    ids=[*WAYS, "text"],
+)
+def test_dates_become_parts_of_the_calendar(way):
+    frame, y = dated()
+    table = way(frame)
+    model = KernelClassifier(random_state=0).fit(table, y)
+    assert model.audit_[0].becomes == "number, day of year, day, weekday, hour"
+    assert model.score(table, y) > 0.97
+
+
+def test_dates_of_a_stream_become_parts_of_the_calendar():
+    frame, y = dated()
+    model = KernelClassifier(random_state=0)
+    for start in range(0, N, 10):
+        rows = slice(start, start + 10)
+        model.partial_fit(frame[rows], y[rows], classes=["in", "out"])
+    assert model._n_inputs == 6
+    assert model.score(frame, y) > np.mean(y == "in") + 0.1
+
+
+def test_four_hundred_different_texts_are_words():
+    rng = np.random.default_rng(12)
+    near = rng.choice(["lake", "road"], 400)
+    frame = pd.DataFrame({"text": [f"flat {i} near the {one}" for i, one in enumerate(near)]})
+    model = KernelClassifier(random_state=0).fit(frame[:300], near[:300])
+    assert model.audit_[0].becomes == "17 numbers of its words"
+    assert model.score(frame[300:], near[300:]) > 0.95
+    assert model.score(pl.from_pandas(frame[300:]), near[300:]) > 0.95
+
+
+def test_codes_of_rows_are_left_out_with_a_word_unless_there_is_nothing_else():
+    frame, y = mixed()
+    frame = frame.assign(code=[f"id{i}" for i in range(N)])
+    with pytest.warns(UserWarning, match="another code in each of the 300 rows.*'code'"):
+        model = classifier().fit(frame, y)
+    assert model.audit_.left_out == {"code": "has another code in each row"}
+    assert np.array_equal(model.predict(frame.assign(code="?")), model.predict(frame))
+    assert not classifier().fit(frame[["code"]], y).audit_.left_out
+
+
+def test_numbers_are_never_left_out():
+    frame, y = mixed()
+    frame = frame.assign(id=np.arange(N), again=frame["height"])
+    assert not KernelClassifier(random_state=0).fit(frame, y).audit_.left_out
+
+
+def test_many_categories_beat_an_input_for_each():
+    frame, worth, rng = shops(2400, 300)
+    y = worth + np.sin(2.0 * frame["x"]) + 0.3 * rng.normal(size=len(frame))
+    learned, held = slice(0, 1600), slice(1600, None)
+    model = KernelRegressor(random_state=0).fit(frame[learned], y[learned])
+    assert model.audit_[0].becomes.startswith("mean of the target")
+    encoder = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["shop"]),
+        remainder="passthrough",
+    )
+    each = make_pipeline(encoder, KernelRegressor(random_state=0)).fit(frame[learned], y[learned])
+    assert model.score(frame[held], y[held]) > each.score(frame[held], y[held]) + 0.1
+
+
+@pytest.mark.parametrize("what", ["categories", "texts"])
+@pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
+def test_categories_and_texts_that_say_nothing_cost_next_to_nothing(make, what):
+    frame, _, rng = shops(seed=1)
+    if what == "texts":
+        frame["shop"] = [" ".join(rng.choice(list("abcdefghijkl"), 6)) for _ in range(len(frame))]
+    y = np.sin(2.0 * frame["x"]) + 0.5 * rng.normal(size=len(frame))
+    y = y > 0.0 if make is KernelClassifier else y
+    learned, held = slice(0, 800), slice(800, None)
+    model = make(random_state=0).fit(frame[learned], y[learned])
+    without = make(random_state=0).fit(frame.loc[:799, ["x"]], y[learned])
+    assert model.audit_[0].n_inputs > 0
+    found, wanted = model.score(frame[held], y[held]), without.score(frame[["x"]][held], y[held])
+    assert found > wanted - 0.03
+
+
+@pytest.mark.parametrize(
+    "make_y",
+    [
+        lambda worth: np.column_stack([worth, -worth]),
+        lambda worth: worth[:, np.newaxis],
+        lambda worth: np.round(worth, 1).tolist(),
+    ],
+)
+def test_targets_of_all_shapes_go_with_many_categories(make_y, tmp_path):
+    frame, worth, _ = shops(600, 60)
+    y = make_y(worth)
+    model = regressor().fit(frame, y)
+    told = "mean" in model.audit_[0].becomes
+    assert told == (np.shape(y)[1:] != (2,))  # of several outputs there are no means
+    model.save(tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").predict(frame), model.predict(frame))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 12])
+@pytest.mark.parametrize("dtype", [float, int, str])
+def test_classes_of_all_types_go_with_many_categories(n_classes, dtype, tmp_path):
+    frame, worth, _ = shops(600, 60)
+    y = np.digitize(worth, np.quantile(worth, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    model = classifier().fit(frame, y.astype(dtype))
+    n_means = sum(":mean" in name for name in model.preprocessor_.feature_names_out())
+    assert n_means == {2: 1, 4: 4, 12: 0}[n_classes]  # of more than ten classes there are none
+    assert n_means == 0 or model.score(frame, y.astype(dtype)) > 0.8
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.array_equal(loaded.decision_function(frame), model.decision_function(frame))
+
+
+def test_wrong_targets_of_tables_are_refused_before_anything_is_learned():
+    frame, worth, _ = shops(100)
+    for y, words in ((worth[:-1], "inconsistent"), (np.append(worth[1:], np.nan), "NaN")):
+        with pytest.raises(ValueError, match=words):
+            regressor().fit(frame, y)
+
+
+# -- the audit -------------------------------------------------------------------------------------
+
+
+def test_the_audit_says_what_became_of_all_columns(tmp_path):
+    frame, y = mixed()
+    with pytest.warns(UserWarning, match="'never'"):
+        model = classifier().fit(frame.assign(never=np.nan), y)
+    audit = model.audit_
+    assert [(one.name, one.kind, one.n_inputs) for one in audit] == [
+        ("town", "category", 6),
+        ("height", "number", 2),
+        ("rooms", "number", 1),
+        ("never", "number", 0),
+    ]
+    assert audit.left_out == {"never": "no value"}
+    model.save(tmp_path / "model")
+    for twin in (load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert str(twin.audit_) == str(audit)
+
+
+def test_there_is_no_audit_of_rows_that_went_in_as_they_are_nor_of_streams():
+    frame, y = mixed()
+    with pytest.raises(AttributeError, match="not fitted"):
+        _ = classifier().audit_
+    with pytest.raises(AttributeError, match="numbers without gaps went in as they are"):
+        _ = classifier().fit(frame[["rooms"]], y).audit_
+    stream = KernelClassifier(random_state=0).partial_fit(frame[:50], y[:50])
+    with pytest.raises(AttributeError, match="columns of a stream"):
+        _ = stream.audit_
 
 
 # -- gaps ------------------------------------------------------------------------------------------
@@ -376,6 +545,23 @@ def test_no_column_has_categories_if_none_is_said_to_have():
 def test_columns_that_are_not_there_cannot_be_named(named, words):
     with pytest.raises(ValueError, match=words):
         classifier(categorical_features=named).fit(*mixed())
+
+
+@pytest.mark.parametrize("n_first", [20, N])
+def test_categories_are_named_in_streams_as_in_tables(n_first):
+    frame, y = mixed()
+    cells = frame.assign(rooms=np.where(frame["rooms"] == 5, np.inf, frame["rooms"]))
+    model = KernelClassifier(categorical_features=["rooms"], random_state=0)
+    model.partial_fit(cells[:n_first], y[:n_first], classes=["no", "yes"])
+    if n_first < N:
+        model.partial_fit(cells[n_first:], y[n_first:])
+        assert {level for name, level in model._columns.inputs if name == "rooms"} == {
+            "1", "2", "3", "4", "inf",
+        }  # fmt: skip
+    assert model.predict(frame.assign(rooms=7)).shape == (N,)
+    none = KernelClassifier(categorical_features=None, random_state=0)
+    with pytest.raises(ValueError, match=r"'town' holds text.*categorical_features"):
+        none.partial_fit(frame[:n_first], y[:n_first], classes=["no", "yes"])
 
 
 def test_columns_of_arrays_have_no_names():

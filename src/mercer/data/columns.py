@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -337,9 +337,10 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
     if kinds and all(issubclass(kind, Real | Decimal) for kind in kinds):
         whole = all(issubclass(kind, int | np.integer) for kind in kinds)
         return Numbers(np.array([np.nan if c is None else float(c) for c in cells]), whole)
-    if kinds and all(issubclass(kind, date) for kind in kinds):
-        seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
-        return Numbers(seconds, integer=False, unit="date")
+    for of, unit in ((date, "date"), (timedelta, ""), (time, "time")):
+        if kinds and all(issubclass(kind, of) for kind in kinds):
+            seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
+            return Numbers(seconds, integer=False, unit=unit)
     index: dict[str, int] = {}
     codes = [-1 if cell is None else index.setdefault(str(cell), len(index)) for cell in cells]
     return Levels(np.array(codes, dtype=np.int64), list(index))
@@ -350,7 +351,12 @@ def _says_nothing(cell: Any) -> bool:
     return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)
 
 
-def _seconds(moment: date) -> float:
+def _seconds(moment: date | timedelta | time) -> float:
+    if isinstance(moment, timedelta):
+        return moment.total_seconds()
+    if isinstance(moment, time):
+        whole = 3600 * moment.hour + 60 * moment.minute + moment.second
+        return whole + moment.microsecond / 1e6
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 
 from mercer._threads import jobs
 from mercer._validation import check_integer, check_real
-from mercer.estimators.columns import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel

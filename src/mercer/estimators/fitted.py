@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._threads import jobs
-from mercer.estimators.columns import TableInputs
 from mercer.estimators.scaling import image_of
+from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
 from mercer.functions.sum_of_components import FittedPart, SumOfComponents

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._component import from_config, own_copy, to_config
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.estimators.columns import numeric_rows
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.stored import Stored
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions

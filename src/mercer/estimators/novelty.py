@@ -13,11 +13,11 @@ from sklearn.base import OutlierMixin
 
 from mercer._threads import jobs
 from mercer._validation import check_real
-from mercer.estimators.columns import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import OneRow
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion

@@ -19,7 +19,6 @@ from mercer._threads import jobs
 from mercer._validation import check_choice
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
-from mercer.estimators.columns import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.one_row import OneRow
@@ -32,6 +31,7 @@ from mercer.estimators.pairs import (
     plain_labels,
 )
 from mercer.estimators.problem import Problem
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import plain_order
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures

@@ -8,8 +8,9 @@ import numpy as np
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
-from mercer.estimators.columns import columns_from_state
+from mercer.estimators.columns import columns_from_state, columns_to_state
 from mercer.estimators.problem import AVERAGING
+from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import Targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -136,7 +137,7 @@ class StoredEstimator(Stored):
             **self._common_state(),
             **self.targets_.loss_to_state(),
             **({} if self._map is None else {"inputs": to_config(self._map)}),
-            **({} if self._columns is None else {"columns": self._columns.to_state()}),
+            **({} if self._columns is None else {"columns": columns_to_state(self._columns)}),
             **({} if self._means is None else {"means": self._means}),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
@@ -169,7 +170,7 @@ class StoredEstimator(Stored):
         """
         model, kernel = cls._from_common_state(state)
         if "columns" in state:
-            model._columns = columns_from_state(state["columns"])
+            model._columns = columns_from_state(state["columns"], column_names(model))
         model._means = _means_from_state(state, model.n_features_in_)
         n_inputs = model._n_inputs
         known = cls._targets_type.from_state(state, n_inputs)

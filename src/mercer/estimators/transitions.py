@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_choice, check_integer
-from mercer.estimators.columns import numeric_rows
 from mercer.estimators.inputs import warn_user
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
 

@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from command_line import run
 from mercer import (
     DensityRatio,
     GaussianProcessRegressor,
@@ -26,12 +27,15 @@ from mercer import (
     load_model,
 )
 from mercer.data import TablePreprocessor
+from mercer.distributed import predict
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
 
 pd = pytest.importorskip("pandas", reason="frames need pandas")
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")
 pl = pytest.importorskip("polars", reason="polars is not installed")
+csv = pytest.importorskip("pyarrow.csv", reason="tables need pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet", reason="tables need pyarrow")
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -796,6 +800,42 @@ def test_scikit_learn_takes_frames_through():
     pipeline = make_pipeline(transformer, classifier()).fit(frame, y)
     assert pipeline[-1].feature_names_in_.tolist() == ["height", "town", "rooms"]
     assert pipeline.score(frame, y) > 0.9
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_commands_take_files_of_models_of_tables(ending, tmp_path, capsys):
+    frame, y = mixed()
+    frame = frame.assign(when=dated()[0]["when"].astype("datetime64[us]"), never=np.nan)
+    with pytest.warns(UserWarning, match="'never'"):
+        model = KernelClassifier(random_state=0).fit(frame, y)
+    path, data = tmp_path / "model", tmp_path / f"rows.{ending}"
+    model.save(path)
+    table = pa.Table.from_pandas(frame.assign(y=y, further=1))
+    (csv.write_csv if ending == "csv" else parquet.write_table)(table, data)
+    assert run("predict", path, data, "--out", tmp_path / "answers.parquet") == 0
+    answers = parquet.read_table(tmp_path / "answers.parquet").to_pydict()
+    assert answers["prediction"] == model.predict(frame).tolist()
+    assert np.allclose(answers["probability_yes"], model.predict_proba(frame)[:, 1])
+    assert run("evaluate", path, data, "--target", "y") == 0
+    error = 100.0 * (1.0 - model.score(frame, y))
+    assert f"error_percent {error:.6g}\n" in capsys.readouterr().out
+    (spread,) = predict(model, [str(data)], engine="here")
+    assert np.array_equal(spread, model.predict(frame))
+    assert [len(one) for one in predict(model, [frame, frame[:0]], engine="here")] == [N, 0]
+
+
+def test_commands_say_that_streams_of_text_are_for_python(tmp_path, capsys):
+    frame, y = mixed()
+    model = KernelClassifier(random_state=0).partial_fit(frame[:50], y[:50])
+    model.save(tmp_path / "model")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert (
+        run("predict", tmp_path / "model", tmp_path / "rows.parquet", "--out", tmp_path / "p.csv")
+        == 1
+    )
+    assert "Predict in Python" in capsys.readouterr().err
+    (spread,) = predict(model, [frame], engine="here")
+    assert np.array_equal(spread, model.predict(frame))
 
 
 def test_tags_say_what_is_taken():

@@ -124,6 +124,10 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         expansion promises is that of the iterate; averaged coefficients are refitted alike. For
         learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of numbers that are categories: a mask, positions, or names. ``"from_dtype"``: those
+        whose type says so. What else columns of tables are is found out, see ``audit_``; None
+        refuses columns of text.
     n_jobs : int or None, default=None
         Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
         ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
@@ -169,7 +173,16 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     history_ : History
         Progressive loss, model order and compression error over the stream.
     n_features_in_ : int
-        Number of inputs.
+        Number of columns of the rows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if rows came as a table whose names are text.
+    preprocessor_ : mercer.data.TablePreprocessor or None
+        What became of the columns of the first rows. None if they went in as they are, being
+        numbers without gaps, and for the default of streams, where a gap says nothing and each
+        category is an input from its first row on.
+    audit_ : mercer.data.audit.TableAudit
+        What each column is, and how many inputs it became: a table to print. Only if there is a
+        ``preprocessor_``.
 
     References
     ----------
@@ -235,7 +248,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,)
             Labels. Labels not seen before add classes, unless ``classes`` were given.
@@ -471,7 +484,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns
@@ -491,7 +504,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns
@@ -512,7 +525,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns

@@ -25,6 +25,7 @@ from mercer.data.columns import (
     listed,
     missing_cells,
     number_block,
+    view_table,
 )
 from mercer.data.readings import Reading, Readings
 from mercer.estimators.inputs import warn_user
@@ -304,8 +305,9 @@ class StreamColumns:
         new = self.inputs[n_known:]
         return np.array([np.nan if level is None else 0.0 for _, level in new])
 
-    def transform(self, view: TableView, *, learned: bool = False) -> Array:
-        """Return the inputs of rows, NaN for what they do not say; all rows alike."""
+    def transform(self, table: Any, *, extra: str = "drop", learned: bool = False) -> Array:
+        """Return the inputs of rows, NaN for what they do not say, whatever else there is."""
+        view = view_table(table)
         X = np.zeros((view.n_rows, len(self.inputs)))
         read = self.readings.read(view)
         for name in read.names:

@@ -68,7 +68,7 @@ class FittedFunction(TableInputs):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns

@@ -52,7 +52,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs; float32 is kept and computed in, all else becomes float64.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.

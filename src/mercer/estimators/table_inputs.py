@@ -6,6 +6,7 @@ Rows of numbers without gaps go in as they are. In others each column is read fo
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from mercer.estimators.columns import (
     named_columns,
 )
 
-__all__ = ["TableInputs", "column_names", "numeric_rows"]
+__all__ = ["TableInputs", "column_names", "numeric_rows", "without_columns"]
 
 Array = NDArray[np.float64]
 FloatArray = NDArray[np.floating]
@@ -341,6 +342,15 @@ def column_names(estimator: Any) -> list[str]:
     if names is None:
         return [f"x{number}" for number in range(estimator.n_features_in_)]
     return [str(name) for name in names]
+
+
+def without_columns(model: Any) -> Any:
+    """Copy a fitted model; the copy takes arrays of the inputs that its columns became."""
+    bare = copy.copy(model)
+    vars(bare).pop("feature_names_in_", None)
+    if getattr(model, "_columns", None) is not None:
+        bare.n_features_in_, bare._columns = model._n_inputs, None
+    return bare
 
 
 def _numbers(estimator: Any, X: Any, y: Sequence[Any], **options: Any) -> tuple[Any, ...]:

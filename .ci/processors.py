@@ -44,6 +44,7 @@ NOT_NUMERICAL = (
     *(
         "late_labels",
         "model_file",
+        "names",
         "public_names",
         "report*",
         "reproduce*",
@@ -55,6 +56,7 @@ NOT_NUMERICAL = (
         "stream_files",
         "table_model",
         "training*",
+        "transition_columns",
     ),
 )
 

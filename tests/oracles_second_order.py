@@ -14,11 +14,15 @@ __all__ = [
 ]
 
 
-def ridge_on_dictionary(K, K_DD, Y, weights, ridge):
-    """Coefficients of sum_i w_i |K_i c - y_i|^2 / sum_i w_i + ridge c'K_DD c, by least squares."""
+def ridge_on_dictionary(K, K_DD, Y, weights, ridge, jitter=0.0):
+    """Coefficients of sum_i w_i |K_i c - y_i|^2 / sum_i w_i + ridge c'K_DD c, by least squares.
+
+    A jitter is added to the diagonal of the normal equations, in means of that diagonal.
+    """
     root = np.sqrt(weights / weights.sum())[:, None]
     eigenvalues, vectors = np.linalg.eigh(K_DD)
-    half = np.sqrt(ridge) * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None] * vectors.T
+    added = jitter * (np.sum((root * K) ** 2) + ridge * np.trace(K_DD)) / len(K_DD)
+    half = np.sqrt(ridge * np.maximum(eigenvalues, 0.0) + added)[:, None] * vectors.T
     stacked = np.vstack([root * K, half])
     targets = np.vstack([root * Y, np.zeros((len(half), Y.shape[1]))])
     return np.linalg.lstsq(stacked, targets, rcond=None)[0]

@@ -21,7 +21,7 @@ LAYERS = [
     {"report"},
     {"display"},
     {"inspection"},
-    {"recipes"},
+    {"export", "recipes"},
     {"distributed"},
     {"training"},
     {"estimators"},

@@ -17,7 +17,7 @@ from mercer.default import DefaultLearner
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.exceptions import Advice, InPython, Setting
 from mercer.expansions import KOMP, Auto, Dictionary
-from mercer.inspection import describe, parts_table, race_table
+from mercer.inspection import describe, parts_table, race_summary, race_table
 from mercer.kernels import Gaussian, Laplacian, Mapped
 from mercer.maps import NormalScores
 from mercer.report import race_section
@@ -141,8 +141,36 @@ def test_inspect_shows_parts_and_the_race(files, model, mercer):
     assert chosen == {(p["form"], p["metric"], p["length"]) for p in raced}
     assert answer["can_go_on_learning"] is (answer["bytes_of_sums"] > 0)
     assert not {"kernel", "step_size", "regularization"} & set(answer)
+
+
+def test_inspect_shows_the_race_as_a_short_aligned_table(files, model, mercer):
+    """A line for each form, kernel and map, with the best length; what was chosen is marked."""
+    race = json.loads(mercer("inspect", files / "m", "--json")[1])["race"]
     lines = mercer("inspect", files / "m")[1].splitlines()
-    assert sum(line.startswith("race form=") for line in lines) == len(answer["race"])
+    heading, *rows = [line for line in lines if line.startswith("race ")]
+    names = ["form", "kernel and map", "inputs", "length", "error", "tried", "chosen"]
+    assert re.split(r"\s{2,}", heading.removeprefix("race ")) == names
+    groups = {(e["form"], f"{e['family']}, {e['metric']}") for e in race}
+    won = [e for e in race if e["chosen"]]
+    assert len(groups) <= len(rows) <= len(groups) + len(won) < len(race)
+    cells = [re.split(r"\s{2,}", row.removeprefix("race ")) for row in rows]
+    assert {(row[0], row[1]) for row in cells} == groups
+    assert [len(row) == len(names) for row in cells].count(True) == len(won)
+    for row in cells:
+        of_it = [e for e in race if (e["form"], f"{e['family']}, {e['metric']}") == tuple(row[:2])]
+        error, deviation = map(float, row[4].split(" ± "))
+        assert any(
+            error == pytest.approx(e["error"], rel=0.02)
+            and deviation == pytest.approx(e["standard_error"], rel=0.1)
+            and float(row[3]) == pytest.approx(e["length"], rel=1e-4)
+            and e["chosen"] == (len(row) == len(names))
+            for e in of_it
+        )
+        assert int(row[5]) == len(of_it)
+        if len(row) < len(names):
+            assert error <= min(e["error"] for e in of_it) * 1.02
+    ends = {row.index("±") for row in rows}
+    assert len(ends) == 1  # aligned
 
 
 def test_inspect_marks_the_winner_of_few_rows(mercer, tmp_path):
@@ -199,11 +227,13 @@ def test_the_latest_loss_is_in_the_units_of_the_target(mercer, tmp_path):
 
 def test_tables_are_drawn_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    print_result({"rows": 3, "race": [{"form": "cells", "chosen": True}]}, title="m")
+    race = [{"form": "trees", "n": 7}, {"form": "cells", "chosen": True}]  # not all have all
+    print_result({"rows": 3, "race": race}, title="m")
     out = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
     assert re.search(r"rows\W+3", out)
-    assert re.search(r"race\n.*form.*chosen", out, re.DOTALL)
-    assert re.search(r"cells\W+yes", out)
+    assert re.search(r"race\n.*form +n +chosen", out, re.DOTALL)
+    assert re.search(r"trees +7", out)
+    assert re.search(r"cells {4,}yes", out)
 
 
 def test_evaluate_and_predict_work_on_parts(files, model, mercer, tmp_path):
@@ -228,7 +258,10 @@ def test_the_report_has_a_section_on_the_race(files, model, mercer, tmp_path):
     page = page_file.read_text(encoding="utf-8")
     for words in ("<h2>The race</h2>", "Parts of the model", "in the model"):
         assert words in page
-    assert page.count("cells: ") >= sum(e["form"] == "cells" for e in model.estimator.race_)
+    table = page.partition("What was tried")[2].partition("</table>")[0]
+    assert table.count("<tr>") == 1 + len(race_summary(model.estimator))
+    assert "cells: " in table
+    assert " ± " in table
     # A run of one solution has no course, and no steps.
     assert "Learning curve" not in page
     assert "step size" not in page
@@ -256,7 +289,7 @@ def test_races_without_entries_or_values_are_refused():
 def test_models_without_parts_have_no_tables_of_them():
     x = np.linspace(-1.0, 1.0, 50)[:, None]
     model = KernelRegressor(expansion=KOMP(max_size=9)).fit(x, x[:, 0])
-    assert parts_table(model) == race_table(model) == []
+    assert parts_table(model) == race_table(model) == race_summary(model) == []
     assert race_section(model) is None
     one = KernelRegressor(kernel=Gaussian(1.0)).fit(x, x[:, 0])
     assert [part["form"] for part in parts_table(one)] == ["global"]

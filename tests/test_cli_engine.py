@@ -100,7 +100,8 @@ def test_shards_become_an_ordinary_model_file(files, mercer, tmp_path, target):
     code, said, err = mercer(*words, "--out", out, *HERE, *more)
     assert code == 0, err
     task = "classification" if target == "y" else "regression"
-    assert f"{task} of '{target}' (guessed; --task overrides)" in err
+    why = "text" if target == "y" else "guessed: numbers with fractions; --task classification"
+    assert f"{task} of '{target}' ({why}" in err
     assert "columns: 3, inputs made of them: 5" in err
     assert re.search(
         r"looking at shards: 4 of 4 shards  1,000 rows  [\d,]+ rows/s  1 worker\n", err

@@ -4,10 +4,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.metrics import log_loss
 
-from mercer.data import infer_task, progressive, stream
+from mercer.data import progressive, stream
 
-pa = pytest.importorskip("pyarrow")
-import pandas as pd  # noqa: E402
+pytest.importorskip("pyarrow")
 
 
 class Recorder:
@@ -118,29 +117,3 @@ def test_what_cannot_be_evaluated_is_refused():
         progressive(Recorder(), [], metric="accuracy")
     with pytest.raises(ValueError, match="every"):
         progressive(Recorder(), [], every=0)
-
-
-@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pa.array])
-@pytest.mark.parametrize(
-    ("values", "task"),
-    [
-        (["a", "b", "a"], "classification"),
-        ([True, False, True], "classification"),
-        ([3, 7, 3], "classification"),
-        (list(range(20)), "classification"),
-        (list(range(21)), "regression"),
-        ([-1.0, 1.0, 1.0], "classification"),
-        ([0.0, 1.0, 2.0], "regression"),
-        ([0.5, 1.0], "regression"),
-    ],
-)
-def test_the_task_follows_from_the_values(kind, values, task):
-    assert infer_task(kind(values)) == task
-
-
-def test_missing_targets_do_not_count_but_some_must_be_there():
-    assert infer_task(["a", None]) == "classification"
-    assert infer_task(pa.chunked_array([[1, None], [2]])) == "classification"
-    for empty in ([None], [float("nan")], []):
-        with pytest.raises(ValueError, match="no values"):
-            infer_task(empty)

@@ -1,5 +1,4 @@
 import json
-import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -201,7 +200,9 @@ def test_a_damaged_state_is_refused(change):
 
 def fitted(values, later=None, **options):
     options.setdefault("min_count", 1)
-    preprocessor = TablePreprocessor(**options).fit({"x": values, "varies": np.arange(len(values)) / 2})
+    preprocessor = TablePreprocessor(**options).fit(
+        {"x": values, "varies": np.arange(len(values)) / 2}
+    )
     later = values if later is None else later
     X = preprocessor.transform({"x": later, "varies": np.arange(len(later)) / 2})
     return preprocessor.feature_names_out()[:-1], X[:, :-1]

@@ -125,6 +125,89 @@ def test_many_passes_approach_the_exact_solution(expansion):
     assert rms < 0.03 * np.sqrt(np.mean(np.square(exact)))
 
 
+# -- weights ---------------------------------------------------------------------------------------
+
+
+def weighted_samples(n=60, seed=3):
+    X_p, X_q = samples(n, n, seed=seed)
+    rng = np.random.default_rng(seed)
+    return X_p, X_q, rng.integers(1, 4, n), rng.integers(1, 4, n)
+
+
+def test_whole_weights_lead_to_the_solution_of_repeated_rows():
+    X_p, X_q, w_p, w_q = weighted_samples()
+    repeated = np.concatenate([np.repeat(X_p, w_p, axis=0), np.repeat(X_q, w_q, axis=0)])
+    from_p = np.arange(len(repeated)) < w_p.sum()
+    exact = ratio_solution(gaussian(repeated, repeated, 0.5), from_p, 1e-2)
+    model = DensityRatio(
+        kernel=Gaussian(0.5),
+        expansion=Dictionary(120),
+        n_passes=300,
+        step_size=InverseTime(1.2, 200),
+        validation_fraction=0.0,
+        random_state=0,
+    )
+    for factor in (1.0, 7.5):  # only how weights relate to each other counts
+        model.fit(X_p, X_q, sample_weight=(factor * w_p, w_q))
+        rms = np.sqrt(np.mean(np.square(model.log_ratio(repeated) - exact)))
+        assert rms < 0.03 * np.sqrt(np.mean(np.square(exact)))
+    plain = model.fit(X_p, X_q).log_ratio(repeated)  # which shows that the weights matter
+    assert np.sqrt(np.mean(np.square(plain - exact))) > 0.1 * np.sqrt(np.mean(np.square(exact)))
+
+
+def test_the_bound_with_whole_weights_is_that_of_repeated_rows():
+    X_p, X_q, w_p, w_q = weighted_samples()
+    model = DensityRatio(n_passes=5, random_state=0).fit(X_p, X_q)
+    repeated = model.divergence(np.repeat(X_p, w_p, axis=0), np.repeat(X_q, w_q, axis=0))
+    assert_allclose(model.divergence(X_p, X_q, sample_weight=(w_p, w_q)), repeated, rtol=1e-12)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_rows_of_weight_zero_are_not_there(as_rows):
+    X_p, X_q, w_p, w_q = weighted_samples()
+    w_p[::3], w_q[1::4] = 0, 0
+    model = DensityRatio(random_state=0, n_passes=3, validation_fraction=0.3)
+    got = clone(model).fit(as_rows(X_p), as_rows(X_q), sample_weight=(w_p, w_q))
+    rows = X_p[w_p > 0], X_q[w_q > 0]
+    expected = clone(model).fit(*map(as_rows, rows), sample_weight=(w_p[w_p > 0], w_q[w_q > 0]))
+    assert np.array_equal(got.coefficients_, expected.coefficients_)
+    assert got.divergence_ == expected.divergence_
+
+
+def test_equal_weights_are_none():
+    X_p, X_q = samples(80, 60)
+    model = DensityRatio(random_state=0)
+    plain = clone(model).fit(X_p, X_q).coefficients_
+    for pair in [(None, None), (2.0, None), (np.full(80, 0.3), np.full(60, 5.0))]:
+        got = clone(model).fit(X_p, X_q, sample_weight=pair).coefficients_
+        assert np.array_equal(got, plain)
+
+
+def test_the_rows_held_out_keep_their_weights_in_a_file(tmp_path):
+    X_p, X_q = samples(2000, 2000, shift=0.0)
+    weights = np.exp(X_p[:, 0])  # of the normal distribution about 1
+    model = DensityRatio(n_passes=5, validation_fraction=0.3, random_state=0)
+    model.fit(X_p, X_q, sample_weight=(weights, None))
+    assert 0.3 < model.divergence_ < 0.6  # 1/2
+    model.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").divergence_ == model.divergence_
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (np.ones(30), r"pair \(weights_p, weights_q\)"),
+        ((np.ones(29), None), r"Of sample p: `sample_weight` must have shape \(30,\)"),
+        ((None, -np.ones(20)), "Of sample q.*not negative"),
+        ((None, np.zeros(20)), "Of sample q.*nothing to fit"),
+    ],
+)
+def test_wrong_weights_are_refused(weights, match):
+    X_p, X_q = samples(30, 20)
+    with pytest.raises(ValueError, match=match):
+        DensityRatio().fit(X_p, X_q, sample_weight=weights)
+
+
 # -- known ratios ----------------------------------------------------------------------------------
 
 

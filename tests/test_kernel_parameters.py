@@ -238,8 +238,10 @@ class TestNames:
         ("value", "match"),
         [
             ("gausian", "Did you mean 'gaussian'"),
-            ("RBF", "Did you mean 'gaussian'"),
-            ("chi2", "Did you mean 'chi_squared'"),
+            ("rbff", "Did you mean 'gaussian'"),
+            ("chi2", "exponential of the additive one.*Did you mean 'chi_squared'"),
+            ("cosine", "Normalizer"),
+            ("tanh", "positive semi-definite"),
             ("zzz", "'skewed_intersection', got 'zzz'"),
             (3, "got 3"),
             (None, "got None"),

@@ -23,10 +23,14 @@ NAMES = {
     "mercer.buffers": ["Buffer", "Everything", "FIFO", "PerClassFIFO", "Reservoir", "as_buffer"],
     "mercer.data": [
         "ChangingStream",
+        "CsvDialect",
+        "CsvPath",
         "ProgressiveResult",
         "Stream",
         "TablePreprocessor",
+        "TaskGuess",
         "count_rows",
+        "guess_task",
         "infer_task",
         "load_parquet_dataset",
         "make_moving_centers",
@@ -38,6 +42,7 @@ NAMES = {
         "read_tables",
         "schema",
         "shuffled",
+        "sniff_csv",
         "stream",
     ],
     "mercer.display": [
@@ -96,6 +101,7 @@ NAMES = {
         "DivergenceError",
         "InPython",
         "InputScaleWarning",
+        "LeakWarning",
         "NothingLearnedWarning",
         "ParameterError",
         "Setting",
@@ -104,6 +110,7 @@ NAMES = {
         "TrajectoryWarning",
         "WorkerError",
     ],
+    "mercer.export": ["ExportError", "export_python"],
     "mercer.expansions": [
         "ALD",
         "Auto",
@@ -249,6 +256,7 @@ NAMES = {
     "mercer.report": [
         "Section",
         "figures_for",
+        "quantity_figures",
         "race_section",
         "risk_section",
         "stream_section",
@@ -281,7 +289,13 @@ NAMES = {
         "Schedule",
         "as_schedule",
     ],
-    "mercer.training": ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"],
+    "mercer.training": [
+        "FileTraining",
+        "TrainingProgress",
+        "TransitionColumns",
+        "checkpoint_path",
+        "shuffled_groups",
+    ],
 }
 
 # What the documents import from elsewhere, to extend the library; mercer.planning is what they said
@@ -299,7 +313,7 @@ SIGNATURES = """
 mercer.estimators.DensityRatio(*, kernel='gaussian', expansion='auto', step_size='auto',
     regularization=0.01, batch_size=32, n_passes=1, shuffle=True, average='suffix',
     validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
-mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None)
+mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None, *, sample_weight=None)
 mercer.estimators.DensityRatio.partial_fit(self, X_p, X_q)
 mercer.estimators.GaussianProcessRegressor(kernel='gaussian', *, noise=0.1, n_features=2048,
     method='features', design='auto', normalize_y=False, batch_size=1024, n_jobs=None,
@@ -311,7 +325,8 @@ mercer.estimators.GaussianProcessRegressor.predict(self, X, return_std=False, re
 mercer.estimators.GaussianProcessRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.KernelClassifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    class_weight=None, average='suffix', n_jobs=None, random_state=None, verbose=0)
+    class_weight=None, average='suffix', categorical_features='from_dtype', n_jobs=None,
+    random_state=None, verbose=0)
 mercer.estimators.KernelClassifier.fit(self, X, y, sample_weight=None, callback=None)
 mercer.estimators.KernelClassifier.partial_fit(self, X, y, classes=None, sample_weight=None)
 mercer.estimators.KernelClassifier.learn_one(self, x, y, sample_weight=1.0)
@@ -329,7 +344,8 @@ mercer.estimators.KernelRanker.predict(self, X)
 mercer.estimators.KernelRanker.score(self, X, y, sample_weight=None, *, group=None)
 mercer.estimators.KernelRegressor(loss='squared', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    average='suffix', n_jobs=None, random_state=None, verbose=0)
+    average='suffix', categorical_features='from_dtype', n_jobs=None,
+    random_state=None, verbose=0)
 mercer.estimators.KernelRegressor.fit(self, X, y, sample_weight=None, callback=None)
 mercer.estimators.KernelRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.KernelRegressor.learn_one(self, x, y, sample_weight=1.0)
@@ -461,11 +477,12 @@ mercer.recipes.unregularized(loss='logistic', *, step_size='auto', class_weight=
     expansion='full', kernel='gaussian', average=None, n_passes=1, shuffle=True,
     random_state=None, verbose=0)
 mercer.data.TablePreprocessor(categories=128, *, min_count=5, warmup_rows=50000, scaling='auto',
-    exclude=(), dtype='float64')
+    exclude=(), dtype='float64', kinds=None, include=(), suspects='drop')
 mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, shuffle_buffer=0,
     random_state=None, dtype='float64')
 mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
+mercer.export.export_python(model, path, *, std=False)
 mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
     n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
     categories=128, n_jobs=None)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -14,7 +15,7 @@ from sklearn.svm import OneClassSVM
 
 from mercer import GaussianProcessRegressor, KernelClassifier
 from mercer.expansions import RandomFeatures
-from mercer.report import figures_for, write_report
+from mercer.report import figures_for, quantity_figures, write_report
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
@@ -284,12 +285,64 @@ def test_figures_of_a_regressor(n_features, n_outputs, function, tmp_path):
     X, _ = rows(n_features)
     y = X[:, 0] if n_outputs == 1 else np.outer(X[:, 0], np.ones(n_outputs))
     model = with_run(KernelRidge(kernel="rbf").fit(X, y))
-    expected = ["Learning", "Model order", "Predicted", "Residuals"]
+    expected = ["Learning", "Model order", *REGRESSOR]
     # Several quantiles are several outputs for one target.
     for truth in (y,) if n_outputs == 1 else (y, X[:, 0]):
         figures = figures_for(model, X, truth)
         assert_captions(figures, expected + ["The learned"] * function)
     Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
+
+
+REGRESSOR = ["True against predicted", "Residuals of held-out rows over", "Residuals of held-out"]
+
+
+def test_figures_of_quantities_show_every_row_and_what_depends_on_the_prediction():
+    """The numbers drawn are those of the rows."""
+    rng = np.random.default_rng(0)
+    predicted = rng.uniform(0.0, 10.0, size=600)
+    truth = predicted + 0.3 * predicted * rng.normal(size=600)
+    against, over, spread = (figure for _, figure in quantity_figures(truth, predicted, of="x"))
+    for figure, y in ((against, truth), (over, truth - predicted)):
+        (cloud,) = [c for c in figure.axes[0].collections if len(c.get_offsets()) == 600]
+        assert_allclose(cloud.get_offsets(), np.column_stack([predicted, y]))
+    assert sum(p.get_data().values.sum() for p in spread.axes[0].patches) == 600
+    said = re.search(r"spans (\S+) at the smallest predictions and (\S+) at", over.get_label())
+    assert float(said[2]) > 5.0 * float(said[1])
+    (median,) = [x for x in over.axes[0].lines if x.get_label() == "median of neighbours"]
+    assert np.all(np.diff(median.get_xdata()) > 0.0)
+
+
+def test_figures_of_quantiles_show_how_many_rows_are_below():
+    truth = np.arange(100.0)
+    predicted = np.column_stack([np.full(100, 89.5), np.full(100, 9.5)])
+    figures = quantity_figures(truth, predicted, labels=["a", "b"], levels=[0.9, 0.2])
+    caption, figure = figures[-1]
+    assert caption == "Reliability of the quantiles: held-out rows below them"
+    assert "differ by at most 0.1." in figure.get_label()
+    model = figure.axes[0].lines[-1]
+    assert_allclose(np.column_stack(model.get_data()), [[0.2, 0.1], [0.9, 0.9]])
+    assert len(quantity_figures(truth, predicted, labels=["a", "b"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("truth", "predicted", "message"),
+    [
+        ([], [], "at least one"),
+        ([1, 2], [1], "same rows"),
+        (np.ones((3, 2)), np.ones((3, 3)), "3 c"),
+    ],
+)
+def test_figures_of_quantities_need_rows_that_belong_together(truth, predicted, message):
+    with pytest.raises(ValueError, match=message):
+        quantity_figures(truth, predicted)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e6])
+def test_figures_of_equal_predictions_are_drawn(constant, tmp_path):
+    truth = constant + np.arange(40.0) % 2
+    for some in (truth, np.full(40, constant)):
+        figures = quantity_figures(some, np.full(40, constant))
+        Page(report_text(tmp_path / "r.html", figures=figures))
 
 
 def test_figures_of_a_novelty_detector():
@@ -335,7 +388,7 @@ def test_figures_of_a_gaussian_process():
     X, _ = rows(1)
     model = GaussianProcessRegressor(noise=0.01, n_features=64, random_state=0).fit(X, X[:, 0])
     assert_captions(figures_for(model), [])
-    expected = ["Predicted", "Residuals", "Reliability of the intervals", "The learned"]
+    expected = [*REGRESSOR, "Reliability of the intervals", "The learned"]
     assert_captions(figures_for(model, X, X[:, 0]), expected)
 
 

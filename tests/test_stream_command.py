@@ -14,6 +14,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,12 @@ from numpy.testing import assert_allclose
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.cli import main
+from mercer.cli._options import ExpansionName, StreamOptions
+from mercer.cli._stream import _parameters
 from mercer.data import arrivals
 from mercer.data.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source
 from mercer.data.lines import Lines, Record
+from mercer.estimators.table import TASKS
 from mercer.expansions import KOMP
 from mercer.streams import LateLabels
 from mercer.training.streaming import BadRowError, RowReader
@@ -342,8 +346,19 @@ def test_the_command_does_what_predict_one_and_learn_one_do(quantities, make, me
     name = "MAE" if quantities else "accuracy"
     assert f"200 rows, 200 labels, {name} {np.mean(measured):.4g}," in err
     assert f"100 rows  {name} {np.mean(measured[:99]):.4g} (since" in err
-    task = "regression" if quantities else "classification"
-    assert f"{task} of 'y' (guessed; --task overrides); inputs: 2" in err
+    guessed = "regression of 'y' (guessed: the first one is no whole number; --task classification"
+    assert (f"{guessed} overrides)" if quantities else "classification of 'y' (text)") in err
+    assert "; inputs: 2" in err
+
+
+def test_whole_numbers_are_classes_and_the_first_line_says_what_makes_them_quantities(make, mercer):
+    folder = make("whole")
+    (folder / "rows.csv").write_text("a,y\n" + "".join(f"{i / 7},{i % 3}\n" for i in range(9)))
+    words = [w for w in words_of(folder / "rows.csv", folder) if w != "--quiet"]
+    code, _, err = mercer(*words)
+    assert code == 0, err
+    why = "(guessed: the first one is a whole number; --task regression overrides)"
+    assert err.startswith(f"classification of 'y' {why}; inputs: 1\n")
 
 
 def test_late_labels_are_those_of_the_class_in_python(make, mercer):
@@ -957,3 +972,30 @@ def test_a_reader_that_goes_away_is_named(make):
     )
     assert "the reader of predictions went away at row" in done.stderr
     assert (folder / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "learner", "left_for"),
+    [
+        ({}, "StreamLearner", ""),
+        ({"step_size": "auto"}, "StreamLearner", ""),
+        ({"expansion": ExpansionName.stream, "max_size": 20}, "StreamLearner", ""),
+        ({"kernel": "gaussian"}, "DefaultLearner", "that of tables"),
+        ({"length_scale": "2"}, "DefaultLearner", "that of tables"),
+        ({"forgetting": 0.99}, "DefaultLearner", "that of tables"),
+        ({"regularization": 1e-3}, "DefaultLearner", "that of tables"),
+        ({"max_size": 20}, "KernelLearner", "KOMP"),
+        ({"tolerance": 0.1}, "KernelLearner", "KOMP"),
+        ({"step_size": "0.5"}, "KernelLearner", "KOMP"),
+    ],
+)
+def test_help_says_which_options_leave_the_default_of_streams(given, learner, left_for):
+    options = StreamOptions(source="-", target="y", out=Path("m"), **given)
+    model = TASKS["regression"].estimator(**_parameters(options), random_state=0)
+    for i in range(3):
+        model.learn_one({"a": float(i)}, float(i))
+    assert type(model.learner_).__name__ == learner
+    hints = get_type_hints(StreamOptions, include_extras=True)
+    for name in given if left_for else ():
+        text = hints[name].__metadata__[0].help
+        assert text.endswith(f" Leaves the default of streams, for {left_for}.")

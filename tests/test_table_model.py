@@ -79,7 +79,7 @@ def test_regression_does_not_depend_on_the_units_of_the_target():
 
 def test_the_target_is_standardised_by_the_warm_up_rows_only():
     rows = table()
-    rows["y"] = 5.0 + 2.0 * rows["x"]
+    rows["y"] = 5.0 + 2.0 * rows["x"] ** 2
     model = regressor().warm_up(rows)
     assert model.target_mean_ == pytest.approx(rows["y"].mean())
     assert model.target_scale_ == pytest.approx(rows["y"].std())

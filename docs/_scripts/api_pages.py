@@ -27,6 +27,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.distributed",
         "mercer.distributed.engines",
         "mercer.model_file",
+        "mercer.export",
         "mercer.history",
         "mercer.metrics",
         "mercer.inspection",

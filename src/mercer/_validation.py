@@ -18,6 +18,7 @@ __all__ = [
     "check_real",
     "choice",
     "integer",
+    "name_among",
     "nearest",
     "or_auto",
     "or_none",
@@ -155,17 +156,40 @@ def or_auto(check: Check) -> Check:
     return lambda name, value: (automatic if _is_text(value) else check)(name, value)
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def nearest(
+    name: str, names: Iterable[str], aliases: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Return the sentence " Did you mean 'x'?" for the nearest of ``names``, or nothing.
+
+    A name near one of the ``aliases`` is answered by what that stands for.
 
     Examples
     --------
     >>> nearest("Gausian", ["gaussian", "linear"])
     " Did you mean 'gaussian'?"
+    >>> nearest("rbff", ["gaussian", "linear"], {"rbf": "gaussian"})
+    " Did you mean 'gaussian'?"
     """
-    known = {str(one).lower(): str(one) for one in names}
+    known = {alias.lower(): str(one) for alias, one in aliases.items()}
+    known |= {str(one).lower(): str(one) for one in names}
     close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f" Did you mean {known[close[0]]!r}?" if close else ""
+
+
+def name_among(value: Any, names: Iterable[str], aliases: Mapping[str, str]) -> str | None:
+    """Return which of ``names`` a text is, or is an alias of; None if it is neither.
+
+    Capitals do not matter, nor whether words are joined by hyphens, spaces or underscores.
+
+    Examples
+    --------
+    >>> name_among("RBF", ["gaussian", "linear"], {"rbf": "gaussian"})
+    'gaussian'
+    """
+    if not _is_text(value):
+        return None
+    text = "_".join(value.lower().replace("-", " ").split())
+    return text if text in names else aliases.get(text)
 
 
 def _is_text(value: Any) -> bool:

@@ -40,6 +40,10 @@ class TrajectoryWarning(UserWarning):
     """A method that needs transitions in the order in which they happened does not get them."""
 
 
+class LeakWarning(UserWarning):
+    """A column tells the target alone, and may not be known when the target is to be predicted."""
+
+
 class ShardError(ValueError):
     """A shard of the data cannot be read, or does not fit the others.
 

@@ -41,6 +41,7 @@ __all__ = [
     "history_in_units",
     "loss_units",
     "parts_table",
+    "race_summary",
     "race_table",
     "rows_judged_together",
     "ways_table",
@@ -90,6 +91,11 @@ def describe(model: Any) -> dict[str, Any]:
         values["target"] = model.target
         values["columns"] = _cut(columns)
         values["n_columns"] = len(columns)
+        values["audit"] = [
+            {"column": name, "kind": kind, "becomes": becomes, "inputs": inputs, "missing": missing,
+             "remarks": remarks}
+            for name, kind, becomes, inputs, missing, remarks in model.audit_.lines()[1:]
+        ]  # fmt: skip
         if model.predicts_quantities:
             values["target_mean"] = model.target_mean_
             values["target_scale"] = model.target_scale_
@@ -505,6 +511,55 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
     ]
 
 
+def race_summary(estimator: Any) -> list[dict[str, Any]]:
+    """Say in few lines what a race tried: the best length of each form, kernel and map.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a Pipeline that ends in one
+        Any model.
+
+    Returns
+    -------
+    table : list of dict
+        ``form``, ``kernel_and_map``, ``inputs``, ``length``, ``error`` (mean squared error of rows
+        that were not fitted, with its standard error, as text), ``tried`` (how many lengths and
+        rounds) and ``chosen``; the best of a form first. Pilots that the model took are all there.
+        Empty if there was no race.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> x = np.linspace(-3.0, 3.0, 200)[:, None]
+    >>> table = race_summary(KernelRegressor(random_state=0).fit(x, np.sin(x[:, 0])))
+    >>> list(table[0]), sum(row["tried"] for row in table) > len(table)
+    (['form', 'kernel_and_map', 'inputs', 'length', 'error', 'tried', 'chosen'], True)
+    """
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in race_table(estimator):
+        groups.setdefault((entry["form"], way_of(entry)), []).append(entry)
+    shown: list[tuple[dict[str, Any], int]] = []
+    for group in groups.values():
+        group.sort(key=lambda entry: float(entry["error"]))
+        shown += [(e, len(group)) for e in group if e is group[0] or e["chosen"]]
+    shown.sort(key=lambda pair: (pair[0]["form"], float(pair[0]["error"])))
+    finest = min((e["standard_error"] for e, _ in shown if e["standard_error"] > 0.0), default=1e-4)
+    digits = int(np.clip(1 - np.floor(np.log10(finest)), 0, 8))  # two of the standard error
+    return [
+        {
+            "form": entry["form"],
+            "kernel_and_map": way_of(entry),
+            "inputs": entry["n_inputs"],
+            "length": entry["length"],
+            "error": f"{entry['error']:.{digits}f} ± {entry['standard_error']:.{digits}f}",
+            "tried": tried,
+            "chosen": entry["chosen"],
+        }
+        for entry, tried in shown
+    ]
+
+
 def _way(entry: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(entry.get(name) for name in ("form", "family", "metric", "length"))
 
@@ -726,6 +781,12 @@ def input_dictionary(estimator: Any) -> Array | None:
     return np.asarray(dictionary, dtype=float)
 
 
+def quantile_levels(estimator: Any) -> Array | None:
+    """Return the levels of a quantile loss, None for other losses."""
+    levels = getattr(getattr(final_model(estimator), "loss", None), "levels", None)
+    return None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
+
+
 def output_labels(estimator: Any, n_outputs: int) -> list[str]:
     """Name the outputs of a regressor: by the levels of a quantile loss, else by number.
 
@@ -734,9 +795,9 @@ def output_labels(estimator: Any, n_outputs: int) -> list[str]:
     >>> output_labels(None, 1), output_labels(None, 2)
     (['prediction'], ['output 0', 'output 1'])
     """
-    levels = getattr(getattr(final_model(estimator), "loss", None), "levels", None)
-    if levels is not None and np.size(levels) == n_outputs:
-        return [f"quantile {level:g}" for level in np.atleast_1d(levels)]
+    levels = quantile_levels(estimator)
+    if levels is not None and levels.size == n_outputs:
+        return [f"quantile {level:g}" for level in levels]
     return ["prediction"] if n_outputs == 1 else [f"output {j}" for j in range(n_outputs)]
 
 

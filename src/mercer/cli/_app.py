@@ -16,10 +16,12 @@ from mercer.cli._messages import guarded
 from mercer.cli._options import (
     DemoOptions,
     EvaluateOptions,
+    ExportOptions,
     FitOptions,
     InspectOptions,
     PredictOptions,
     StreamOptions,
+    ValueOptions,
 )
 from mercer.cli.command import Command
 
@@ -30,7 +32,9 @@ _COMMANDS = {
     "evaluate": Command(EvaluateOptions, "mercer.cli._evaluate"),
     "predict": Command(PredictOptions, "mercer.cli._predict"),
     "stream": Command(StreamOptions, "mercer.cli._stream"),
+    "value": Command(ValueOptions, "mercer.cli._value"),
     "inspect": Command(InspectOptions, "mercer.cli._inspect"),
+    "export": Command(ExportOptions, "mercer.cli._export"),
     "demo": Command(DemoOptions, "mercer.cli._demo"),
 }
 

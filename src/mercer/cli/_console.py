@@ -33,7 +33,7 @@ def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False
     ----------
     values : mapping of str to str, number, list or list of dict
         Names without spaces. Lists of dicts are tables of their own, and elsewhere than on a
-        terminal a line ``name key=value ...`` for each row.
+        terminal aligned lines, each of which begins with the name.
     title : str
         Heading on a terminal.
     as_json : bool, default=False
@@ -45,11 +45,8 @@ def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False
         _print_tables(values, title)
     else:
         for name, value in values.items():
-            for row in value if is_table(value) else ():
-                cells = " ".join(f"{k}={_exact(v)}" for k, v in row.items() if v is not None)
-                sys.stdout.write(f"{name} {cells}\n")
-            if not is_table(value):
-                sys.stdout.write(f"{name} {_listed(value, _exact)}\n")
+            lines = _aligned(value) if is_table(value) else [_listed(value, _exact)]
+            sys.stdout.writelines(f"{name} {line}\n" for line in lines)
     sys.stdout.flush()
 
 
@@ -72,15 +69,54 @@ def _print_tables(values: Mapping[str, Any], title: str) -> None:
     for name, rows in values.items():
         if not is_table(rows):
             continue
-        table = Table()
-        for key in rows[0]:
-            number = isinstance(rows[0][key], int | float)
-            table.add_column(_worded(key), justify="right" if number else "left", overflow="fold")
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        keys = _keys(rows)
+        for key in keys:
+            numbers = _is_of_numbers(rows, key)
+            justify: Any = "right" if numbers else "left"
+            table.add_column(_worded(key), justify=justify, overflow="fold", no_wrap=numbers)
         for row in rows:
-            cells = ["" if cell is None else format_number(cell) for cell in row.values()]
+            cells = [_cell(row.get(key), format_number) for key in keys]
             table.add_row(*map(Text, cells), style="bold" if row.get("chosen") else None)
         console.print(_worded(name), markup=False)
         console.print(table, markup=False)
+
+
+def _aligned(rows: list[dict[str, Any]]) -> list[str]:
+    """Lines of a table, its headings first, with columns that are aligned.
+
+    Examples
+    --------
+    >>> _aligned([{"form": "global", "n_inputs": 12}, {"form": "trees", "chosen": True}])
+    ['form    n inputs  chosen', 'global        12', 'trees             yes']
+    """
+    columns = []
+    for key in _keys(rows):
+        cells = [_worded(key), *(_cell(row.get(key), _exact) for row in rows)]
+        adjust = str.rjust if _is_of_numbers(rows, key) else str.ljust
+        columns.append([adjust(cell, max(map(len, cells))) for cell in cells])
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+
+
+def _keys(rows: list[dict[str, Any]]) -> list[str]:
+    """Columns of a table whose rows may lack some."""
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _is_of_numbers(rows: list[dict[str, Any]], key: str) -> bool:
+    """Whether a column is of numbers, or of some with their errors, rather than of words."""
+    cells = [row[key] for row in rows if row.get(key) is not None]
+    return all(
+        (isinstance(cell, int | float) and not isinstance(cell, bool)) or "±" in str(cell)
+        for cell in cells
+    )
+
+
+def _cell(value: Any, text: Callable[[Any], str]) -> str:
+    """Text of a cell: what is not so, or not there, is left empty."""
+    if value is None or value is False:
+        return ""
+    return "yes" if value is True else text(value)
 
 
 def _worded(name: str) -> str:

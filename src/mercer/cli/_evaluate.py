@@ -7,7 +7,8 @@ from pathlib import Path
 from mercer.cli._console import print_result
 from mercer.cli._evaluation import check_test_data, evaluate
 from mercer.cli._files import check_writable, load_table_model, note_extra
-from mercer.cli._messages import note
+from mercer.cli._inputs import note_dialects, reading
+from mercer.cli._messages import note, shown
 from mercer.cli._options import EvaluateOptions
 from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
 from mercer.cli._rows import NO_TARGET
@@ -16,6 +17,7 @@ from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 __all__ = ["run"]
 
 
+@reading
 def run(options: EvaluateOptions) -> None:
     """Measure a model on data that it has not learned."""
     model, data, report_file = options.model, options.data, options.report_file
@@ -25,25 +27,32 @@ def run(options: EvaluateOptions) -> None:
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
     loaded = load_table_model(model, target)
+    if loaded.task == "value":
+        raise ValueError(
+            f"{model} holds a value function, whose rewards are no targets: a value is that of all "
+            "rewards to come. Measure it by `mercer value ... --test DATA`, or "
+            "mercer.training.TransitionColumns.measure in Python."
+        )
     if loaded.target == NO_TARGET:
         raise ValueError(
             f"{model} was saved in Python and does not know the column of what it predicts. Name "
             "it with `--target`."
         )
     n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
+    note_dialects(data)
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)
     with logged(options.log):
         evaluation = evaluate(
             loaded, data, target=target, outlier=outlier, n_keep=n_keep, workers=workers
         )
-    print_result(evaluation.measures, title=f"{model} on {data}", as_json=options.as_json)
+    print_result(evaluation.measures, title=f"{model} on {shown(data)}", as_json=options.as_json)
     if report_file is not None:
         report(
             report_file,
             loaded,
             title=title_of(loaded, f"{model.name} on {Path(data).name}"),
             evaluation=evaluation,
-            settings={"test data": str(data)},
+            settings={"test data": shown(data)},
         )
         note(f"{report_file}: report")

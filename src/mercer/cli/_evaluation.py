@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Collection
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.cli._files import Oddities, column_types, encoded_tables
-from mercer.cli._measures import RowSample, novel_rows, scores_for
+from mercer.cli._measures import RowSample, novel_rows, refuse_unknown, scores_for
 from mercer.cli._workers import Asked, Workers, encoded_shard, of_shards
 from mercer.data import read_tables, schema
 from mercer.data.columns import check_names
+from mercer.data.tables import find_files, has_types, in_place
 from mercer.default import DefaultLearner
 from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
@@ -21,7 +23,14 @@ from mercer.estimators.table import check_marks
 from mercer.inspection import history_in_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
 
-__all__ = ["Evaluation", "check_marks_of_novelty", "check_test_data", "evaluate", "progress_error"]
+__all__ = [
+    "Evaluation",
+    "check_classes",
+    "check_marks_of_novelty",
+    "check_test_data",
+    "evaluate",
+    "progress_error",
+]
 
 Array = NDArray[np.float64]
 
@@ -89,7 +98,9 @@ def check_test_data(
             + ("Leave it out." if model.has_target else "Name their column with `target`.")
         )
     more = [column for column in (name, model.group) if column is not None]
-    check_names([*model.preprocessor.feature_names_in_, *more], names, f"{data}")
+    inputs, others = model.preprocessor.feature_names_in_, model.preprocessor.exclude
+    check_names(inputs, names, f"{data}", taken=[*more, *others])
+    check_names(more, names, f"{data}", taken=inputs)
     return name
 
 
@@ -114,6 +125,35 @@ def check_marks_of_novelty(
         labels.append(model.targets(table, column=name))
     if labels:
         novel_rows(np.concatenate(labels), outlier)
+
+
+def check_classes(
+    model: TableModel, classes: Collection[Any], data: str | os.PathLike[str]
+) -> None:
+    """Raise ``ValueError`` if test data have none of the classes that a training has met.
+
+    Parameters
+    ----------
+    model : TableModel
+        A model past its warm-up.
+    classes : collection of labels
+        Those among the first rows; nothing is checked if there are none.
+    data : path
+        As for :func:`check_test_data`, which comes first.
+    """
+    if not classes:
+        return
+    target, found = str(model.target), set()
+    types = column_types(model, data)
+    if all(isinstance(label, str) for label in classes) and not has_types(find_files(data)):
+        types[target] = "string"  # all digits are text here, too
+    tables = read_tables(data, columns=[target], column_types=types)
+    for labels in in_place(data, tables, model.targets):
+        found.update(np.unique(labels).tolist())
+        if not found.isdisjoint(classes):
+            return
+    if found:
+        refuse_unknown(found, classes, data, target)
 
 
 def evaluate(
@@ -168,7 +208,13 @@ def evaluate(
     Raises
     ------
     FileNotFoundError, ValueError
-        For files, columns and targets that do not fit the model.
+        For files, columns and targets that do not fit the model, such as classes of which it knows
+        none.
+
+    Warns
+    -----
+    UserWarning
+        If it does not know some of the classes.
     """
     name = check_test_data(model, data, target=target, outlier=outlier)
     more = () if model.group is None else (model.group,)
@@ -187,6 +233,7 @@ def evaluate(
     scores, kept = found.scores, found.kept
     if not scores.n_rows:
         raise ValueError(f"{data} holds no rows, so there is nothing to evaluate on.")
+    scores.check(data, name)
     losses = None if scores.tail is None else scores.tail.losses
     return Evaluation(
         {"rows": scores.n_rows, **scores.measures()},

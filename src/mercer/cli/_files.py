@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import sys
 import uuid
 import warnings
 from collections import Counter
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
-from mercer.cli._messages import note
+from mercer.cli._messages import leave_output, note
 from mercer.cli._rows import table_model_of
 from mercer.data import read_tables, schema
 from mercer.data.columns import first_text, level_column, listed, view_table
@@ -28,6 +30,7 @@ from mercer.model_file import load_model, replacing
 __all__ = [
     "Encoded",
     "Oddities",
+    "TableWriter",
     "arrow_columns",
     "check_new_folder",
     "check_writable",
@@ -39,6 +42,7 @@ __all__ = [
     "load_table_model",
     "new_folder",
     "note_extra",
+    "piped_tables",
     "refuse_text",
     "table_writer",
 ]
@@ -85,7 +89,7 @@ def note_extra(
     model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
 ) -> None:
     """Say once which columns of the files neither training knew nor this command uses."""
-    known = {*model.preprocessor.feature_names_in_, *model.preprocessor.exclude, *used}
+    known = {*model.preprocessor.columns_in_, *model.preprocessor.exclude, *used}
     extra = [name for name in schema(data).names if name not in known]
     if extra:
         note(f"{data}: not looked at, as training had no such column: {listed(extra)}", quiet=quiet)
@@ -319,31 +323,58 @@ def arrow_columns(columns: dict[str, Any]) -> Any:
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
-class _TableWriter:
-    """Writes tables of the same columns to one Parquet or CSV file."""
+class TableWriter:
+    """Writes tables of the same columns to one place.
 
-    def __init__(self, file: Path, ending: str) -> None:
-        self.file, self.ending = file, ending
-        self.writer: Any = None
+    Parameters
+    ----------
+    place : str or binary file
+        Where.
+    kind : {".parquet", ".pq", ".csv", ".arrow"}
+        Format; .arrow is an IPC stream.
+    """
+
+    def __init__(self, place: Any, kind: str) -> None:
+        self._place, self._kind = place, kind
+        self._writer: Any = None
 
     def write(self, table: Any) -> None:
         """Append rows."""
-        from pyarrow import csv, parquet
+        from pyarrow import csv, ipc, parquet
 
-        if self.writer is None:
-            kind = csv.CSVWriter if self.ending == ".csv" else parquet.ParquetWriter
-            self.writer = kind(str(self.file), table.schema)
-        self.writer.write_table(table)
+        if self._writer is None:
+            kinds = {".csv": csv.CSVWriter, ".arrow": ipc.RecordBatchStreamWriter}
+            kind = kinds.get(self._kind, parquet.ParquetWriter)
+            self._writer = kind(self._place, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Write what ends the table."""
+        if self._writer is not None:
+            self._writer.close()
 
 
 @contextmanager
-def table_writer(path: Path) -> Iterator[_TableWriter]:
+def table_writer(path: Path) -> Iterator[TableWriter]:
     """Write a table piece by piece; the file appears whole, or not at all."""
     with replacing(path) as temporary:
         temporary.touch()  # a table without rows is a file, too
-        writer = _TableWriter(temporary, path.suffix.lower())
+        writer = TableWriter(str(temporary), path.suffix.lower())
         try:
             yield writer
         finally:
-            if writer.writer is not None:
-                writer.writer.close()
+            writer.close()
+
+
+@contextmanager
+def piped_tables(*, arrow: bool) -> Iterator[TableWriter]:
+    """Write a table piece by piece to standard output, as long as somebody reads it."""
+    file = sys.stdout.buffer
+    writer = TableWriter(file, ".arrow" if arrow else ".csv")
+    try:
+        yield writer
+        writer.close()
+        file.flush()
+    except BrokenPipeError:  # as `head` leaves, who has what it wanted
+        leave_output()
+        raise typer.Exit(0) from None

@@ -15,17 +15,20 @@ from mercer.buffers import FIFO, Buffer, PerClassFIFO, Reservoir
 from mercer.cli._console import COMPILING, ProgressView, print_result
 from mercer.cli._evaluation import (
     Evaluation,
+    check_classes,
     check_marks_of_novelty,
     check_test_data,
     evaluate,
     progress_error,
 )
 from mercer.cli._files import check_writable, load_table_model, note_extra
-from mercer.cli._messages import Stopped, note
+from mercer.cli._inputs import note_dialects, reading
+from mercer.cli._messages import Stopped, note, shown
 from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
-from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._report import ROWS_FOR_PICTURES, report, seen_rows, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer.data import TaskGuess
 from mercer.distributed import ShardTraining
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
@@ -45,7 +48,7 @@ from mercer.expansions import (
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table
 from mercer.kernels import Kernel, as_kernel
-from mercer.losses import Loss, Quantile
+from mercer.losses import Loss, Quantile, as_loss
 from mercer.risks import Risk, as_risk
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 from mercer.training.tables import TableTraining
@@ -93,18 +96,22 @@ _BUFFERS: dict[str, type[Buffer]] = {"fifo": FIFO, "reservoir": Reservoir}
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
+@reading
 def run(options: FitOptions) -> None:
     """Train a model on a table, write it, and say how good it is."""
     out, test, quiet = options.out, options.test, options.quiet
     _check(options)
     training = _training(options)
-    resumed = _begin(training, options)
+    note_dialects(options.data, quiet=quiet)
+    _begin(training, options)
     model = training.model_
     if test is not None:
+        note_dialects(test, quiet=quiet)
         check_test_data(model, test, target=None, outlier=options.outlier)
         check_marks_of_novelty(model, test, outlier=options.outlier)
+        check_classes(model, training.first_classes_, test)
         note_extra(model, test, quiet=quiet)
-    _announce(training, options, resumed)
+    _announce(training, options)
     with logged(options.log):
         speed = (
             train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
@@ -163,6 +170,7 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         "exclude": options.exclude or (),
         "scaling": options.scaling.value,
         "categories": options.categories,
+        "columns": {"include": options.include or (), "kinds": _make_kinds(options.kind)},
         "seed": options.seed,
     }
     workers = workers_of(options)
@@ -240,11 +248,11 @@ def _shuffle_buffer(options: FitOptions) -> int:
     return 0 if options.expansion is ExpansionName.stream else _SHUFFLED
 
 
-def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
-    """Start a training, or go on from its checkpoint; return whether it goes on."""
+def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> None:
+    """Start a training, or go on from its checkpoint."""
     if isinstance(training, ShardTraining):
         training.start()
-        return False
+        return
     place = checkpoint_path(options.out)
     if options.resume and place.exists():
         training.resume(place)
@@ -252,7 +260,7 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
             f"going on from {place}, {training.n_rows_:,} rows learned",
             quiet=options.quiet,
         )
-        return True
+        return
     if options.resume:
         note(f"there is no checkpoint {place}: starting from the beginning", quiet=options.quiet)
     elif place.exists():
@@ -262,14 +270,12 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> bool:
             quiet=options.quiet,
         )
     training.start()
-    return False
 
 
-def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> None:
+def _announce(training: TableTraining, options: FitOptions) -> None:
     """Say what is going to be learned, and from what."""
     model, quiet = training.model_, options.quiet
-    chosen = options.loss or options.quantiles or options.task is not Task.auto
-    hint = "" if resumed or chosen else " (guessed; --task overrides)"
+    hint = "" if training.guess_ is None else f" ({_reason(training.guess_)})"
     of_what = "" if options.target is None or not model.has_target else f" of {options.target!r}"
     classes = training.first_classes_
     shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
@@ -282,6 +288,7 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
         f"inputs made of them: {model.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
+    note(str(model.audit_), quiet=quiet)
     if options.group is not None:
         together = _kept_together(_shuffle_buffer(options))
         note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)
@@ -296,6 +303,20 @@ def _announce(training: TableTraining, options: FitOptions, resumed: bool) -> No
         )
 
 
+def _reason(guess: TaskGuess) -> str:
+    """Say why a target was taken for what it was, and which option takes it for the other.
+
+    Examples
+    --------
+    >>> _reason(TaskGuess("regression", "numbers with fractions"))
+    'guessed: numbers with fractions; --task classification overrides'
+    """
+    if guess.certain:
+        return guess.reason
+    other = Task.regression if guess.task == Task.classification else Task.classification
+    return f"guessed: {guess.reason}; --task {other} overrides"
+
+
 def _kept_together(shuffle_buffer: int) -> str:
     """Say which rows of a group can meet."""
     if shuffle_buffer < 2:
@@ -308,7 +329,7 @@ def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
     if options.test is not None:
         n_keep = 0 if options.report_file is None else ROWS_FOR_PICTURES
         evaluation = evaluate(model, options.test, outlier=options.outlier, n_keep=n_keep)
-        print_result(evaluation.measures, title=f"{options.out} on {options.test}")
+        print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
         return evaluation
     if (seen := progress_error(model)) is not None:
         note(f"{seen.name}: {seen.value:.4g}", quiet=options.quiet)
@@ -323,15 +344,16 @@ def _write_report(
     options: FitOptions,
 ) -> None:
     settings = {
-        "data": str(options.data),
-        "test data": str(options.test or "none"),
+        "data": shown(options.data),
+        "test data": shown(options.test or "none"),
         "passes": training.n_passes_,
         "seed": options.seed,
     }
     if (workers := workers_of(options)) is not None:
         settings["workers"] = str(workers)
     title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
-    report(file, model, title=title, evaluation=evaluation, settings=settings)
+    seen = None if evaluation is not None else seen_rows(training.model_, training.data)
+    report(file, model, title=title, evaluation=evaluation, settings=settings, seen=seen)
     note(f"{file}: report", quiet=options.quiet)
 
 
@@ -426,7 +448,7 @@ def _make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     """
     if quantiles is None:
         return name
-    if name not in (None, "quantile"):
+    if name is not None and not isinstance(as_loss(name), Quantile):
         raise ValueError(
             f"`--quantiles` is for the quantile loss, but `--loss {name}` was given. Leave one out."
         )
@@ -440,6 +462,25 @@ def _make_loss(name: str | None, quantiles: str | None) -> str | Loss | None:
     if len(set(levels)) < len(levels):
         raise ValueError(f"`--quantiles` names a level twice: {quantiles!r}.")
     return Quantile(levels)
+
+
+def _make_kinds(words: list[str] | None) -> dict[str, str]:
+    """Read ``--kind``: what columns are.
+
+    Examples
+    --------
+    >>> _make_kinds(["zip=category", "a=b=date:dmy"])
+    {'zip': 'category', 'a=b': 'date:dmy'}
+    """
+    kinds = {}
+    for word in words or ():
+        name, equals, kind = word.rpartition("=")
+        if not equals:
+            raise ValueError(
+                f"`--kind` takes a column and what it is, as zip=category, got {word!r}."
+            )
+        kinds[name] = kind
+    return kinds
 
 
 def make_kernel(name: str | None, length_scale: str | None) -> Kernel | str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mercer.cli._console import print_result
 from mercer.cli._files import load_model_file
 from mercer.cli._options import InspectOptions
-from mercer.inspection import describe
+from mercer.inspection import describe, race_summary
 
 __all__ = ["run"]
 
@@ -13,6 +13,8 @@ __all__ = ["run"]
 def run(options: InspectOptions) -> None:
     """Say what is in a model file."""
     model = options.model
-    values = {"file": str(model), "bytes": 0, **describe(load_model_file(model))}
-    values["bytes"] = model.stat().st_size
+    loaded = load_model_file(model)
+    values = {"file": str(model), "bytes": model.stat().st_size, **describe(loaded)}
+    if "race" in values and not options.as_json:  # which has every pilot
+        values["race"] = race_summary(getattr(loaded, "estimator", loaded))
     print_result(values, title=str(model), as_json=options.as_json)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import warnings
+from collections.abc import Collection
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of
 from mercer.inspection import loss_units
 from mercer.metrics import auc_standard_error, concordance, ndcg
 
-__all__ = ["RowSample", "Scores", "novel_rows", "scores_for"]
+__all__ = ["RowSample", "Scores", "novel_rows", "refuse_unknown", "scores_for"]
 
 Array = NDArray[np.float64]
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
@@ -22,6 +24,7 @@ _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 _INTERVAL_90 = 1.6448536269514722
 _TOP = 10  # rows of a group that count for its discounted cumulative gain
 _JUDGED = 20_000  # rows whose pairs are judged where rows have no scores
+_NAMED = 5  # labels in a message
 LEVELS = (0.9, 0.95, 0.99)
 
 
@@ -75,6 +78,20 @@ class Scores(_WithoutModel):
         self.n_rows += other.n_rows
         if self.tail is not None and other.tail is not None:
             self.tail.parts += other.tail.parts
+
+    def check(self, data: object, target: str | None) -> None:
+        """Say what of the targets of all rows no measure tells; of classes only.
+
+        Raises
+        ------
+        ValueError
+            If the model knows none of the classes, so that all is wrong whatever it answers.
+
+        Warns
+        -----
+        UserWarning
+            If it does not know some.
+        """
 
     def measures(self) -> dict[str, float]:
         """Return the measures of all rows."""
@@ -133,6 +150,20 @@ class Classes(Scores):
         self.scores += other.scores
         self.positive += other.positive
 
+    def check(self, data: object, target: str | None) -> None:
+        known = set(self.estimator.classes_.tolist())
+        unknown = [label for label in self.counts if label not in known]
+        if len(unknown) == len(self.counts):
+            refuse_unknown(unknown, known, data, target)
+        if unknown:
+            n = sum(int(self.counts[label][0]) for label in unknown)
+            warnings.warn(
+                f"The target {target!r} of {data} holds classes that the model does not know, "
+                f"{_listed(unknown)}: {n:,} of {self.n_rows:,} rows count as errors whatever it "
+                f"answers. It knows {_listed(known)}.",
+                stacklevel=3,
+            )
+
     def measures(self) -> dict[str, float]:
         rows, errors = np.array(list(self.counts.values()), dtype=float).T
         result = {
@@ -157,6 +188,32 @@ class Classes(Scores):
             str(label): {"rows": int(rows), "error %": 100.0 * wrong / rows}
             for label, (rows, wrong) in sorted(self.counts.items(), key=lambda item: str(item[0]))
         }
+
+
+def refuse_unknown(
+    labels: Collection[Any], known: Collection[Any], data: object, target: str | None
+) -> NoReturn:
+    """Raise ``ValueError`` for labels of which a model knows none."""
+    plain = {str(label).strip().casefold() for label in known}
+    alike = any(str(label).strip().casefold() in plain for label in labels)
+    raise ValueError(
+        f"The target {target!r} of {data} holds no class that the model knows, so that every "
+        f"answer would be wrong. It holds {_listed(labels)}; the model knows {_listed(known)}. "
+        + ("They differ in capitals or spaces. " if alike else "")
+        + "Write the classes as in the training data, or name their column with `target`."
+    )
+
+
+def _listed(labels: Collection[Any]) -> str:
+    """Name labels, at most five of them.
+
+    Examples
+    --------
+    >>> _listed(["b", "a"]), _listed(range(7))
+    ("'a', 'b'", '0, 1, 2, 3, 4 and 2 more')
+    """
+    shown = ", ".join(map(repr, sorted(labels)[:_NAMED]))
+    return shown + (f" and {len(labels) - _NAMED:,} more" if len(labels) > _NAMED else "")
 
 
 class Quantities(Scores):

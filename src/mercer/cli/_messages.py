@@ -14,7 +14,15 @@ import typer
 
 from mercer.exceptions import Advice, DivergenceError, InPython, Setting, WorkerError
 
-__all__ = ["Stopped", "guarded", "in_words_of_the_command", "note"]
+__all__ = [
+    "Stopped",
+    "guarded",
+    "in_words_of_the_command",
+    "leave_output",
+    "named",
+    "note",
+    "shown",
+]
 
 P = ParamSpec("P")
 
@@ -25,15 +33,22 @@ _RENAMED = {
     "levels": "quantiles",
     "n_features": "features",
     "n_workers": "workers",
+    "kinds": "kind",
+    "next_prefix": "next",
+    "states": "state",
 }
 _SHARED = (
     "address batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
-    "class_weight engine exclude expansion follow forgetting group kernel key length_scale loss "
-    "max_age max_blocks max_memory max_size max_waiting mode noise normalize nu outlier "
-    "pair_kernel pair_label parsimony regularization resumable resume ridge risk scaling seed "
-    "shuffle_buffer skip step_size strategy target task tolerance"
+    "class_weight decimal delimiter discount encoding ends engine episode exclude expansion "
+    "follow forgetting group header include kernel key length_scale loss max_age max_blocks "
+    "max_memory max_size max_waiting mode noise normalize nu outlier pair_kernel pair_label "
+    "parsimony regularization resumable resume reward ridge risk scaling seed shuffle_buffer skip "
+    "std step_size strategy target task terminal tolerance"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
+
+
+_names: dict[str, str] = {}  # of files that the user did not name
 
 
 class Stopped(Exception):  # noqa: N818  # no error: the user asked for it
@@ -62,8 +77,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 _say("interrupted; nothing was saved.")
                 raise typer.Exit(130) from None
             except BrokenPipeError:
-                # The reader went away, as `head` does; nothing else may be written to it.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                leave_output()
                 raise typer.Exit(1) from None
             except (typer.Exit, typer.Abort):
                 raise
@@ -83,6 +97,11 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 raise typer.Exit(1) from None
 
     return run
+
+
+def leave_output() -> None:
+    """Write nothing else to standard output: its reader went away, as `head` does."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words_of_the_command(message: object) -> str:
@@ -151,8 +170,20 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     _say(f"warning: {in_words_of_the_command(message)}")
 
 
+def named(path: str, name: str) -> None:
+    """Call a file that the user did not name otherwise than by its path, from here on."""
+    _names[path] = name
+
+
+def shown(text: str) -> str:
+    """Put names in place of paths that the user did not give."""
+    for path, name in _names.items():
+        text = text.replace(path, name)
+    return text
+
+
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{shown(text)}\n")
     sys.stderr.flush()
 
 

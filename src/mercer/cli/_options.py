@@ -3,6 +3,7 @@
 Nothing here needs more than typer: help and mistyped options are answered at once.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ __all__ = [
     "EngineName",
     "EvaluateOptions",
     "ExpansionName",
+    "ExportOptions",
     "FitOptions",
     "InspectOptions",
     "Mode",
@@ -30,12 +32,17 @@ __all__ = [
     "StreamFormat",
     "StreamOptions",
     "StreamTask",
+    "TableFormat",
     "Task",
+    "ValueMethod",
+    "ValueOptions",
 ]
 
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
+_CSV = "CSV files (found out from each file, if not said)"
 _ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
+_STEPS = "The logged steps"
 
 
 class Task(StrEnum):
@@ -136,18 +143,35 @@ class StreamTask(StrEnum):
     regression = "regression"
 
 
+class TableFormat(StrEnum):
+    """Choices of ``--format`` for tables."""
+
+    csv = "csv"
+    arrow = "arrow"
+
+
 class StreamFormat(StrEnum):
-    """Choices of ``--format``."""
+    """Choices of ``--format`` for streams."""
 
     json = "json"
     arrow = "arrow"
+
+
+class ValueMethod(StrEnum):
+    """Choices of ``--method`` for value functions."""
+
+    td = "td"
+    gtd2 = "gtd2"
+    tdc = "tdc"
+    residual = "residual"
+    pkgtd = "pkgtd"
 
 
 def _option(text: str, panel: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
 
 
-def _choice(kind: type[StrEnum], text: str, panel: str) -> Any:
+def _choice(kind: type[StrEnum], text: str, panel: str | None) -> Any:
     """Option with the values of an enumeration; a mistyped one is answered by the nearest.
 
     Parameters
@@ -174,7 +198,11 @@ def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
     if text in list(kind):
         return kind(text)
     listed = ", ".join(map(repr, map(str, kind)))
-    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind)}")
+    others: Mapping[str, str] = {}
+    if kind is ExpansionName:
+        # Only here, where something is wrong: the rest needs no more than typer.
+        from mercer.expansions import ELSEWHERE as others  # noqa: N811
+    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind, others)}")
 
 
 ModelFile = Annotated[
@@ -183,7 +211,8 @@ ModelFile = Annotated[
 Data = Annotated[
     str,
     typer.Argument(
-        help="Parquet, CSV or Arrow: a file, a folder or a glob; s3://, gs://, ... for Parquet."
+        help="Parquet, CSV or Arrow: a file, a folder or a glob; s3://, gs://, ... for Parquet; "
+        "- for standard input."
     ),
 ]
 Engine = Annotated[
@@ -195,6 +224,23 @@ NumberOfWorkers = Annotated[
 ]
 Address = Annotated[str | None, _option("Of a cluster that runs.", _WORKERS)]
 Log = Annotated[Path | None, _option("File to write a line for each shard to.", _WORKERS)]
+Delimiter = Annotated[
+    str | None, _option("Between cells: a character, comma, semicolon, tab, pipe.", _CSV)
+]
+Decimal = Annotated[str | None, _option("Decimal mark: comma or point.", _CSV)]
+Encoding = Annotated[str | None, _option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
+Header = Annotated[
+    bool | None,
+    _option(
+        "Whether the first line names the columns; else they are column_1, column_2, ...",
+        _CSV,
+        "--header/--no-header",
+    ),
+]
+
+# What options of `mercer stream` do besides, without another --expansion.
+_NO_STREAM = " Leaves the default of streams, for that of tables."
+_KOMP_FOR_STREAM = " Leaves the default of streams, for KOMP."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,6 +391,18 @@ class FitOptions:
     exclude: Annotated[
         list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
     ] = None
+    include: Annotated[
+        list[str] | None,
+        _option("Column to use though it looks like an identifier or a copy; repeatable.", _DATA),
+    ] = None
+    kind: Annotated[
+        list[str] | None,
+        _option(
+            "What a column is, as zip=category: number, category, text, date, date:dmy, date:mdy, "
+            "date:ymd, time; may be repeated.",
+            _DATA,
+        ),
+    ] = None
     scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
     categories: Annotated[
         int, _option("Most categories of a column with inputs of their own (128).", _DATA)
@@ -369,6 +427,10 @@ class FitOptions:
         bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
     ] = False
     quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
     address: Address = None
@@ -405,6 +467,10 @@ class EvaluateOptions:
     )
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
     address: Address = None
@@ -419,8 +485,9 @@ class PredictOptions:
     where the loss has no probabilities, `score` (more than two classes: `score_<class>`). For
     novelty `prediction` is -1 for a novel row, else 1, and `score` is below 0 for a novel row. A
     Gaussian process adds `std`, the standard deviation of a new observation about its prediction.
-    A ranking writes `score` only: rows with higher ones rank above. The target is not looked at,
-    and neither are columns that training did not have, which are named.
+    A ranking writes `score` only: rows with higher ones rank above; a value function `value`. The
+    target is not looked at, and neither are columns that training did not have, which are named.
+    With --out - nothing else goes to standard output.
 
     With --engine, workers predict for shards of the data, and OUT is a folder of Parquet files,
     one for each shard, in the order of their names.
@@ -429,13 +496,28 @@ class PredictOptions:
     model: ModelFile
     data: Data
     out: Annotated[
-        Path, typer.Option(help="Table to write: .parquet or .csv; with --engine a folder.")
+        Path,
+        typer.Option(
+            help="Table to write: .parquet or .csv; - for standard output; with --engine a folder."
+        ),
     ]
+    format: Annotated[
+        TableFormat | None,
+        _choice(
+            TableFormat,
+            "Of standard output: csv; arrow (an IPC stream) if that comes from standard input.",
+            None,
+        ),
+    ] = None
     keep: Annotated[
         list[str] | None,
         typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
     address: Address = None
@@ -448,6 +530,25 @@ class InspectOptions:
 
     model: Annotated[Path, typer.Argument(help="Model file or checkpoint.")]
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """Write a model as one Python file that predicts without mercer: it needs NumPy only.
+
+    The file has the functions `predict` and, where the model has them, `predict_proba` and
+    `decision_function`, of rows with the columns of the training data: a dict of columns, a list of
+    dicts or a data frame. As a program it reads CSV: `python model.py new.csv`. What it predicts is
+    compared with the model before it is written. The default of streams, rankings of pairs, and
+    kernels and losses of your own cannot be exported.
+    """
+
+    model: ModelFile
+    out: Annotated[Path, typer.Option(help="File to write: .py.")]
+    std: Annotated[
+        bool,
+        typer.Option("--std", help="Of a Gaussian process predict_std, too; makes large files."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -469,6 +570,7 @@ class StreamOptions:
     files arrive, each read once and whole, the first by name next, with --follow for ever; or
     unix:PATH or tcp:HOST:PORT, where a program on this machine listens and sends an Arrow IPC
     stream. Text is JSON lines, or CSV after a line of names; a line is a row. Columns hold numbers.
+    Commas, semicolons, tabs or bars separate cells; between semicolons decimals may have commas.
 
     A row without a target is predicted. With --key it then waits for a record with the same key and
     a target, which needs no other columns; the oldest beyond --max-waiting are dropped. Text, truth
@@ -479,6 +581,12 @@ class StreamOptions:
     --predictions. Standard input and sockets cannot be read again: send the rows from the beginning
     once more, and those that are known are skipped; or from the row that the command names, with
     --skip 0. Ctrl-C and termination finish the row, write checkpoint and model, and end.
+
+    Untuned, the default of streams learns: several ways side by side, of which those count that did
+    best lately. Options of one way leave it: --kernel, --length-scale, --forgetting and
+    --regularization for the sums over all rows that are the default of tables; --max-size,
+    --tolerance and a number as --step-size for KOMP, which makes gradient steps. With
+    --expansion stream, --max-size keeps the default, and is the size of each of its ways.
 
     Rows are read as fast as they are learned and predictions are taken off, and no faster: whoever
     sends has to wait.
@@ -502,6 +610,16 @@ class StreamOptions:
     exclude: Annotated[
         list[str] | None, _option("Column that is no input; may be repeated.", _ARRIVING)
     ] = None
+    delimiter: Annotated[
+        str | None, _option("Between cells of CSV; else found out from the names.", _ARRIVING)
+    ] = None
+    decimal: Annotated[
+        str | None,
+        _option("Decimal mark of CSV: comma (default between semicolons) or point.", _ARRIVING),
+    ] = None
+    encoding: Annotated[
+        str | None, _option("Of text: utf-8 (default), latin-1, ...", _ARRIVING)
+    ] = None
     follow: Annotated[
         bool, _option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")
     ] = False
@@ -519,21 +637,33 @@ class StreamOptions:
     predict_only: Annotated[
         bool, _option("Learn nothing: --model answers as it is.", _LEARNING, "--predict-only")
     ] = False
-    kernel: Annotated[str | None, _option("Such as gaussian, laplacian.", _LEARNING)] = None
-    length_scale: Annotated[str | None, _option("Of the kernel, a number.", _LEARNING)] = None
+    kernel: Annotated[
+        str | None, _option("Such as gaussian, laplacian." + _NO_STREAM, _LEARNING)
+    ] = None
+    length_scale: Annotated[
+        str | None, _option("Of the kernel, a number." + _NO_STREAM, _LEARNING)
+    ] = None
     expansion: Annotated[
         ExpansionName | None,
         _choice(ExpansionName, "How the model stays small; by default chosen.", _LEARNING),
     ] = None
-    max_size: Annotated[int | None, _option("Most dictionary points.", _LEARNING)] = None
+    max_size: Annotated[
+        int | None, _option("Most dictionary points." + _KOMP_FOR_STREAM, _LEARNING)
+    ] = None
     tolerance: Annotated[
-        float | None, _option("Error that compression may make in a step.", _LEARNING)
+        float | None,
+        _option("Error that compression may make in a step." + _KOMP_FOR_STREAM, _LEARNING),
     ] = None
     forgetting: Annotated[
-        float | None, _option("Factor of sums for each row, as 0.9999 for drift.", _LEARNING)
+        float | None,
+        _option("Factor of sums for each row, as 0.9999 for drift." + _NO_STREAM, _LEARNING),
     ] = None
-    step_size: Annotated[str | None, _option("A number, or auto.", _LEARNING)] = None
-    regularization: Annotated[float | None, _option("Ridge parameter of steps.", _LEARNING)] = None
+    step_size: Annotated[
+        str | None, _option("auto, or a number." + _KOMP_FOR_STREAM, _LEARNING)
+    ] = None
+    regularization: Annotated[float | None, _option("Ridge parameter." + _NO_STREAM, _LEARNING)] = (
+        None
+    )
     seed: Annotated[int, _option("Of everything random (0).", _LEARNING)] = 0
     predictions: Annotated[
         str | None, _option("File to write predictions to, or - for standard output.", _ANSWERS)
@@ -552,3 +682,69 @@ class StreamOptions:
         str, _option("Between checkpoints: rows, or seconds as 10s (10s).", _RUN)
     ] = "10s"
     quiet: Annotated[bool, _option("No measures, no notes.", _RUN, "--quiet")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions:
+    """Learn how much reward follows from a state, from logged steps of a policy.
+
+    A row of the data is a step: the state it began in and the reward that followed. Its next state
+    is in the next row of the same episode, rows being in the order of time; with --next, in columns
+    of its own, such as next_x for x. Without --episode a new episode begins after each row that
+    --terminal marks.
+
+    An episode that ended for good is worth 0 from there on: --terminal is a column of truth values
+    or 0 and 1, and --ends says that the last row of every episode ended it. Otherwise episodes were
+    cut off, and their last row is a next state only.
+
+    All columns that are nothing else make up the state, unless --state names them. The steps are
+    held in memory. `mercer predict` then gives the `value` of states in a table. Printed are mean
+    and root mean square of the temporal differences and, where episodes were seen to their end,
+    `return_r2`, R² against the discounted rewards that followed.
+    """
+
+    data: Data
+    out: Annotated[Path, _option("Model file to write.", _RUN)]
+    reward: Annotated[str, _option("Column of the rewards.", _STEPS)]
+    discount: Annotated[
+        float, _option("Of rewards for each step that they are ahead, such as 0.99.", _LEARNING)
+    ]
+    state: Annotated[
+        list[str] | None, _option("Column of the state; may be repeated (all others).", _STEPS)
+    ] = None
+    episode: Annotated[str | None, _option("Column of the episode of a row.", _STEPS)] = None
+    terminal: Annotated[
+        str | None, _option("Column that says whether the episode ended for good.", _STEPS)
+    ] = None
+    ends: Annotated[
+        bool, _option("The last row of each episode ended it for good.", _STEPS, "--ends")
+    ] = False
+    next_prefix: Annotated[
+        str | None, _option("Prefix of the columns of the next state.", _STEPS, "--next")
+    ] = None
+    exclude: Annotated[
+        list[str] | None, _option("Column that is no part of the state, as the action.", _STEPS)
+    ] = None
+    scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _STEPS)] = Scaling.auto
+    categories: Annotated[
+        int, _option("Most categories of a column with inputs of their own (128).", _STEPS)
+    ] = 128
+    method: Annotated[
+        ValueMethod, _choice(ValueMethod, "td by default; gtd2, tdc off the policy.", _LEARNING)
+    ] = ValueMethod.td
+    kernel: Annotated[str | None, _option("Such as gaussian, laplacian.", _LEARNING)] = None
+    length_scale: Annotated[
+        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
+    ] = None
+    max_size: Annotated[int | None, _option("Most dictionary points (1,000).", _LEARNING)] = None
+    step_size: Annotated[str | None, _option("A number, or auto.", _LEARNING)] = None
+    regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None
+    batch_size: Annotated[int | None, _option("Transitions per step (32).", _LEARNING)] = None
+    passes: Annotated[int | None, _option("Passes over the transitions; chosen.", _RUN)] = None
+    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
+    jobs: Annotated[int | None, _option("Threads (1); -1 for all cores.", _RUN)] = None
+    test: Annotated[str | None, _option("Steps to measure on, with the same columns.", _STEPS)] = (
+        None
+    )
+    as_json: Annotated[bool, _option("Print one JSON object.", _RUN, "--json")] = False
+    quiet: Annotated[bool, _option("No notes.", _RUN, "--quiet")] = False

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.cli._files import (
     Oddities,
+    TableWriter,
     arrow_columns,
     check_new_folder,
     check_writable,
@@ -18,8 +19,10 @@ from mercer.cli._files import (
     load_table_model,
     new_folder,
     note_extra,
+    piped_tables,
     table_writer,
 )
+from mercer.cli._inputs import is_arrow_pipe, note_dialects, reading
 from mercer.cli._messages import note
 from mercer.cli._options import PredictOptions
 from mercer.cli._workers import (
@@ -41,15 +44,21 @@ from mercer.inspection import describe_pairs
 __all__ = ["predictions", "run"]
 
 
+@reading
 def run(options: PredictOptions) -> None:
     """Predict for every row of a table, in order."""
     model, data, out = options.model, options.data, options.out
     workers = workers_of(options)
     check_alone(options, {"jobs": ONE_THREAD})
-    if workers is None:
-        check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
-    else:
+    piped = str(out) == "-"
+    if options.format is not None and not piped:
+        raise ValueError("`--format` is of standard output, `--out -`; files go by their ending.")
+    if piped and workers is not None:
+        raise ValueError("`--engine` writes a folder of files: name one with `--out`.")
+    if workers is not None:
         check_new_folder(out)
+    elif not piped:
+        check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
     loaded = load_table_model(model)
     if loaded.task == "rank" and not loaded.scores_rows:
         raise ValueError(
@@ -59,25 +68,29 @@ def run(options: PredictOptions) -> None:
             "pairs of rows of two tables. Or train with `--pair-kernel difference`, which gives "
             "scores."
         )
+    note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
-    check_names([*loaded.preprocessor.feature_names_in_, *kept], schema(data).names, f"{data}")
+    names, columns = schema(data).names, loaded.preprocessor
+    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
+    check_names(kept, names, f"{data}")
     note_extra(loaded, data, *kept)
     if workers is None:
-        said = _to_file(loaded, data, out, kept)
+        arrow = is_arrow_pipe(data) if options.format is None else options.format == "arrow"
+        with piped_tables(arrow=arrow) if piped else table_writer(out) as writer:
+            said = _to_file(loaded, data, writer, kept)
     else:
         with logged(options.log):
             said = _to_folder(loaded, data, out, kept, workers)
-    note(f"{out}: {said}")
+    note(f"{'standard output' if piped else out}: {said}")
 
 
-def _to_file(model: TableModel, data: str, out: Path, kept: list[str]) -> str:
+def _to_file(model: TableModel, data: str, writer: TableWriter, kept: list[str]) -> str:
     """Write one file; say what is in it."""
     n_rows = 0
-    with table_writer(out) as writer:
-        for table, X, _ in encoded_tables(model, data, more=kept):
-            writer.write(arrow_columns(_columns(model, kept, table, X)))
-            n_rows += len(X)
-        _check_rows(n_rows, data)
+    for table, X, _ in encoded_tables(model, data, more=kept):
+        writer.write(arrow_columns(_columns(model, kept, table, X)))
+        n_rows += len(X)
+    _check_rows(n_rows, data)
     return f"{n_rows:,} predictions"
 
 
@@ -146,6 +159,8 @@ def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray
     predicted = model.predict_inputs(X)
     if model.task == "rank":
         return {"score": predicted}
+    if model.task == "value":
+        return {"value": predicted}
     if predicted.ndim == 2:
         levels = np.atleast_1d(np.asarray(estimator.loss_.levels, dtype=float))
         return {f"quantile_{t:g}": q for t, q in zip(levels, predicted.T.copy(), strict=True)}

@@ -11,22 +11,26 @@ from numpy.typing import NDArray
 
 from mercer.cli._console import is_table
 from mercer.cli._evaluation import Evaluation, progress_error
+from mercer.cli._files import encoded_tables
 from mercer.estimators import TableModel
+from mercer.estimators.asking import predictions_of
 from mercer.inspection import (
     describe,
     history_in_units,
     loss_units,
+    output_labels,
 )
 from mercer.losses import Squared
 from mercer.report import (
     figures_for,
+    quantity_figures,
     race_section,
     risk_section,
     stream_section,
     write_report,
 )
 
-__all__ = ["ROWS_FOR_PICTURES", "figures_of", "report", "title_of"]
+__all__ = ["ROWS_FOR_PICTURES", "Seen", "figures_of", "report", "seen_rows", "title_of"]
 
 Array = NDArray[np.float64]
 
@@ -57,6 +61,7 @@ def report(
     evaluation: Evaluation | None = None,
     settings: dict[str, Any] | None = None,
     notes: Sequence[str] = (),
+    seen: Seen | None = None,
 ) -> None:
     """Write the report of a model.
 
@@ -74,6 +79,8 @@ def report(
         Further settings, shown before those of the model.
     notes : sequence of str, default=()
         What a reader must know.
+    seen : Seen, default=None
+        Rows of the training to draw, where there are no others.
     """
     description = describe(model)
     sizes = {"model order": description["model_order"], "rows": description["n_rows_learned"]}
@@ -97,9 +104,71 @@ def report(
         settings=listed,
         evaluation=found.measures,
         sections=[section for section in (at_risk, raced, followed) if section is not None],
-        figures=figures_of(model, evaluation),
-        notes=[*notes, *found.notes],
+        figures=[*figures_of(model, evaluation), *_seen_figures(model, seen)],
+        notes=[*notes, *found.notes, *([] if seen is None else [seen.note])],
     )
+
+
+class Seen(NamedTuple):
+    """Rows of a training that can be drawn, and what is to be said of them.
+
+    Attributes
+    ----------
+    truth, predicted : ndarray of shape (n_rows, n_outputs)
+        In the units of the target.
+    of : str
+        What rows they are.
+    note : str
+        What a reader must know of them.
+    """
+
+    truth: Array
+    predicted: Array
+    of: str
+    note: str
+
+
+def seen_rows(model: TableModel, data: str | os.PathLike[str]) -> Seen | None:
+    """Return rows of a training of quantities: those that judged its parts, else learned ones.
+
+    Parameters
+    ----------
+    model : TableModel
+        As the training left it: its file does not have the rows.
+    data : path
+        What was learned.
+    """
+    if not model.predicts_quantities:
+        return None
+    estimator: Any = model.estimator
+    judged = getattr(getattr(estimator, "learner_", None), "judged", None)
+    if judged is not None:
+        truth, predicted = judged.targets, predictions_of(estimator, judged.scores)
+        of = "rows kept back"
+        note = (
+            f"The pictures of predictions are of {len(truth):,} rows that the fit which predicted "
+            "them did not have, but by which the weights of the parts were chosen"
+        )
+        corrected = estimator.learner_.current_function().correction is not None
+        note += ", and what the loss asks for beside the mean was learned." if corrected else "."
+        scale, mean = model.target_scale_, model.target_mean_
+        predicted = predicted.reshape(len(truth), -1)
+        return Seen(truth * scale + mean, predicted * scale + mean, of, note)
+    _, X, truth = next(encoded_tables(model, data, target=model.target))
+    X, truth = X[:ROWS_FOR_PICTURES], truth[:ROWS_FOR_PICTURES]
+    note = (
+        f"The pictures of predictions are of the first {len(truth):,} rows, which were learned: "
+        "the errors of other rows are larger. Rows of a test file (--test) show them."
+    )
+    truth, predicted = truth.reshape(len(X), -1), model.predict_inputs(X).reshape(len(X), -1)
+    return Seen(truth, predicted, "rows that were learned", note)
+
+
+def _seen_figures(model: TableModel, seen: Seen | None) -> list[tuple[str, Any]]:
+    if seen is None:
+        return []
+    labels = output_labels(model.estimator, seen.predicted.shape[1])
+    return quantity_figures(seen.truth, seen.predicted, labels=labels, of=seen.of)
 
 
 class _Findings(NamedTuple):

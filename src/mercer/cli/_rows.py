@@ -52,15 +52,16 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
     columns = getattr(model, "_columns", None)
     names = getattr(model, "feature_names_in_", None)
     function = getattr(getattr(model, "learner_", None), "function", None)
-    if isinstance(function, StreamFunction):
-        if columns is not None:
+    if columns is not None:
+        if isinstance(function, StreamFunction):
             raise ValueError(
                 "This is a model of a stream whose rows hold text, categories or dates; each of "
                 "these became inputs when it came. Predict in Python, with mercer.load_model."
             )
-        names = model._row_names if names is None else names
-    elif columns is None:
+    elif not isinstance(function, StreamFunction):
         return None
+    elif names is None:
+        names = model._row_names
     if names is None or not all(isinstance(name, str) for name in names):
         return None
     column = NO_TARGET if target is None else target
@@ -74,6 +75,7 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
         columns = copy.copy(columns)
         columns.exclude = (*columns.exclude, column)
         return TableModel(model, columns, column)
+    assert isinstance(function, StreamFunction)
     # Two rows with the means in the middle, which take the place of what is missing.
     means = function.mixture.inputs.mean
     ends = [means - np.maximum(1.0, np.abs(means)), means + np.maximum(1.0, np.abs(means))]

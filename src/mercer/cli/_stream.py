@@ -16,6 +16,7 @@ from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer.cli._messages import Stopped, in_words_of_the_command, note
 from mercer.cli._options import StreamFormat, StreamOptions, StreamTask
+from mercer.data import CsvDialect
 from mercer.data.arrivals import Source, open_source
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS
@@ -26,6 +27,13 @@ __all__ = ["run"]
 _OTHERS = (".parquet", ".pq", ".csv", ".tsv")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _BAD_NAMED = 5  # rows left out that are named
+# What the kind of the first target says of the task.
+_GUESSED = {
+    "text": "text",
+    "boolean": "truth values",
+    "integer": "guessed: the first one is a whole number; --task regression overrides",
+    "number": "guessed: the first one is no whole number; --task classification overrides",
+}
 # Options that the model and the rows depend on: a run that goes on must have the same.
 _SETTINGS = (
     "source",
@@ -46,6 +54,9 @@ _SETTINGS = (
     "seed",
     "predictions",
     "format",
+    "delimiter",
+    "decimal",
+    "encoding",
 )
 
 
@@ -105,7 +116,12 @@ class _Run:
         )
         self.every = _Due("every", options.every)
         self.checkpoint_every = _Due("checkpoint-every", options.checkpoint_every)
-        self.source: Source = open_source(options.source, follow=options.follow, skip=options.skip)
+        self.source: Source = open_source(
+            options.source,
+            follow=options.follow,
+            skip=options.skip,
+            dialect=CsvDialect(options.delimiter, options.decimal, options.encoding),
+        )
         parameters = _parameters(options)
         self.training = StreamTraining(
             RowReader(
@@ -284,9 +300,9 @@ class _Run:
 
     def _say_task(self) -> None:
         reader = self.training.reader
-        inputs = len(reader.columns or ())
+        inputs, why = len(reader.columns or ()), _GUESSED[str(reader.kind)]
         note(
-            f"{reader.task} of {reader.target!r} (guessed; --task overrides); inputs: {inputs:,}",
+            f"{reader.task} of {reader.target!r} ({why}); inputs: {inputs:,}",
             quiet=self.options.quiet,
         )
 

@@ -7,19 +7,25 @@ from mercer.data.changing import (
     make_sea,
     make_sine,
 )
-from mercer.data.evaluation import ProgressiveResult, infer_task, progressive
+from mercer.data.dialect import CsvDialect, CsvPath
+from mercer.data.evaluation import ProgressiveResult, progressive
 from mercer.data.preprocessing import TablePreprocessor
 from mercer.data.samples import load_parquet_dataset, make_multidist
 from mercer.data.shuffle import shuffled
 from mercer.data.sources import Stream, stream
-from mercer.data.tables import count_rows, read_tables, schema
+from mercer.data.tables import count_rows, read_tables, schema, sniff_csv
+from mercer.data.tasks import TaskGuess, guess_task, infer_task
 
 __all__ = [
     "ChangingStream",
+    "CsvDialect",
+    "CsvPath",
     "ProgressiveResult",
     "Stream",
     "TablePreprocessor",
+    "TaskGuess",
     "count_rows",
+    "guess_task",
     "infer_task",
     "load_parquet_dataset",
     "make_moving_centers",
@@ -31,5 +37,6 @@ __all__ = [
     "read_tables",
     "schema",
     "shuffled",
+    "sniff_csv",
     "stream",
 ]

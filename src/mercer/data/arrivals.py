@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mercer._validation import check_integer
+from mercer.data.dialect import CsvDialect
 from mercer.data.lines import Lines, Record
 from mercer.data.tables import read_tables, require_pyarrow
 
@@ -94,7 +95,13 @@ class Source(ABC):
         """
 
 
-def open_source(address: str, *, follow: bool = False, skip: int | None = None) -> Source:
+def open_source(
+    address: str,
+    *,
+    follow: bool = False,
+    skip: int | None = None,
+    dialect: CsvDialect | None = None,
+) -> Source:
     """Find out what kind of source an address means.
 
     Parameters
@@ -107,6 +114,8 @@ def open_source(address: str, *, follow: bool = False, skip: int | None = None) 
     skip : int or None, default=None
         Of what cannot be read again: rows at its beginning that are known already. None: as many
         as were read before, for whoever sends from the beginning each time.
+    dialect : CsvDialect or None, default=None
+        What is told of delimiter, decimal mark and encoding of text.
 
     Raises
     ------
@@ -122,7 +131,7 @@ def open_source(address: str, *, follow: bool = False, skip: int | None = None) 
     """
     source: Source
     if address == "-":
-        source = Pipe("-", skip=skip)
+        source = Pipe("-", skip=skip, dialect=dialect)
     elif address.startswith(("unix:", "tcp:")):
         source = ArrowSocket(address, skip=skip)
     else:
@@ -130,13 +139,13 @@ def open_source(address: str, *, follow: bool = False, skip: int | None = None) 
         if not path.exists():
             raise FileNotFoundError(f"There is no file or folder {address}.")
         if path.is_dir():
-            source = ArrivingFiles(path, follow=follow)
+            source = ArrivingFiles(path, follow=follow, dialect=dialect)
         elif not path.is_file():
-            source = Pipe(address, skip=skip)
+            source = Pipe(address, skip=skip, dialect=dialect)
         elif path.name.lower().endswith(_TABLES):
             source = TableFile(path)
         else:
-            source = GrowingFile(path, follow=follow)
+            source = GrowingFile(path, follow=follow, dialect=dialect)
     if follow and not isinstance(source, GrowingFile | ArrivingFiles):
         raise ValueError(
             f"`follow` is for a text file that grows or a folder, but {source.name} ends by itself."
@@ -198,20 +207,22 @@ class Pipe(_Once):
     ----------
     address : str, default="-"
         ``-`` for standard input, else a named pipe.
-    skip : int or None, default=None
+    skip, dialect : default=None
         See :func:`open_source`.
     """
 
-    def __init__(self, address: str = "-", *, skip: int | None = None) -> None:
+    def __init__(
+        self, address: str = "-", *, skip: int | None = None, dialect: CsvDialect | None = None
+    ) -> None:
         super().__init__(skip)
-        self._address = address
+        self._address, self._dialect = address, dialect
         self.name = "standard input" if address == "-" else address
 
     def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
         descriptor = os.dup(0) if self._address == "-" else os.open(self._address, os.O_RDONLY)
         try:
-            lines = Lines(self.name)
+            lines = Lines(self.name, self._dialect)
             chunks = self._chunks(descriptor, pause)
             yield from self._after_skipping(
                 lines.records(chunks, to_the_end=lambda: not self._gave_up)
@@ -351,9 +362,9 @@ def _readable(descriptor: int, pause: Pause) -> bool:
 class _TextPart:
     """Rows of a text file, and how far they were read."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, dialect: CsvDialect | None = None) -> None:
         self.path, self._name = path, name
-        self._lines = Lines(name)
+        self._lines = Lines(name, dialect)
         self._file: io.FileIO | None = None
 
     def records(self, pause: Pause, *, follow: bool = False) -> Iterator[Record]:
@@ -459,11 +470,19 @@ class GrowingFile(Source):
     follow : bool, default=False
         At the end, wait for more; a line counts once its end is there. Otherwise the file ends
         where it ends, and a last line without an end counts, too.
+    dialect : CsvDialect or None, default=None
+        See :func:`open_source`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, follow: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        follow: bool = False,
+        dialect: CsvDialect | None = None,
+    ) -> None:
         self.name, self._follow = os.fspath(path), follow
-        self._part = _TextPart(Path(path), Path(path).name)
+        self._part = _TextPart(Path(path), Path(path).name, dialect)
 
     def records(self, pause: Pause) -> Generator[Record]:
         """See :class:`Source`."""
@@ -520,13 +539,20 @@ class ArrivingFiles(Source):
         After the last file, wait for more.
     settled : float, default=1.0
         Seconds without a change after which a file counts as whole.
+    dialect : CsvDialect or None, default=None
+        See :func:`open_source`.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, follow: bool = False, settled: float = _SETTLED
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        follow: bool = False,
+        settled: float = _SETTLED,
+        dialect: CsvDialect | None = None,
     ) -> None:
         self.name, self._folder, self._follow = os.fspath(folder), Path(folder), follow
-        self._settled = settled
+        self._settled, self._dialect = settled, dialect
         self._done: dict[str, int] = {}  # sizes of files that were read, of those still there
         self._part: _TextPart | _TablePart | None = None
         self._seen: tuple[str, int, int, float] | None = None
@@ -538,7 +564,7 @@ class ArrivingFiles(Source):
                 path = self._next(pause)
                 if path is None:
                     return
-                self._part = _part_of(path)
+                self._part = _part_of(path, self._dialect)
             path = self._part.path
             before = path.stat()
             yield from self._part.records(pause)
@@ -614,13 +640,14 @@ class ArrivingFiles(Source):
                     f"{path} is gone, of which a part was read before. Restore it, or start afresh "
                     "without the checkpoint."
                 )
-            self._part = _part_of(path)
+            self._part = _part_of(path, self._dialect)
             self._part.go_to(part)
 
 
-def _part_of(path: Path) -> _TextPart | _TablePart:
-    is_table = path.name.lower().endswith(_TABLES)
-    return (_TablePart if is_table else _TextPart)(path, path.name)
+def _part_of(path: Path, dialect: CsvDialect | None) -> _TextPart | _TablePart:
+    if path.name.lower().endswith(_TABLES):
+        return _TablePart(path, path.name)
+    return _TextPart(path, path.name, dialect)
 
 
 def _is_finished(name: str) -> bool:

@@ -117,10 +117,10 @@ class TableAudit(Sequence[ColumnAudit]):
 
     def lines(self) -> list[tuple[str, ...]]:
         """Return the lines of the table, with a header, neighbours that are alike in one."""
-        lines = [_HEADER]
+        lines: list[tuple[str, ...]] = [_HEADER]
         groups = list(_groups(self._columns, alone=len(self) <= _MOST_LINES))
-        for group in groups[:_MOST_LINES]:
-            lines.append(group[0].cells() if len(group) == 1 else _joined(group))
+        shown = groups[:_MOST_LINES]
+        lines += [group[0].cells() if len(group) == 1 else _joined(group) for group in shown]
         rest = sum(map(len, groups[_MOST_LINES:]))
         if rest:
             lines.append((f"... and {rest:,} more", "", "", "", "", ""))
@@ -274,17 +274,14 @@ def leaks_of(view: TableView, names: Sequence[str], y: NDArray[Any]) -> dict[str
     >>> leaks_of(table, ["in_cents", "x"], y)
     {'in_cents': 'a copy of the target in another unit'}
     """
-    if len(y) < _FEWEST_ROWS:
+    if len(y) < _FEWEST_ROWS or len(names) < 2:  # one column alone is what there is
         return {}
     quantity = y.dtype.kind == "f"
     labels = None if quantity else np.unique(y, return_inverse=True)[1]
     found = {}
     for name in names:
         column = view.column(name)
-        if labels is None:
-            said = _copies(column, y)
-        else:
-            said = _tells(column, labels)
+        said = _copies(column, y) if labels is None else _tells(column, labels)
         if said:
             found[name] = said
     return found

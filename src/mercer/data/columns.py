@@ -363,15 +363,25 @@ def _seconds(moment: date | timedelta | time) -> float:
 
 
 def check_names(
-    wanted: Sequence[str], found: Sequence[str], where: str, *, allow_extra: bool = True
+    wanted: Sequence[str],
+    found: Sequence[str],
+    where: str,
+    *,
+    allow_extra: bool = True,
+    taken: Iterable[str] = (),
 ) -> None:
-    """Raise ``ValueError`` for wanted columns that are missing and, if asked, for extra ones."""
+    """Raise ``ValueError`` for wanted columns that are missing and, if asked, for extra ones.
+
+    Nobody can have meant a column that is wanted, too, or ``taken`` for something else, such as
+    the target.
+    """
     present = set(found)
     missing = [name for name in wanted if name not in present]
     if missing:
+        free = [name for name in found if name not in {*wanted, *taken}]
         raise ValueError(
             f"{where} has no column{'s' * (len(missing) > 1)} {listed(missing)}."
-            f"{nearest(missing[0], found)} Its columns are {listed(found)}."
+            f"{nearest(missing[0], free)} Its columns are {listed(found)}."
         )
     if not allow_extra and len(present) > len(wanted):
         extra = sorted(present - set(wanted))

@@ -26,7 +26,6 @@ _LARGEST_SPAN = 100.0
 _PIXEL_COLUMNS = 32
 _PIXEL_MAXIMUM = 255.0
 _MANY_LEVELS = 30  # categories from which the means of the target in them are an input
-_FEW_BESIDE_MEANS = 100  # frequent ones that have inputs of their own beside
 
 
 def scales(statistics: NumberStatistics, scaling: str) -> tuple[Floats, Floats]:
@@ -163,7 +162,7 @@ class TableEncoding:
                 has_means = self._place_means(name, statistics)
                 seen = statistics.levels[name]
                 frequent = sum(count >= min_count for count in seen.counts.values())
-                own = not has_means or frequent <= _FEW_BESIDE_MEANS
+                own = not has_means or frequent <= categories
                 self._levels[name] = self._place_levels(
                     name, seen, categories if own else 0, min_count
                 )

@@ -12,13 +12,12 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice, check_integer
-from mercer.data.columns import Levels, view_table
+from mercer.data.tasks import infer_task
 
-__all__ = ["ProgressiveResult", "infer_task", "progressive"]
+__all__ = ["ProgressiveResult", "progressive"]
 
 Floats = NDArray[np.float64]
 _METRICS = ("error_rate", "mse", "log_loss")
-_MOST_CLASSES = 20
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
@@ -59,48 +58,6 @@ class ProgressiveResult:
     samples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     windowed: Floats = field(default_factory=lambda: np.empty(0))
     cumulative: Floats = field(default_factory=lambda: np.empty(0))
-
-
-def infer_task(values: Any) -> Literal["classification", "regression"]:
-    """Tell from target values whether they are classes or quantities.
-
-    Text, categories and booleans are classes, and so are at most 20 distinct integers and two
-    distinct whole numbers stored as floats (-1.0 and 1.0, say). Anything else is a quantity.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_samples,), or column of a pyarrow or pandas table
-        Targets; missing ones are ignored.
-
-    Returns
-    -------
-    task : {"classification", "regression"}
-        The guess.
-
-    Raises
-    ------
-    ValueError
-        If there is no value.
-
-    Examples
-    --------
-    >>> infer_task(["spam", "ham"]), infer_task([3, 1, 2]), infer_task([0.5, 2.0])
-    ('classification', 'classification', 'regression')
-    """
-    plain = values.to_pylist() if hasattr(values, "to_pylist") else values
-    plain = plain if isinstance(plain, np.ndarray | list) else list(plain)
-    column = view_table({"target": plain}).column("target")
-    if isinstance(column, Levels):
-        if column.first() is None:
-            raise ValueError("The target has no values, so the task cannot be told.")
-        return "classification"
-    present = column.values[~np.isnan(column.values)]
-    if len(present) == 0:
-        raise ValueError("The target has no values, so the task cannot be told.")
-    distinct = np.unique(present)
-    whole = bool(np.all(distinct == np.round(distinct)))
-    few = len(distinct) <= (_MOST_CLASSES if column.integer else 2)
-    return "classification" if whole and few else "regression"
 
 
 def progressive(

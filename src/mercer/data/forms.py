@@ -27,10 +27,14 @@ _SIGNED = re.compile(
     r"\s*(?P<after>[^\d.,()+-]*?)\s*(?P<close>\)?)"
 )
 # What may stand before a number: signs and codes of currencies.
-_CURRENCY = re.compile(r"[$€£¥₹₩₽฿₺₪¢]|[A-Z]{0,3}[$€£¥]|USD|EUR|GBP|JPY|CHF|CNY|INR|CAD|AUD|Fr\.?|kr\.?")
+_CURRENCY = re.compile(
+    r"[$€£¥₹₩₽฿₺₪¢]|[A-Z]{0,3}[$€£¥]|USD|EUR|GBP|JPY|CHF|CNY|INR|CAD|AUD|Fr\.?|kr\.?"
+)
 _LONGEST_UNIT = 8  # letters, as in "minutes"
 # Groups of three digits with one mark between; in India of two before the last, as 12,34,567.
-_GROUPED = re.compile(r"[1-9]\d{0,2}(?P<mark>[., ])\d{3}(?:(?P=mark)\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}")
+_GROUPED = re.compile(
+    r"[1-9]\d{0,2}(?P<mark>[., ])\d{3}(?:(?P=mark)\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}"
+)
 _NO_UNIT = "\0"  # of text that is no number with a unit
 
 
@@ -84,7 +88,7 @@ class NumberForm:
         best: Self | None = None
         most = mostly * total
         for decimal in (".", ","):
-            form = cls(decimal, unit)  # type: ignore[arg-type]
+            form = cls(decimal, unit)
             read = np.isfinite(form.read(levels))
             n = int(np.dot(read, counts))
             if n > most or (best is None and n == most):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
+
+from mercer.data.dialect import CsvDialect, reader
 
 __all__ = ["Lines", "Record"]
 
 _LONGEST_LINE = 2**24
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 
 
 class Record(NamedTuple):
@@ -37,13 +41,22 @@ class Lines:
     r"""Turn bytes into rows, and count what was used up.
 
     A line is a row: quoted cells may hold commas, but no line ends. The first line decides: if it
-    begins with ``{``, every line is a JSON object; else it names the columns of CSV, which a tab in
-    it separates if there is one, else commas.
+    begins with ``{``, every line is a JSON object; else it names the columns of CSV. Of tabs,
+    semicolons, bars and commas it is separated by those that make most names of it. Numbers of
+    cells that semicolons separate may have decimal commas. If the first line is no UTF-8, the text
+    is Windows-1252, of which Latin-1 is a part.
 
     Parameters
     ----------
     name : str
         Of the source, for messages.
+    dialect : CsvDialect, default=None
+        What is told of delimiter, decimal mark, encoding and quotes.
+
+    Raises
+    ------
+    ValueError
+        If lines of the encoding do not end in the byte that they end with in ASCII.
 
     Attributes
     ----------
@@ -61,12 +74,19 @@ class Lines:
     21
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, dialect: CsvDialect | None = None) -> None:
         self._name = name
+        self._told = dialect or CsvDialect()
+        encoding = self._told.encoding
+        if encoding is not None and "\n".encode(encoding) != b"\n":
+            raise ValueError(
+                f"`encoding` {encoding!r} is not read line by line. Convert the rows to UTF-8, as "
+                f"`iconv -f {encoding} -t utf-8` does."
+            )
+        self._dialect = self._told.or_else(CsvDialect(delimiter=",", decimal=".", quote='"'))
         self.byte = self.line = 0
         self._known = False
         self._columns: list[str] | None = None  # of CSV
-        self._delimiter = ","
 
     def records(
         self, chunks: Iterator[bytes] | list[bytes], *, to_the_end: Callable[[], bool]
@@ -120,15 +140,16 @@ class Lines:
             return
         if not self._known:
             self._look(text)
-            if self._columns is not None:
+            if self._columns is not None or not self._known:
                 return
         if self.line == 1:
             text = text.removeprefix(b"\xef\xbb\xbf")
         place = f"line {self.line:,} of {self._name}"
         try:
-            values = self._values(text.decode("utf-8"))
+            values = self._values(text.decode(self._dialect.encoding or "utf-8"))
         except UnicodeDecodeError:
-            yield Record({}, place, error="it is no UTF-8 text")
+            encoding = (self._dialect.encoding or "utf-8").upper()
+            yield Record({}, place, error=f"it is no {encoding} text; `encoding` tells another one")
         except (ValueError, csv.Error, RecursionError) as error:
             yield Record({}, place, error=str(error))
         else:
@@ -149,11 +170,14 @@ class Lines:
                 f"it has {len(cells)} cell{'s' * (len(cells) != 1)}, but there are "
                 f"{len(self._columns)} columns"
             )
+        if self._dialect.decimal == ",":
+            cells = [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells]
         return dict(zip(self._columns, cells, strict=True))
 
     def _cells(self, text: str) -> list[str]:
+        cells: list[str]
         try:
-            (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
+            (cells,) = reader([text], self._dialect, strict=True)
         except csv.Error as error:
             raise ValueError(
                 f"it is no CSV ({error}); quoted cells must end in their line"
@@ -165,13 +189,22 @@ class Lines:
         text = text.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
         if not text.strip():
             return
+        told, usual = self._told, self._dialect
+        excel = re.fullmatch(rb"sep=(.)\s*", text, re.IGNORECASE)
+        if excel:  # a line of Excel's that names the delimiter
+            self._told = told.or_else(CsvDialect(delimiter=excel[1].decode("latin-1")))
+            return
         self._known = True
         if text.lstrip().startswith(b"{"):
             return
         place = f"Line {max(self.line, 1):,} of {self._name}"
         try:
-            names = text.decode("utf-8")
-            self._delimiter = "\t" if "\t" in names else ","
+            encoding = told.encoding or _encoding_of(text)
+            names = text.decode(encoding)
+            delimiter = told.delimiter or _delimiter_of(names, told)
+            decimal = "," if delimiter == ";" else "."
+            found = CsvDialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
+            self._dialect = told.or_else(found).or_else(usual)
             columns = [name.strip() for name in self._cells(names)]
         except ValueError as error:
             raise ValueError(
@@ -184,3 +217,30 @@ class Lines:
                 f"name, got {names[:80]!r}."
             )
         self._columns = columns
+
+
+def _encoding_of(text: bytes) -> str:
+    """Tell UTF-8 from Windows-1252.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError("it is UTF-16, which is not read line by line; convert it to UTF-8")
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _delimiter_of(names: str, told: CsvDialect) -> str:
+    """Return the delimiter that makes most names; a comma may be part of names, if others do."""
+
+    def width(delimiter: str) -> int:
+        return max(map(len, reader([names], told.or_else(CsvDialect(delimiter=delimiter)))))
+
+    best = max(("\t", ";", "|", ","), key=width)
+    return best if width(best) > 1 else ","

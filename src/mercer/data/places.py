@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.request import url2pathname
 
+from mercer.data.dialect import ToldFile
+
 __all__ = [
     "AnyFile",
     "RemoteFile",
@@ -66,7 +68,7 @@ class RemoteFile:
         return PurePosixPath(self.path).suffix
 
 
-AnyFile = Path | RemoteFile
+AnyFile = Path | ToldFile | RemoteFile
 
 
 def local_path(path: FilePath) -> Path | None:

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
-from mercer.data.audit import TableAudit, audit_of
+from mercer.data.audit import TableAudit, audit_of, leaks_of
 from mercer.data.columns import TableView, check_names, is_table, missing_cells, view_table
 from mercer.data.encoding import TableEncoding
 from mercer.data.readings import KINDS, Reading, Readings
@@ -66,7 +66,8 @@ class TablePreprocessor(Component):
                            dates as text, of the usual forms, and as 20240131
     categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
                            more than 30, if there are targets, become the mean of the target in
-                           them, ``name:mean``, beside the outputs of up to 100 frequent ones
+                           them, ``name:mean``, too, and nothing else if more than ``categories``
+                           of them are frequent
     text                   values that are mostly rare: hashed words and pieces of words, in the 16
                            directions in which texts vary most, ``name:words_0`` and so on, and if
                            there are targets, what the words predict, ``name:predicts``
@@ -115,6 +116,10 @@ class TablePreprocessor(Component):
         Number of rows the statistics were taken from.
     audit_ : TableAudit
         What each column is, and what became of it, once frozen.
+    columns_in_ : list of str
+        Columns looked at, used or not: all but the excluded ones.
+    readings_ : dict of str to Reading
+        How each of these columns is read.
     feature_names_in_ : list of str
         Columns used, in the order of the first table.
     text_columns_ : list of str
@@ -201,6 +206,16 @@ class TablePreprocessor(Component):
         return self._read().used
 
     @property
+    def readings_(self) -> dict[str, Reading]:
+        """How each of these columns is read."""
+        return dict(self._read().columns)
+
+    @property
+    def columns_in_(self) -> list[str]:
+        """Columns looked at, used or not: all but the excluded ones."""
+        return list(self._read().columns)
+
+    @property
     def text_columns_(self) -> list[str]:
         """Columns used that held text or categories, and are read as text from CSV."""
         return [one.name for one in self._read().columns.values() if one.used and one.was_text]
@@ -278,10 +293,16 @@ class TablePreprocessor(Component):
         self._check_columns(view, allow_extra=False)
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
+        if readings.empty:  # these may have values now
+            readings = readings.known(self._found(view, readings.empty))
         read = readings.read(view)
-        if self._statistics is None:
-            self._statistics = TableStatistics.like(read, self._targets)
-        self._statistics.update(read, y)
+        statistics = self._statistics
+        if statistics is None:
+            statistics = TableStatistics.like(read, self._targets)
+        elif readings is not self._readings:
+            statistics = statistics.retyped(TableStatistics.like(read).kinds())
+        statistics.update(read, y)
+        self._readings, self._statistics = readings, statistics
         return self._freeze_if_complete()
 
     def look(self, table: Any, y: Any = None) -> Self:
@@ -316,23 +337,44 @@ class TablePreprocessor(Component):
         view = view_table(table)
         check_names(self.exclude, view.names, "`exclude` names a column, but the table")
         check_names(self.include, view.names, "`include` names a column, but the table")
-        kinds = dict(self.kinds or {})
-        check_names(list(kinds), view.names, "`kinds` names a column, but the table")
+        check_names(list(self.kinds or ()), view.names, "`kinds` names a column, but the table")
         names = [name for name in view.names if name not in set(self.exclude)]
         if not names:
             raise ValueError("The table has no columns left to learn from.")
+        self._readings = self._found(view, names)
+        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
+        return self
+
+    def leaks(self, table: Any, y: Any) -> dict[str, str]:
+        """Find columns that tell the target alone.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            The first rows; :meth:`look` must have seen such.
+        y : array-like of shape (n_rows,)
+            Their targets, as for :meth:`fit`.
+
+        Returns
+        -------
+        leaks : dict of str to str
+            What such columns do.
+        """
+        readings = self._read()
+        return leaks_of(readings.read(view_table(table)), readings.used, np.asarray(y))
+
+    def _found(self, view: TableView, names: Sequence[str]) -> Readings:
+        """Find out what columns are."""
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows))
-        self._readings = Readings.of(
+        return Readings.of(
             view,
             names,
-            kinds=kinds,
+            kinds=dict(self.kinds or {}),
             include=self.include,
             keep=self.suspects == "keep",
             min_count=self.min_count,
         )
-        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
-        return self
 
     def _check_columns(self, view: TableView, *, allow_extra: bool) -> None:
         """Raise ``ValueError`` unless a table has the columns used, and none that are new."""

@@ -10,11 +10,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data.columns import Levels, Numbers, TableView, Texts, is_number, levels_of
+from mercer.data.columns import (
+    Levels,
+    Numbers,
+    TableView,
+    Texts,
+    is_number,
+    levels_of,
+    missing_cells,
+)
 from mercer.data.forms import DateForm, NumberForm, compact_dates
 from mercer.exceptions import Advice, Setting
 
-__all__ = ["KINDS", "Reading", "Readings"]
+__all__ = ["KINDS", "Reading", "Readings", "written_numbers"]
 
 Floats = NDArray[np.float64]
 
@@ -54,8 +62,8 @@ class Reading:
     ----------
     name : str
         Of the column.
-    kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy"}
-        What it is taken for; the last two are left out.
+    kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy", "empty"}
+        What it is taken for; the last three are left out.
     form : NumberForm, DateForm, "yyyymmdd" or None
         How its values are written, if they are not of their own type.
     was_text : bool
@@ -79,7 +87,7 @@ class Reading:
     @property
     def used(self) -> bool:
         """Whether inputs are made of it."""
-        return self.kind not in ("identifier", "copy")
+        return self.kind not in ("identifier", "copy", "empty")
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -293,6 +301,9 @@ class Readings:
         first: dict[bytes, str] = {}
         for name in names:
             column = view.column(name)
+            if missing_cells(column) == view.n_rows:
+                readings.append(Reading(name, "empty", note="no value"))
+                continue
             if name in kinds:
                 found = _as_told(name, column, kinds[name])
             else:
@@ -305,6 +316,15 @@ class Readings:
                 found = _forced(name, column, found)
             readings.append(found)
         return cls(readings if any(one.used for one in readings) else _all_used(readings))
+
+    @property
+    def empty(self) -> list[str]:
+        """Names of the columns that had no value yet."""
+        return [name for name, one in self.columns.items() if one.kind == "empty"]
+
+    def known(self, others: Readings) -> Self:
+        """Return them with columns that had no value as others found them."""
+        return type(self)([others.columns.get(name, one) for name, one in self.columns.items()])
 
     def merged(self, other: Readings, mine: Collection[str], theirs: Collection[str]) -> Self:
         """Join two, of which some columns had no value.
@@ -325,9 +345,9 @@ class Readings:
         differing = sorted(self.columns.keys() ^ other.columns.keys())
         for name, one in self.columns.items():
             another = other.columns.get(name, one)
-            if name in mine:
+            if name in mine or one.kind == "empty":
                 one = another
-            elif name not in theirs and one.way != another.way:
+            elif name not in theirs and another.kind != "empty" and one.way != another.way:
                 differing.append(name)
             joined.append(one)
         if differing:
@@ -375,9 +395,9 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
     if said in ("category", "text"):
         return Reading(name, said, was_text=text, note="as told")
     if isinstance(column, Numbers):
-        if said in ("date", "time") and not column.unit:
-            if np.isfinite(compact_dates(column.values.astype(np.float64))).any():
-                return Reading(name, "date", "yyyymmdd", note="as told")
+        compact = said == "date" and not column.unit
+        if compact and np.isfinite(compact_dates(column.values.astype(np.float64))).any():
+            return Reading(name, "date", "yyyymmdd", note="as told")
         return Reading(name, said, note="as told")
     levels, counts = column.counted()
     form: NumberForm | DateForm | None
@@ -447,20 +467,39 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
         return plain
     some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
     few = [levels[i] for i in some], counts[some].tolist()
-    for kind, form in (("date", DateForm), ("number", NumberForm)):
-        if form.of(*few, mostly=0.5) is None:  # type: ignore[attr-defined]
-            continue
-        found = form.of(levels, counts.tolist())  # type: ignore[attr-defined]
-        if found is None or (kind == "number" and _are_codes(levels, found)):
-            continue
-        reading = _strays(replace(plain, kind=kind, form=found), column)
-        if isinstance(found, DateForm):
-            note = f"written {found.order}" + ("" if found.clear else ", a guess")
-            kind = "time" if found.is_time else "date"
-            return replace(reading, kind=kind, note=_joined(note, reading.note))
+    found: DateForm | NumberForm | None = None
+    if DateForm.of(*few, mostly=0.5):
+        found = DateForm.of(levels, counts.tolist())
+    if found is None and NumberForm.of(*few, mostly=0.5):
+        number = NumberForm.of(levels, counts.tolist())
+        found = None if number is None or _are_codes(levels, number) else number
+    if isinstance(found, DateForm):
+        note = f"written {found.order}" + ("" if found.clear else ", a guess")
+        kind = "time" if found.is_time else "date"
+        return _strays(replace(plain, kind=kind, form=found, note=note), column)
+    if found is not None:
         note = f"as {levels[int(some[0])]!r}"
-        return replace(reading, note=_joined(note, reading.note))
+        return _strays(replace(plain, kind="number", form=found, note=note), column)
     return _words_or_categories(plain, levels, counts, min_count)
+
+
+def written_numbers(column: Numbers | Levels) -> NumberForm | None:
+    """Return how a column of quantities is written as text; None if it is none.
+
+    Examples
+    --------
+    >>> written_numbers(Levels(np.array([0, 1]), ["$1,200", "$900"]))
+    NumberForm(decimal='.', unit='$')
+    >>> written_numbers(Levels(np.array([0, 1]), ["3", "5"])) is None  # as good as names
+    True
+    """
+    if not isinstance(column, Levels) or column.boolean or column.declared:
+        return None
+    levels, counts = column.counted()
+    form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
+    if form is None or _are_codes(levels, form) or all(map(is_number, levels)):
+        return None
+    return form
 
 
 def _are_codes(levels: Sequence[str], form: NumberForm) -> bool:

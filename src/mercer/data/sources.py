@@ -346,7 +346,7 @@ def feature_names(
     if isinstance(columns, str):
         raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
     check_names([] if target is None else [target], found, where)
-    check_names(columns or [], found, where)
+    check_names(columns or [], found, where, taken=[] if target is None else [target])
     if target is not None and target in (columns or []):
         raise ValueError(
             f"The target {target!r} is among `columns`: the features would give the answer away."

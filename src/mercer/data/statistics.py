@@ -262,7 +262,7 @@ class TableStatistics:
             for name in self.names
         }
 
-    def retyped(self, kinds: Mapping[str, type]) -> TableStatistics:
+    def retyped(self, kinds: Mapping[str, type]) -> Self:
         """Take columns of other kinds for columns without a value; they had none.
 
         Parameters
@@ -270,7 +270,10 @@ class TableStatistics:
         kinds : mapping of str to type
             Kinds of all columns wanted, in order.
         """
-        same = {name for name, kind in self.kinds().items() if kinds.get(name) is kind}
+        mine = self.kinds()
+        if list(kinds.items()) == list(mine.items()):
+            return self
+        same = {name for name, kind in mine.items() if kinds.get(name) is kind}
         kept = [n for n, name in enumerate(self.number_names) if name in same]
         absent = [name for name, kind in kinds.items() if kind is Numbers and name not in same]
         nothing = NumberStatistics.of(np.full((len(absent), self.n_rows), np.nan))
@@ -278,7 +281,7 @@ class TableStatistics:
             key: np.concatenate([getattr(self.numbers, key)[kept], getattr(nothing, key)])
             for key in nothing.__dataclass_fields__
         }
-        return TableStatistics(
+        return type(self)(
             list(kinds),
             [*(self.number_names[n] for n in kept), *absent],
             NumberStatistics(**fields),

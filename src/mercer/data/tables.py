@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import csv
 import glob
-import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from mercer._validation import check_integer
 from mercer.data.columns import check_names
+from mercer.data.csv_files import INFERENCE_BYTES, Csv
+from mercer.data.dialect import CsvDialect, CsvPath, ReadError, ToldFile
 from mercer.data.places import (
     AnyFile,
     FilePath,
@@ -38,12 +38,12 @@ __all__ = [
     "read_tables",
     "require_pyarrow",
     "schema",
+    "sniff_csv",
+    "unusual_files",
 ]
 
 Result = TypeVar("Result")
 
-_INFERENCE_BYTES = 2**23  # of a CSV file, from which the types of its columns are inferred
-_BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
 _NONE: Mapping[str, str] = {}
 _BUFFER_BYTES = 2**16  # of a Parquet column chunk, decompressed at once
 _REMOTE_BUFFER_BYTES = 2**20  # each is a request to the store
@@ -73,6 +73,7 @@ def read_tables(
     columns: Sequence[str] | None = None,
     rows_per_table: int = 8192,
     column_types: Mapping[str, str] | None = None,
+    dialect: CsvDialect | None = None,
 ) -> Iterator[Any]:
     r"""Read a file, a folder or a glob of files as a sequence of small tables.
 
@@ -93,6 +94,9 @@ def read_tables(
         Rows of every table but the last, which may be shorter.
     column_types : mapping of str to str or None, default=None
         Arrow types such as ``{"zip": "string", "price": "float64"}`` that override those found.
+    dialect : CsvDialect or None, default=None
+        How CSV files are written: delimiter, decimal mark, encoding and so on. What it does not
+        say is found out from the first MiB of each file.
 
     Returns
     -------
@@ -107,14 +111,23 @@ def read_tables(
         If there is no such file, or nothing readable in the folder or under the glob.
     ValueError
         For unsupported endings, broken files, unknown columns, files of different columns, and
-        values that do not fit the type of their column, naming the file and the column.
+        values that do not fit the type of their column, naming the file and the column; for CSV
+        the line, too.
 
     Notes
     -----
     The types of CSV columns are inferred from the first 8 MiB of the first file and hold for all
     files. Columns without any value there are taken as numbers. A later value that does not fit
-    is an error rather than a silent change of type; ``column_types`` settles it. Empty fields and
-    "NA", "NaN", "null" are missing values, in text columns as well.
+    is an error rather than a silent change of type; ``column_types`` settles it.
+
+    Empty cells and "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL" and "#N/A" are missing values,
+    in text columns as well. In columns whose other cells are all numbers, dates or truth values,
+    so are "None", "-", "--", "?", ".", "..", "*", "missing", "n.a.", "<NA>", "nil" and errors of
+    spreadsheets such as "#DIV/0!"; among text these are text, as it may mean what they say.
+
+    Empty lines are skipped, and so are lines that begin with "#", where these are comments: at the
+    top, or among the rows with another number of cells. Of a line of comments above numbers that
+    has as many cells as they have, these are the names.
 
     Arrow files are mapped into memory: pages that were read count as resident until the system
     wants them for something else, which costs it nothing.
@@ -129,7 +142,7 @@ def read_tables(
     [2, 1]
     >>> folder.cleanup()
     """
-    arrow = require_pyarrow()
+    arrow, path = require_pyarrow(), _told(path, dialect)
     check_integer("rows_per_table", rows_per_table, low=1)
     files = find_files(path)
     layout = common_schema(files, column_types or {})
@@ -217,12 +230,17 @@ def file_parts(path: FilePath, rows: int = 2**19) -> list[FilePart]:
     return parts
 
 
-def schema(path: FilePath, *, column_types: Mapping[str, str] | None = None) -> Any:
+def schema(
+    path: FilePath,
+    *,
+    column_types: Mapping[str, str] | None = None,
+    dialect: CsvDialect | None = None,
+) -> Any:
     """Return the ``pyarrow.Schema`` of the tables that :func:`read_tables` yields.
 
     Parameters
     ----------
-    path, column_types
+    path, column_types, dialect
         As for :func:`read_tables`; only the beginnings of the files are read.
 
     Returns
@@ -236,7 +254,49 @@ def schema(path: FilePath, *, column_types: Mapping[str, str] | None = None) -> 
         As :func:`read_tables`.
     """
     require_pyarrow()
-    return common_schema(find_files(path), column_types or {})
+    return common_schema(find_files(_told(path, dialect)), column_types or {})
+
+
+def sniff_csv(path: FilePath) -> CsvDialect:
+    r"""Find out how a CSV file is written.
+
+    Parameters
+    ----------
+    path : path
+        A file, or several, of which the first by name is looked at: its first MiB.
+
+    Returns
+    -------
+    dialect : CsvDialect
+        What :func:`read_tables` takes it to be; nothing of it is None.
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no CSV file, or no text.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "towns.csv"
+    >>> _ = file.write_text("town;height\nBern;540,2\nBonn;60,5\n")
+    >>> print(sniff_csv(file).describe())
+    columns separated by ';', decimal comma
+    >>> folder.cleanup()
+    """
+    require_pyarrow()
+    file = find_files(path)[0]
+    if not _is_csv(file):
+        raise ValueError(f"{file} is no CSV file by its name.")
+    try:
+        return Csv.dialect(file)
+    except (OSError, ValueError) as error:
+        _refuse(file, error)
 
 
 def count_rows(path: FilePath) -> int | None:
@@ -301,21 +361,47 @@ def find_files(path: FilePath) -> list[AnyFile]:
                 f"{file} is in an object store, of which only Parquet files are read. Convert it, "
                 "or copy it to a disk."
             )
+    dialect = getattr(path, "dialect", None)
+    if dialect is not None:
+        return [ToldFile(f, dialect) if isinstance(f, Path) else f for f in files]
     return files
+
+
+def _is_csv(file: AnyFile) -> bool:
+    return issubclass(_format_of(file), Csv)
+
+
+def _told(path: FilePath, dialect: CsvDialect | None) -> FilePath:
+    """Join a path with what is told of its files."""
+    if dialect is None:
+        return path
+    return CsvPath(path, dialect.or_else(getattr(path, "dialect", CsvDialect())))
+
+
+def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
+    """Return the CSV files that are not UTF-8 with commas and points, and how they are written."""
+    found: list[tuple[AnyFile, str]] = []
+    for file in filter(_is_csv, find_files(path)):
+        try:
+            said = Csv.described(file)
+        except (OSError, ValueError) as error:
+            _refuse(file, error)
+        found += [(file, said)] if said else []
+    return found
 
 
 def place_of(path: FilePath, row: int) -> str:
     """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
     files = find_files(path)
-    if len(files) == 1 and issubclass(_format_of(files[0]), _Csv):
-        with suppress(csv.Error):  # a field may be longer than what Python's reader takes
-            return f"line {_Csv.line_of(files[0], row):,} of {files[0].name}"
+    if len(files) == 1 and _is_csv(files[0]):
+        with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
+            return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
     return f"row {row:,} of {Path(path).name} (the first is row 0)"
 
 
 def has_types(files: Iterable[AnyFile]) -> bool:
     """Whether files say what type their columns are of: CSV files do not."""
-    return not all(issubclass(_format_of(file), _Csv) for file in files)
+    return not all(map(_is_csv, files))
 
 
 def in_place(
@@ -403,7 +489,7 @@ def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:
             try:
                 column = column.cast(field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise _ReadError(
+                raise ReadError(
                     Advice(
                         f"{file}: column {field.name!r} is of type {column.type} and cannot be "
                         f"read as {field.type}, as in the first file ({error}). Make the files "
@@ -443,24 +529,22 @@ def _typed(setting: str) -> InPython:
     )
 
 
-class _ReadError(ValueError):
-    """An error that says everything already."""
-
-
 def _refuse(file: AnyFile, error: Exception, layout: Any = None) -> NoReturn:
     """Raise what is known about a file that could not be read."""
-    if isinstance(error, _ReadError):
+    if isinstance(error, ReadError):
         raise ValueError(*error.args) from None
     if isinstance(error, PermissionError | FileNotFoundError):
         raise error
     column = re.search(r"CSV column #(\d+)", str(error))
-    value = re.search(r"conversion error to (\S+): (.*)", str(error), re.DOTALL)
-    if layout is not None and column and value:
-        name = _Csv.column_name(file, int(column.group(1)))
+    value = re.search(
+        r"conversion error to (\S+): (invalid value '(.*)'|.*)", str(error), re.DOTALL
+    )
+    if layout is not None and column and value and "invalid UTF8" not in value[2]:
+        name, line = Csv.place_of_value(file, int(column[1]), value[3] or "")
         raise ValueError(
             Advice(
-                f"{file}: column {name!r} is read as {value.group(1)}, the type found in the first "
-                f"{_INFERENCE_BYTES >> 20} MiB, but further down there is an {value.group(2)}. "
+                f"{file}: column {name!r} is read as {value[1]}, the type found in the first "
+                f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value[2]}{line}. "
                 "Correct the file, or ",
                 _typed(f"`column_types={{{name!r}: 'string'}}` (or 'float64')"),
                 ".",
@@ -470,6 +554,11 @@ def _refuse(file: AnyFile, error: Exception, layout: Any = None) -> NoReturn:
         raise ValueError(
             f"{file} is empty (0 bytes): there is not even a header to read."
         ) from None
+    if _is_csv(file):
+        try:
+            Csv.explain(file, error)
+        except ReadError as known:
+            raise ValueError(*known.args) from None
     raise ValueError(f"{file} could not be read, it may be damaged or cut off: {error}") from error
 
 
@@ -527,13 +616,7 @@ class _Parquet:
             return [int(found.row_group(n).num_rows) for n in range(found.num_row_groups)]
 
 
-class _Undivided:
-    @staticmethod
-    def groups(file: AnyFile) -> list[int]:
-        return []
-
-
-class _Ipc(_Undivided):
+class _Ipc:
     @staticmethod
     def _open(file: AnyFile, fields: Sequence[int] = ()) -> Any:
         import pyarrow as pa
@@ -569,84 +652,18 @@ class _Ipc(_Undivided):
             batches = (source.get_batch(index) for index in range(source.num_record_batches))
             return sum(int(batch.num_rows) for batch in batches)
 
-
-class _Csv(_Undivided):
     @staticmethod
-    def _delimiter(file: AnyFile) -> str:
-        return "\t" if (_ending_of(file) or "").startswith(".tsv") else ","
-
-    @staticmethod
-    def _inferred(file: AnyFile, types: Any) -> Any:
-        import pyarrow as pa
-
-        # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
-        # of the next one to see that the last row of the block may be incomplete.
-        with pa.input_stream(os.fspath(file), compression="detect") as source:
-            beginning = pa.py_buffer(source.read(_INFERENCE_BYTES + _BLOCK_BYTES))
-        with _Csv._open(file, pa.BufferReader(beginning), types, _INFERENCE_BYTES) as rows:
-            return rows.schema
-
-    @staticmethod
-    def _open(
-        file: AnyFile, source: Any, types: Any, block_bytes: int, columns: Sequence[str] = ()
-    ) -> Any:
-        from pyarrow import csv as arrow
-
-        return arrow.open_csv(
-            source,
-            read_options=arrow.ReadOptions(use_threads=False, block_size=block_bytes),
-            parse_options=arrow.ParseOptions(
-                delimiter=_Csv._delimiter(file), newlines_in_values=True
-            ),
-            convert_options=arrow.ConvertOptions(
-                column_types=types, include_columns=list(columns), strings_can_be_null=True
-            ),
-        )
-
-    @staticmethod
-    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
-        import pyarrow as pa
-
-        fields = list(_Csv._inferred(file, types))
-        empty = [pa.types.is_null(field.type) for field in fields]
-        return pa.schema(
-            [f.with_type(pa.float64()) if e else f for f, e in zip(fields, empty, strict=True)]
-        )
-
-    @staticmethod
-    def batches(
-        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
-    ) -> Iterator[Any]:
-        with _Csv._open(file, os.fspath(file), layout, _BLOCK_BYTES, layout.names) as source:
-            yield from source
-
-    @staticmethod
-    def count(file: AnyFile) -> int | None:
-        return None
-
-    @staticmethod
-    def line_of(file: AnyFile, row: int) -> int:
-        """Return the number of the line in which a row ends, the first being 1."""
-        import pyarrow as pa
-
-        with pa.input_stream(os.fspath(file), compression="detect") as source:
-            text = io.TextIOWrapper(source, "utf-8", "replace", newline="")
-            lines = csv.reader(text, delimiter=_Csv._delimiter(file))
-            next(islice((line for line in lines if line), row + 1, None), None)
-            return lines.line_num
-
-    @staticmethod
-    def column_name(file: AnyFile, index: int) -> str:
-        return str(_Csv._inferred(file, None).names[index])
+    def groups(file: AnyFile) -> list[int]:
+        return []
 
 
 _FORMATS: dict[str, type[_Format]] = {
     ".parquet": _Parquet,
     ".pq": _Parquet,
-    ".csv": _Csv,
-    ".csv.gz": _Csv,
-    ".tsv": _Csv,
-    ".tsv.gz": _Csv,
+    ".csv": Csv,
+    ".csv.gz": Csv,
+    ".tsv": Csv,
+    ".tsv.gz": Csv,
     ".arrow": _Ipc,
     ".feather": _Ipc,
     ".ipc": _Ipc,

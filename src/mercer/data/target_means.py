@@ -146,7 +146,7 @@ class CategorySums:
         places = column.codes[known] * N_FOLDS + folds[known]
         n = len(column.levels) * N_FOLDS
         totals = np.stack([np.bincount(places, w, minlength=n) for w in weights.T], axis=1)
-        totals = totals.reshape(len(column.levels), N_FOLDS, -1)
+        totals = totals.reshape(len(column.levels), N_FOLDS, weights.shape[1])
         present = np.flatnonzero(totals[:, :, 0].any(axis=1))
         sums = {column.levels[level]: totals[level] for level in present}
         squares = np.einsum("ij,ij->j", codes[known], codes[known])
@@ -245,7 +245,8 @@ class CategoryMeans:
         """Shrunken means of some categories, less the mean of all rows."""
         table, prior = self._tables[folds, places], self._priors[folds]
         a = self._smoothing
-        return (table[:, 1:] + a * prior) / (table[:, :1] + a) - prior
+        means: Floats = (table[:, 1:] + a * prior) / (table[:, :1] + a)
+        return np.asarray(means - prior)
 
     def transform(self, column: Levels, folds: NDArray[np.int64] | None = None) -> Floats:
         """Map categories.

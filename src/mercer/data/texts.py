@@ -75,9 +75,7 @@ class TextSample:
 
     def _add(self, text: str, sums: list[float]) -> None:
         mine = self.sums.get(text)
-        self.sums[text] = (
-            sums if mine is None else [a + b for a, b in zip(mine, sums, strict=True)]
-        )
+        self.sums[text] = sums if mine is None else [a + b for a, b in zip(mine, sums, strict=True)]
 
     def merge(self, other: TextSample) -> None:
         """Add the texts of another sample."""
@@ -230,9 +228,7 @@ class TextMap:
         np.clip(values[:, : self.n_directions], -_CLIP, _CLIP, out=values[:, : self.n_directions])
         predicted = values[:, self.n_directions :].reshape(len(texts), N_FOLDS + 1, self.n_codes)
         folds = [_key(text) % N_FOLDS if learned else N_FOLDS for text in texts]
-        return np.hstack(
-            [values[:, : self.n_directions], predicted[np.arange(len(texts)), folds]]
-        )
+        return np.hstack([values[:, : self.n_directions], predicted[np.arange(len(texts)), folds]])
 
     def to_state(self) -> dict[str, Any]:
         """Return plain data that JSON can hold."""
@@ -253,7 +249,7 @@ class TextMap:
         n = state["n_directions"]
         if weights.shape != used.shape or (columns.shape[1] - n) % (N_FOLDS + 1):
             raise ValueError("the directions of a text do not match its words")
-        if used.size and not (0 <= used.min() and used.max() < 2 * _HASHED):
+        if used.size and not (used.min() >= 0 and used.max() < 2 * _HASHED):
             raise ValueError("the words of a text are beyond those hashed")
         if not (np.isfinite(weights).all() and np.isfinite(flat).all()):
             raise ValueError("the directions of a text are not finite")

@@ -14,7 +14,7 @@ from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, Resources
 from mercer.default.newton import Gradients, GradientsElsewhere, GradientsOfRows, refine
 from mercer.default.settings import CORRECTING, Phase, Settings
-from mercer.default.targets import Learnable, LearnedTargets
+from mercer.default.targets import Judged, Learnable, LearnedTargets
 from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
 from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
 from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere
@@ -84,6 +84,8 @@ class DefaultLearner(Learner):
     held_loss : float
         Mean loss, or risk of it, of the rows kept back, before they were learned, at the last
         solution.
+    judged : Judged or None
+        Those rows, and what was said of them then; None before, of classes, and of a file.
     revisits : bool
         Whether rows can be visited again once all have come.
     is_compact : bool
@@ -116,6 +118,7 @@ class DefaultLearner(Learner):
         if targets.corrects:
             self.settings = self.settings._replace(**CORRECTING)
         self.held_loss = np.nan
+        self.judged: Judged | None = None
         self.revisits = self.is_compact = False
         # Whether the length of blocks is settled; else races find it out.
         length = self.resources.block_length
@@ -453,6 +456,7 @@ class DefaultLearner(Learner):
                 function.weights = factor * function.weights
                 values = function.bent(factor * values)
             self.held_loss = mean_loss(self.loss, values, held)
+        self.judged = self.targets.judged(held, values, function.correction)
         self.solved_at, function.is_stale = self.n_rows, False
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:

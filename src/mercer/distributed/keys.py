@@ -45,7 +45,6 @@ class KeyedRows(NamedTuple):
         return self.rows[np.argsort(self.keys, kind="stable")]
 
 
-
 def row_keys(seed: int, shard: int, first: int, n: int) -> Keys:
     """Keys of successive rows by their places: as good as drawn at random.
 

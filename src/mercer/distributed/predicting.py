@@ -156,7 +156,8 @@ def _columns_of(model: Any) -> list[str] | None:
 
 def _texts_of(model: Any) -> list[str]:
     """Return the columns that a model reads as text."""
-    columns = model if isinstance(model, TableModel) else getattr(model, "_columns", None)
+    is_table_model = isinstance(model, TableModel)
+    columns = model.preprocessor if is_table_model else getattr(model, "_columns", None)
     return [] if columns is None else columns.text_columns_
 
 

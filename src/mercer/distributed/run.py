@@ -222,11 +222,12 @@ class _Run:
     def looked(self, reader: TableReader) -> TableReader:
         """Find out in the first rows what the columns are, so that all shards read them alike."""
         for name, data in zip(self.names, self._data, strict=True):
-            handle = self.submit(_first_look, reader, data, name, name=name)
+            (handle,) = self.submit(_first_look, reader, data, name, name=name)
             found = self.workers.get(handle)
             self.release([handle])
             if found is not None:
-                reader.model.preprocessor = TablePreprocessor.from_state(found)
+                columns, reader.model.leaks_, reader.model.target_form_ = found
+                reader.model.preprocessor = TablePreprocessor.from_state(columns)
                 break
         return reader
 
@@ -406,12 +407,15 @@ def _arrays(block: Block) -> tuple[Any, ...]:
 # -- tasks: pure functions of their arguments ------------------------------------------------------
 
 
-def _first_look(reader: TableReader, data: Any, name: str) -> dict[str, Any] | None:
-    """Return what the columns are in the first rows of a shard, if there are any."""
+def _first_look(
+    reader: TableReader, data: Any, name: str
+) -> tuple[dict[str, Any], dict[str, str], Any] | None:
+    """Return what the columns and the target are in the first rows of a shard, if it has any."""
     with naming(name):
         for block in reader.blocks(data):
             if len(block):
-                return reader.model.look(block.X).preprocessor.to_state()
+                model = reader.model.look(block.X)
+                return model.preprocessor.to_state(), model.leaks_, model.target_form_
     return None
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.data.columns import Levels, is_table, missing_cells, view_table
+from mercer.data.keys import bits_of_labels, content_keys
 from mercer.data.sources import feature_names, table_blocks
 from mercer.data.tables import (
     FilePart,
@@ -21,7 +22,6 @@ from mercer.data.tables import (
     in_place,
     require_pyarrow,
 )
-from mercer.data.keys import bits_of_labels, content_keys
 from mercer.distributed.keys import row_keys
 from mercer.estimators import TableModel
 from mercer.exceptions import Advice, DivergenceError, ShardError, WorkerError

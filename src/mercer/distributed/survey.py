@@ -137,7 +137,7 @@ class Survey:
             columns = TablePreprocessor.from_state(reader.model.preprocessor.to_state())
             y = reader.model.targets(block.X)
             self.columns = reader.model.measure(columns, block.X, y)
-            self.n_inputs = len(columns.feature_names_in_)
+            self.n_inputs = len(columns.columns_in_)
             if reader.model.predicts_quantities:
                 self.targets = NumberStatistics.of(y[np.newaxis])
         else:

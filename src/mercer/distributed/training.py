@@ -38,7 +38,7 @@ class ShardTraining(TableTraining):
         Column to predict.
     task : {"auto", "classification", "regression", "gp"}, default="auto"
         As for ``FileTraining``; other tasks are not learned in several places.
-    loss, options, exclude, scaling, seed, categories
+    loss, options, exclude, scaling, seed, categories, columns
         As for ``FileTraining``.
     engine, n_workers, address
         Who works: see :func:`mercer.distributed.fit`.
@@ -88,6 +88,7 @@ class ShardTraining(TableTraining):
         scaling: Literal["auto", "standardize", "common", "none"] = "auto",
         seed: int = 0,
         categories: int = 128,
+        columns: Mapping[str, Any] | None = None,
         engine: str | Engine = "processes",
         n_workers: int | None = None,
         address: str | None = None,
@@ -104,6 +105,7 @@ class ShardTraining(TableTraining):
             scaling=scaling,
             seed=seed,
             categories=categories,
+            columns=columns,
         )
         if self.task not in ("auto", *_LEARNABLE):
             raise ParameterError(

@@ -20,7 +20,13 @@ from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import OneRow
-from mercer.estimators.targets import Classes, check_class_weight, check_labels, check_same_type
+from mercer.estimators.targets import (
+    Classes,
+    check_class_weight,
+    check_labels,
+    check_repeated,
+    check_same_type,
+)
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import theorem_steps
@@ -334,6 +340,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         )
         y = column_or_1d(y, warn=True)
         check_labels(y)
+        if not given.more:
+            check_repeated(y)
         if known is not None:
             check_same_type(y, known.labels, "the classes learned so far")
         if given.classes is not None:

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from mercer._threads import jobs
 from mercer._validation import check_integer, check_real
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.inputs import check_weights
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.expansions import Expansion
@@ -44,21 +45,32 @@ class HeldOut(NamedTuple):
         Rows of the sample seen, learned or not.
     rows : ndarray of shape (n_held_out, n_features)
         The rows, at most ``MOST_HELD_OUT``.
+    weights : ndarray of shape (n_held_out,) or None
+        Their weights, above 0; None if all are equal.
     """
 
     n_seen: int
     rows: NDArray[np.floating]
+    weights: Array | None = None
 
     @classmethod
     def none(cls, n_features: int, dtype: Any) -> Self:
         """No rows yet."""
         return cls(0, np.empty((0, n_features), dtype))
 
-    def extended(self, X: Any, n_seen: int) -> Self:
+    def extended(self, X: Any, n_seen: int, weights: Array | None = None) -> Self:
         """Hold out the rows ``X``, ndarray or CSR matrix, of ``n_seen`` further ones."""
         rows = X if isinstance(X, np.ndarray) else X.toarray()
         rows = np.concatenate([self.rows, rows.astype(self.rows.dtype, copy=False)])
-        return type(self)(self.n_seen + n_seen, rows)
+        if self.weights is not None or weights is not None:
+            old, new = len(self.rows), len(rows) - len(self.rows)
+            weights = np.concatenate(
+                [
+                    np.ones(old) if self.weights is None else self.weights,
+                    np.ones(new) if weights is None else weights,
+                ]
+            )
+        return type(self)(self.n_seen + n_seen, rows, weights)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
@@ -76,9 +88,14 @@ class HeldOut(NamedTuple):
             and n <= min(held.n_seen, MOST_HELD_OUT)
             and held.rows.shape == (n, n_features)
             and held.rows.dtype in (np.float32, np.float64)
+            and (held.weights is None or _are_weights(held.weights, n))
         ):
             raise ValueError("the rows held out do not fit together")
         return held
+
+
+def _are_weights(weights: Array, n: int) -> bool:
+    return weights.shape == (n,) and weights.dtype == np.float64 and bool((weights > 0.0).all())
 
 
 def rows_of_a_stream(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
@@ -131,7 +148,11 @@ class TwoSamples(TaskTargets):
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
-        return {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
+        states = {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
+        for state in states.values():
+            if state["weights"] is None:  # as files of earlier versions have it
+                del state["weights"]
+        return states
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> TwoSamples:
@@ -278,6 +299,8 @@ class DensityRatio(TaskEstimator):
         X_p: Any,
         X_q: Any,
         callback: Callback = None,
+        *,
+        sample_weight: tuple[Any, Any] | None = None,
     ) -> Self:
         """Learn from all rows of both samples, ``n_passes`` times, starting afresh.
 
@@ -290,6 +313,11 @@ class DensityRatio(TaskEstimator):
         callback : callable, default=None
             Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
             result stops the fit.
+        sample_weight : (weights_p, weights_q), default=None
+            Weights of the rows of p, of shape (n_p,), and of those of q, (n_q,); None in the place
+            of either for equal ones. The density of a sample is that of its weighted rows: only
+            how its weights relate to each other counts. A row of weight 0 is left out, a whole
+            number stands for so many equal rows.
 
         Returns
         -------
@@ -301,8 +329,18 @@ class DensityRatio(TaskEstimator):
             For wrong parameters or data, or if the kernel overflows; the model stays as it was.
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> X_p, X_q = rng.normal(size=(2000, 1)), rng.normal(size=(2000, 1))
+        >>> weights = np.exp(X_p[:, 0])  # they make p the normal distribution about 1
+        >>> model = DensityRatio(n_passes=10, random_state=0)
+        >>> model = model.fit(X_p, X_q, sample_weight=(weights, None))
+        >>> model.log_ratio([[-0.5], [1.5]]).round(0)  # exactly: -1, 1
+        array([-1.,  1.])
         """
-        return self._fit(Given(X_p, X_q), callback)
+        return self._fit(Given(X_p, X_q, sample_weight), callback)
 
     def partial_fit(self, X_p: Any, X_q: Any) -> Self:
         """Learn from some more rows of both samples, in order, ``batch_size`` of each at a time.
@@ -335,13 +373,14 @@ class DensityRatio(TaskEstimator):
     def _checked(self, given: Given, known: TwoSamples | None) -> Data:
         """See :class:`KernelEstimator`: hold rows of both samples out, and label the others."""
         X_p, X_q = check_samples(self, given.X, given.y, reset=known is None)
+        samples = weighted(X_p, X_q, given.sample_weight)
         if known is None:
             none = HeldOut.none(X_p.shape[1], X_p.dtype)
             known = TwoSamples((none, none))
         if given.more:
-            X, y, new = self._split([X_p, X_q], known.held, rows_of_a_stream)
+            X, y, weights, new = self._split(samples, known.held, rows_of_a_stream)
             in_turns = alternate(*places_of(y))
-            X, y = X[in_turns], y[in_turns]
+            X, y, weights = X[in_turns], y[in_turns], weights[in_turns]
         else:
             generator = check_random_state(self.random_state)
 
@@ -349,26 +388,32 @@ class DensityRatio(TaskEstimator):
                 n_held = min(max(round(share * n), int(share > 0.0)), n - 1, MOST_HELD_OUT)
                 return np.sort(generator.permutation(n)[:n_held])
 
-            X, y, new = self._split([X_p, X_q], known.held, at_random)
+            X, y, weights, new = self._split(samples, known.held, at_random)
         places = places_of(y)
 
         def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
             return alternate(*(generator.permutation(p) if shuffle else p for p in places))
 
-        return Data(X, y, np.ones(X.shape[0]), TwoSamples(new), order)
+        return Data(X, y, weights, TwoSamples(new), order)
 
     def _split(
-        self, samples: list[Any], held: tuple[HeldOut, HeldOut], choose: Callable[..., Any]
-    ) -> tuple[Any, Array, tuple[HeldOut, HeldOut]]:
-        """Hold rows of both samples out; return the others, their labels, and the rows held."""
-        learned, new = [], []
-        for X, old in zip(samples, held, strict=True):
+        self,
+        samples: list[tuple[Any, Array | None]],
+        held: tuple[HeldOut, HeldOut],
+        choose: Callable[..., Any],
+    ) -> tuple[Any, Array, Array, tuple[HeldOut, HeldOut]]:
+        """Hold rows of both samples out; return the others, labels, weights, and the rows held."""
+        learned, weights, new = [], [], []
+        for (X, w), old in zip(samples, held, strict=True):
             n = X.shape[0]
             rows = choose(old, n, self.validation_fraction)
-            new.append(old.extended(X[rows], n))
-            learned.append(X[np.setdiff1d(np.arange(n), rows, assume_unique=True)])
+            rest = np.setdiff1d(np.arange(n), rows, assume_unique=True)
+            new.append(old.extended(X[rows], n, None if w is None else w[rows]))
+            learned.append(X[rest])
+            # The mean over the sample is one of its weighted rows.
+            weights.append(np.ones(rest.size) if w is None else w[rest] / w[rest].mean())
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
-        return stacked(*learned), y, (new[0], new[1])
+        return stacked(*learned), y, np.concatenate(weights), (new[0], new[1])
 
     def _check_fraction(self) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
@@ -410,7 +455,9 @@ class DensityRatio(TaskEstimator):
         """
         return ratio_of(self.log_ratio(X))
 
-    def divergence(self, X_p: Any, X_q: Any) -> float:
+    def divergence(
+        self, X_p: Any, X_q: Any, *, sample_weight: tuple[Any, Any] | None = None
+    ) -> float:
         r"""Estimate KL(p‖q) in nats from rows that were not learned.
 
         The mean of f over rows of p, less the mean of e^f over rows of q, plus 1. Its expectation
@@ -423,13 +470,17 @@ class DensityRatio(TaskEstimator):
             Rows of p.
         X_q : array-like or CSR matrix of shape (n_q, n_features)
             Rows of q.
+        sample_weight : (weights_p, weights_q), default=None
+            Weights of the rows, as in :meth:`fit`.
 
         Returns
         -------
         divergence : float
             May be below 0 by chance, or if f fits badly.
         """
-        return kl_lower_bound(self.log_ratio(X_p), self.log_ratio(X_q))
+        f_p, f_q = self.log_ratio(X_p), self.log_ratio(X_q)
+        (f_p, weights_p), (f_q, weights_q) = weighted(f_p, f_q, sample_weight)
+        return kl_lower_bound(f_p, f_q, weights_p, weights_q)
 
     @property
     def divergence_(self) -> float:
@@ -444,7 +495,7 @@ class DensityRatio(TaskEstimator):
             )
         with jobs(self.n_jobs):
             f_p, f_q = (self._evaluate(held.rows)[:, 0] for held in self.targets_.held)
-        return kl_lower_bound(f_p, f_q)
+        return kl_lower_bound(f_p, f_q, held_p.weights, held_q.weights)
 
     def two_sample_test(self, X_p: Any, X_q: Any, n_permutations: int = 99) -> TwoSampleTest:
         """Test whether two samples come from the same distribution.
@@ -534,6 +585,34 @@ def check_samples(model: Any, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, 
         checked = [sparse.csr_array(X) for X in checked]
     X_p, X_q = (X.astype(dtype, copy=False) for X in checked)
     return X_p, X_q
+
+
+def weighted(X_p: Any, X_q: Any, sample_weight: Any) -> list[tuple[Any, Array | None]]:
+    """Rows and weights of each sample, without those of weight 0; no weights if all are equal.
+
+    Raises
+    ------
+    ValueError
+        If ``sample_weight`` is no pair of weights of the rows.
+    """
+    if sample_weight is None:
+        return [(X_p, None), (X_q, None)]
+    if not isinstance(sample_weight, tuple | list) or len(sample_weight) != 2:
+        raise ValueError(
+            "`sample_weight` must be a pair (weights_p, weights_q), one array for the rows of each "
+            f"sample, with None for equal weights; got {type(sample_weight).__name__}."
+        )
+    samples: list[tuple[Any, Array | None]] = []
+    for name, X, given in zip("pq", (X_p, X_q), sample_weight, strict=True):
+        try:
+            weights = check_weights(given, X.shape[0], some=True)
+        except ValueError as error:
+            raise ValueError(f"Of sample {name}: {error}") from error
+        if (weights == weights[0]).all():
+            samples.append((X, None))
+        else:
+            samples.append((X[weights > 0.0], weights[weights > 0.0]))
+    return samples
 
 
 def places_of(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -12,14 +12,19 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
+from mercer.data.audit import TableAudit
 from mercer.data.columns import Levels, Numbers, check_names, is_number, is_table, view_table
+from mercer.data.forms import NumberForm
+from mercer.data.readings import written_numbers
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
+from mercer.estimators.inputs import warn_user
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
-from mercer.exceptions import Advice, ParameterError, Setting
+from mercer.estimators.value_function import ValueFunction
+from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import save_model, storable
@@ -104,7 +109,12 @@ TASKS = {
     )
 }
 
-_ESTIMATORS: dict[str, Any] = {t.estimator.__name__: t.estimator for t in TASKS.values()}
+# Learned from transitions, not from rows: see mercer.training.TransitionColumns.
+_VALUES = TableTask(
+    "value", "value function", "a value function", ValueFunction, "quantities", losses=None
+)
+_TASKS = (*TASKS.values(), _VALUES)
+_ESTIMATORS: dict[str, Any] = {t.estimator.__name__: t.estimator for t in _TASKS}
 
 
 def task_of(estimator: Any) -> TableTask:
@@ -120,7 +130,7 @@ def task_of(estimator: Any) -> TableTask:
     >>> task_of(NoveltyDetector()).name
     'novelty'
     """
-    for task in TASKS.values():
+    for task in _TASKS:
         if type(estimator) is task.estimator:
             if not hasattr(estimator, "partial_fit"):
                 raise ValueError(
@@ -128,11 +138,13 @@ def task_of(estimator: Any) -> TableTask:
                     "Use its method='features' or 'dictionary'."
                 )
             return task
-    names = ", ".join(task.estimator.__name__ for task in TASKS.values())
+    names = ", ".join(task.estimator.__name__ for task in _TASKS)
     raise ValueError(f"`estimator` must be one of {names}, got `{type(estimator).__name__}`.")
 
 
-def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
+def read_targets(
+    table: Any, name: str, *, kind: str, form: NumberForm | None = None
+) -> NDArray[Any]:
     """Read the targets of a table.
 
     Parameters
@@ -143,6 +155,8 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
         Column of the targets.
     kind : {"labels", "quantities", "any"}
         Whether they are labels, numbers to approach, or either: what can be ranked.
+    form : NumberForm or None, default=None
+        How numbers are written, if they are text.
 
     Returns
     -------
@@ -169,6 +183,8 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
     if isinstance(values, Levels):
         if not view.n_rows:
             return np.empty(0)
+        if form is not None and not values.boolean:
+            return _written(values, name, form)
         bad = [level for level in values.levels if values.boolean or not is_number(level)]
         if not bad:
             raise ValueError(
@@ -187,6 +203,19 @@ def read_targets(table: Any, name: str, *, kind: str) -> NDArray[Any]:
             "can learn. Remove such rows, or replace the value."
         )
     return y
+
+
+def _written(values: Levels, name: str, form: NumberForm) -> Array:
+    """Read quantities written as text."""
+    found = form.read(values.levels)[values.codes]
+    if np.isnan(found).any():
+        row = int(np.argmax(np.isnan(found)))
+        raise ValueError(
+            f"The target {name!r} holds {values.levels[values.codes[row]]!r} in row {row} of this "
+            "table, which is no number as the first ones are written. Correct such cells, or "
+            "remove these rows."
+        )
+    return found
 
 
 def _labels(values: Any, name: str) -> NDArray[Any]:
@@ -339,6 +368,19 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
     return labels.classes if labels.kind == "two" and labels.classes.size == 2 else None
 
 
+def _said_of_leaks(leaks: dict[str, str], target: str | None) -> Advice:
+    """Warn of columns that tell the target alone."""
+    said = ", ".join(f"{name!r} ({how})" for name, how in leaks.items())
+    several = len(leaks) > 1
+    return Advice(
+        f"The column{'s' * several} {said} tell{'s' * (not several)} the target {target!r} alone. "
+        "If it is not known before the target is, the model will be useless however good it looks: "
+        "leave it out with ",
+        Setting("exclude", tuple(leaks)[:1], f"`exclude={tuple(leaks)}`"),
+        ".",
+    )
+
+
 @storable
 class TableModel:
     r"""A kernel machine that learns from and predicts for tables with named columns.
@@ -358,7 +400,8 @@ class TableModel:
     ----------
     estimator : estimator
         What learns: a KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or
-        GaussianProcessRegressor. It is trained in place.
+        GaussianProcessRegressor, trained in place; or a ValueFunction, which
+        :class:`mercer.training.TransitionColumns` trains.
     preprocessor : TablePreprocessor
         How columns become inputs. Its ``exclude`` must hold the target and the group.
     target : str or None, default=None
@@ -369,7 +412,7 @@ class TableModel:
 
     Attributes
     ----------
-    task : {"classification", "regression", "rank", "novelty", "gp"}
+    task : {"classification", "regression", "rank", "novelty", "gp", "value"}
         What the estimator does.
     has_target : bool
         Whether learning needs the target.
@@ -380,6 +423,12 @@ class TableModel:
     classes_ : ndarray of shape (n_classes,)
         Labels seen, sorted (classification, and ranking of two classes): integers, text or
         booleans. A classification keeps whole floats such as -1.0 as integers.
+    audit_ : TableAudit
+        What each column is, and what became of it.
+    target_form_ : NumberForm or None
+        How the first targets are written, if they are quantities as text: ``$1,200``, say.
+    leaks_ : dict of str to str
+        Columns that tell the target alone in the first rows, and how.
     history_ : History
         Progressive loss, model order and compression error over the stream (not of a Gaussian
         process, which has no steps).
@@ -396,6 +445,7 @@ class TableModel:
     >>> import numpy as np
     >>> from mercer import KernelClassifier
     >>> from mercer.data import TablePreprocessor
+    from mercer.data.audit import TableAudit
     >>> towns = np.array(["Bern", "Bonn"] * 100)
     >>> table = {"town": towns, "height": np.where(towns == "Bern", 540.0, 60.0)}
     >>> model = TableModel(
@@ -434,6 +484,8 @@ class TableModel:
         self.group = group
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
+        self.target_form_: NumberForm | None = None
+        self.leaks_: dict[str, str] = {}
 
     def __repr__(self) -> str:
         group = "" if self.group is None else f", {self.group!r}"
@@ -483,9 +535,17 @@ class TableModel:
         return int(self.estimator.model_order_)
 
     @property
+    def audit_(self) -> TableAudit:
+        """What each column is, what became of it, and whether it tells the target alone."""
+        return self.preprocessor.audit_.remarked(
+            {name: f"LEAK? {said}" for name, said in self.leaks_.items()}
+        )
+
+    @property
     def text_columns_(self) -> list[str]:
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
-        return self.preprocessor.text_columns_
+        written = [] if self.target_form_ is None else [str(self.target)]
+        return [*self.preprocessor.text_columns_, *written]
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -544,7 +604,11 @@ class TableModel:
                 "compare with are."
             )
         kind = self._task.targets if self._task.has_target else "labels"
-        return read_targets(table, name, kind=kind)
+        if kind == "quantities" and self.target_form_ is None and not self.preprocessor.frozen_:
+            view = view_table(table)
+            check_names([name], view.names, "The table")
+            self.target_form_ = written_numbers(view.column(name))
+        return read_targets(table, name, kind=kind, form=self.target_form_)
 
     def _learned(self, table: Any) -> NDArray[Any]:
         """Targets as :meth:`learn` takes them: of no width where none are learned."""
@@ -615,9 +679,11 @@ class TableModel:
                 "TableModel to measure the columns again."
             )
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
-        targets = []
+        targets: list[NDArray[Any]] = []
         for table in parts:
             targets.append(self._learned(table))
+            if len(targets) == 1:
+                self.look(table)
             if self.measure(self.preprocessor, table, targets[-1]).frozen_:
                 break
         self.preprocessor.freeze()
@@ -630,9 +696,7 @@ class TableModel:
             self.target_scale_ = float(y.std()) or 1.0
         return self
 
-    def measure(
-        self, columns: TablePreprocessor, table: Any, y: NDArray[Any]
-    ) -> TablePreprocessor:
+    def measure(self, columns: TablePreprocessor, table: Any, y: NDArray[Any]) -> TablePreprocessor:
         """Add rows to the statistics of columns, with what they tell of the target.
 
         Parameters
@@ -665,7 +729,10 @@ class TableModel:
         self
         """
         told = self._task.targets in ("labels", "quantities")
-        self.preprocessor.look(table, self._learned(table) if told else None)
+        y = self._learned(table) if told else None
+        self.preprocessor.look(table, y)
+        if y is not None:
+            self.leaks_ = self.preprocessor.leaks(table, y)
         return self
 
     def measured(self, columns: TablePreprocessor, targets: Any = None) -> Self:
@@ -697,6 +764,8 @@ class TableModel:
         return self
 
     def _finish_measuring(self) -> None:
+        if self.leaks_:
+            warn_user(_said_of_leaks(self.leaks_, self.target), LeakWarning)
         if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
             self.preprocessor.set_params(dtype="float32")
 
@@ -738,6 +807,11 @@ class TableModel:
             raise ValueError(
                 f"`group` must be {'None' if self.group is None else 'the groups of the rows'}: "
                 f"this model was made with group={self.group!r}. Pass what `groups` returns."
+            )
+        if self.task == "value":
+            raise ValueError(
+                "A value function learns transitions, not rows with a target. Use "
+                "mercer.training.TransitionColumns, or `mercer value`."
             )
         if self.predicts_quantities:
             y = (y - self.target_mean_) / self.target_scale_
@@ -957,6 +1031,8 @@ class TableModel:
             "estimator": self.estimator.to_state(),
             # As text: names of columns and categories are keys in it, and may be any text.
             "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
+            "leaks": [list(leak) for leak in self.leaks_.items()],
+            "target_form": None if self.target_form_ is None else vars(self.target_form_),
         }
 
     @classmethod
@@ -978,4 +1054,7 @@ class TableModel:
         if not (np.isfinite(mean) and 0.0 < scale < np.inf):
             raise ValueError("the units of the target are not finite")
         model.target_mean_, model.target_scale_ = mean, scale
+        form = state.get("target_form")
+        model.target_form_ = None if form is None else NumberForm(**form)
+        model.leaks_ = {str(name): str(said) for name, said in state.get("leaks", ())}
         return model

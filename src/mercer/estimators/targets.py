@@ -37,6 +37,7 @@ __all__ = [
     "check_class_weight",
     "check_labels",
     "check_no_loss",
+    "check_repeated",
     "check_same_type",
     "curvature_at",
     "labels_from_state",
@@ -61,6 +62,8 @@ _MEAN_TO_DEVIATION = 1.2533
 _OUTLYING = 4.0
 # Fewer rows say too little of a small unit: their targets may be small by chance.
 _ENOUGH_ROWS = 10
+# Of fewer rows each may be of a class of its own.
+_MANY_ROWS = 20
 # Targets beyond so many steps are out of reach.
 _FAR = 100.0
 # Without a bound of slopes or curvature the first steps fit targets of about 1.
@@ -522,6 +525,23 @@ def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
             "KernelRegressor; else turn them into classes."
         ) from None
     return array
+
+
+def check_repeated(labels: NDArray[Any]) -> None:
+    """Raise ``ValueError`` if each of many rows is of a class of its own.
+
+    Examples
+    --------
+    >>> check_repeated(np.arange(5)), check_repeated(np.arange(100) // 2)
+    (None, None)
+    """
+    n = labels.size
+    if n >= _MANY_ROWS and (some := np.unique(labels)).size == n:
+        raise ValueError(
+            f"y has {n:,} different labels in {n:,} rows, such as {some.tolist()[0]!r} and "
+            f"{some.tolist()[1]!r}: no two rows are of one class, as with names or numbers of "
+            "rows, so there is nothing to learn. Give classes; for quantities use KernelRegressor."
+        )
 
 
 def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str, *, of: str = "y") -> None:

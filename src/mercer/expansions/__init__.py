@@ -67,6 +67,25 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+# What others call what is here, for the error message: here each has one name, because such an
+# expansion has settings by which it differs from theirs.
+ELSEWHERE = {
+    "bsgd": "budget",
+    "fourier": "random_features",
+    "inducing_points": "dictionary",
+    "landmarks": "dictionary",
+    "norma": "full",
+    "nystroem": "dictionary",
+    "nystrom": "dictionary",
+    "omp": "komp",
+    "orthogonal_random_features": "random_features",
+    "polk": "komp",
+    "random_fourier_features": "random_features",
+    "rbf_sampler": "random_features",
+    "rff": "random_features",
+}
+
+
 def as_expansion(value: object) -> Expansion:
     """Turn a name or an expansion into an expansion.
 
@@ -101,7 +120,7 @@ def as_expansion(value: object) -> Expansion:
     }
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
-    hint = nearest(value, [*names, "random_features"]) if isinstance(value, str) else ""
+    hint = nearest(value, [*names, "random_features"], ELSEWHERE) if isinstance(value, str) else ""
     raise ValueError(
         f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features', "
         f"'stream' or an object of mercer.expansions, got {value!r}.{hint}"

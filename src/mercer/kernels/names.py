@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 from numba.extending import is_jitted
 
-from mercer._validation import choice, or_none, parameters, positive
+from mercer._validation import choice, name_among, nearest, or_none, parameters, positive
 from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray
@@ -58,17 +57,42 @@ _NAMES: dict[str, type[Kernel]] = {
 # crawl: on seven data sets half of it lowered the error on six (docs/benchmarks.md, defaults).
 _SCALE = {"length_scale": "half-median"}
 
-# What other libraries call them, for the error message only: here each has one name.
-_ELSEWHERE = {
+# What other libraries call the same functions (docs/guide/names.md lists them).
+_ALIASES = {
     "additive_chi2": "chi_squared",
+    "arccos": "arc_cosine",
     "bhattacharyya": "hellinger",
-    "chi2": "chi_squared",
+    "gauss": "gaussian",
     "histogram_intersection": "intersection",
+    "laplace": "laplacian",
     "poly": "polynomial",
+    "rationalquadratic": "rational_quadratic",
     "rbf": "gaussian",
+    "rq": "rational_quadratic",
     "skewed_chi2": "skewed_chi_squared",
     "squared_exponential": "gaussian",
 }
+
+# Names of functions that are not here, and what comes next to them: for the error message only.
+_NEXT_TO = {
+    "chi2": "chi_squared",
+    "cosine": "linear",
+    "cosine_similarity": "linear",
+    "exponential": "matern",
+    "periodic": "gaussian",
+    "precomputed": "gaussian",
+    "sigmoid": "arc_cosine",
+    "tanh": "arc_cosine",
+}
+_WHY_NOT = {
+    "chi2": "scikit-learn's is the exponential of the additive one, which is here.",
+    "cosine": "It is the linear kernel of rows of length 1: put a Normalizer before the model.",
+    "exponential": "It is Matern(nu=0.5), or Laplacian() for city-block distances.",
+    "periodic": "Give the sine and the cosine of the phase as columns to the Gaussian one.",
+    "precomputed": "Models keep rows and evaluate the kernel themselves: pass a function of rows.",
+    "sigmoid": "It is not positive semi-definite; the kernel of a wide neural network is here.",
+}
+_WHY_NOT |= {"cosine_similarity": _WHY_NOT["cosine"], "tanh": _WHY_NOT["sigmoid"]}
 
 
 def _check_function(name: str, value: Any) -> None:
@@ -218,8 +242,8 @@ def as_kernel(value: Any) -> Kernel:
         "arc_cosine", "cauchy", "chi_squared", "dot_product", "exponential_semigroup",
         "gaussian", "hellinger", "intersection", "jensen_shannon", "laplacian", "linear",
         "matern", "polynomial", "rational_quadratic", "reciprocal_semigroup",
-        "skewed_chi_squared" or "skewed_intersection". A function becomes a
-        :class:`FunctionKernel`.
+        "skewed_chi_squared" or "skewed_intersection". Usual names of other libraries, such as
+        "rbf" and "poly", are understood. A function becomes a :class:`FunctionKernel`.
 
     Returns
     -------
@@ -236,11 +260,14 @@ def as_kernel(value: Any) -> Kernel:
     >>> from mercer.kernels import as_kernel
     >>> as_kernel("laplacian")
     Laplacian(length_scale='half-median')
+    >>> as_kernel("rbf")
+    Gaussian(length_scale='half-median')
     """
     if isinstance(value, Kernel):
         return value
-    if isinstance(value, str) and value in _NAMES:
-        kernel = _NAMES[value]()
+    name = name_among(value, _NAMES, _ALIASES)
+    if name is not None:
+        kernel = _NAMES[name]()
         return kernel.set_params(**_SCALE) if "length_scale" in kernel.get_params() else kernel
     if isinstance(value, type) and issubclass(value, Kernel):
         raise ValueError(
@@ -251,9 +278,9 @@ def as_kernel(value: Any) -> Kernel:
         return FunctionKernel(value)
     hint = ""
     if isinstance(value, str):
-        lowered = value.lower()
-        near = _ELSEWHERE.get(lowered) or next(iter(difflib.get_close_matches(lowered, _NAMES)), "")
-        hint = f"Did you mean {near!r}?" if near else ""
+        hint = nearest(value, _NAMES, _ALIASES | _NEXT_TO).lstrip()
+        other = name_among(value, _WHY_NOT, {})
+        hint = f"{_WHY_NOT[other]} {hint}" if other else hint
     raise ParameterError(
         Advice(
             "`kernel` must be ",

@@ -26,10 +26,10 @@ Huber()
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
+from mercer._validation import name_among, nearest
 from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.losses._base import (
     CompiledLoss,
@@ -101,6 +101,46 @@ _LOSSES: tuple[type[Loss], ...] = (
     MulticlassHinge,
 )
 
+# What other libraries call the same losses (docs/guide/names.md lists them): the one of the task,
+# or the first where no task is said.
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "absolute": ("absolute_error",),
+    "binary": ("logistic",),
+    "binary:logistic": ("logistic",),
+    "binary_crossentropy": ("logistic",),
+    "binary_logloss": ("logistic",),
+    "categorical_crossentropy": ("softmax",),
+    "count:poisson": ("poisson",),
+    "crammer_singer": ("multiclass_hinge",),
+    "cross_entropy": ("softmax",),
+    "l1": ("absolute_error",),
+    "l2": ("squared", "least_squares_margin"),
+    "lad": ("absolute_error",),
+    "least_squares": ("squared", "least_squares_margin"),
+    "log": ("logistic",),
+    "log_loss": ("logistic",),
+    "logloss": ("logistic",),
+    "ls": ("squared", "least_squares_margin"),
+    "mae": ("absolute_error",),
+    "mean_absolute_error": ("absolute_error",),
+    "mean_squared_error": ("squared", "least_squares_margin"),
+    "mse": ("squared", "least_squares_margin"),
+    "multi:softmax": ("softmax",),
+    "multi:softprob": ("softmax",),
+    "multi_logloss": ("softmax",),
+    "multiclass": ("softmax",),
+    "multinomial": ("softmax",),
+    "pinball": ("quantile",),
+    "reg:absoluteerror": ("absolute_error",),
+    "reg:quantileerror": ("quantile",),
+    "reg:squarederror": ("squared",),
+    "regression": ("squared",),
+    "regression_l1": ("absolute_error",),
+    "regression_l2": ("squared",),
+    "rmse": ("squared",),
+    "squared_error": ("squared", "least_squares_margin"),
+}
+
 
 def _name(cls: type[Loss]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -113,7 +153,8 @@ def as_loss(value: Any, task: Task | None = None) -> Loss:
     ----------
     value : Loss or str
         A loss, returned as it is, or the name of one, for example ``"squared_hinge"``, which
-        stands for it with default parameters.
+        stands for it with default parameters. Usual names of other libraries, such as ``"mae"``
+        and ``"log_loss"``, are understood.
     task : {"regression", "classification"}, default=None
         What the loss is needed for; None accepts both.
 
@@ -130,16 +171,20 @@ def as_loss(value: Any, task: Task | None = None) -> Loss:
     --------
     >>> as_loss("squared_hinge", task="classification")
     SquaredHinge()
+    >>> as_loss("mae")
+    AbsoluteError()
     """
     names = {_name(cls): cls for cls in _LOSSES}
     usable = [name for name, cls in names.items() if task in (None, cls.task)]
-    if isinstance(value, str) and value in names:
-        loss: Any = names[value]()
-    else:
-        loss = value
+    aliases = {
+        alias: next((name for name in those if name in usable), those[0])
+        for alias, those in _ALIASES.items()
+    }
+    name = name_among(value, names, aliases)
+    loss: Any = value if name is None else names[name]()
     if not isinstance(loss, Loss):
-        close = difflib.get_close_matches(str(value), usable, n=1) if isinstance(value, str) else []
-        hint = f"Did you mean {close[0]!r}?" if close else ""
+        near = {alias: name for alias, name in aliases.items() if name in usable}
+        hint = nearest(value, usable, near).lstrip() if isinstance(value, str) else ""
         if isinstance(value, type) and issubclass(value, Loss):
             hint = f"Did you mean {value.__name__}(), with brackets?"
         listed = ", ".join(repr(name) for name in usable)

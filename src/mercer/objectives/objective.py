@@ -348,13 +348,20 @@ def ratio_of(log_ratio: Array) -> Array:
     return ratio
 
 
-def kl_lower_bound(log_ratio_p: Array, log_ratio_q: Array) -> float:
+def kl_lower_bound(
+    log_ratio_p: Array,
+    log_ratio_q: Array,
+    weights_p: Array | None = None,
+    weights_q: Array | None = None,
+) -> float:
     r"""Evaluate :math:`E_p f - E_q e^f + 1`, which is at most KL(p‖q), on a sample of each.
 
     Parameters
     ----------
     log_ratio_p, log_ratio_q : ndarray of shape (n_p,) and (n_q,)
         f at rows of p and of q that f was not learned from; what exceeds 30 counts as 30.
+    weights_p, weights_q : ndarray of shape (n_p,) and (n_q,), default=None
+        Weights of the rows in the two means; None for equal ones.
 
     Returns
     -------
@@ -366,8 +373,8 @@ def kl_lower_bound(log_ratio_p: Array, log_ratio_q: Array) -> float:
     >>> kl_lower_bound(np.zeros(3), np.zeros(5))
     0.0
     """
-    mean_p = np.minimum(log_ratio_p, _LARGEST).mean()
-    return float(mean_p - ratio_of(log_ratio_q).mean() + 1.0)
+    mean_p = np.average(np.minimum(log_ratio_p, _LARGEST), weights=weights_p)
+    return float(mean_p - np.average(ratio_of(log_ratio_q), weights=weights_q) + 1.0)
 
 
 class Novelty(Objective):

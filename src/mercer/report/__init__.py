@@ -7,11 +7,13 @@ the same bytes.
 
 from mercer.report._figures import figures_for
 from mercer.report._page import Section, write_report
+from mercer.report._quantities import quantity_figures
 from mercer.report._sections import race_section, risk_section, stream_section
 
 __all__ = [
     "Section",
     "figures_for",
+    "quantity_figures",
     "race_section",
     "risk_section",
     "stream_section",

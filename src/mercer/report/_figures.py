@@ -25,8 +25,6 @@ from mercer.display.drawing import (
     literal_text,
     report_axes,
     report_style,
-    short_ticks,
-    subsample,
     tidy,
 )
 from mercer.inspection import (
@@ -37,12 +35,14 @@ from mercer.inspection import (
     learns_pairs,
     objective_name,
     output_labels,
+    quantile_levels,
     risk_of,
     unit_of_loss,
     weighs_ways,
 )
 from mercer.metrics import concordant_pairs
 from mercer.objectives.pairwise import pair_label_of
+from mercer.report._quantities import quantity_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,6 @@ _KINDS = {
 }
 # A curve or cloud of more points looks the same and only makes the file larger.
 _MAX_POINTS = 1500
-_MAX_CURVES = len(PALETTE)
 # Above this many classes the numbers and names in a confusion matrix cannot be read.
 _MAX_NAMED_CLASSES = 14
 
@@ -71,7 +70,7 @@ def figures_for(
     The learning curve and the model order, unless the run has a single record, or the model is a
     Gaussian process, which is not learned in steps. With held-out rows ``X, y`` also, for a
     classifier, the confusion matrix, the ROC curve (two classes) and the reliability of its
-    probabilities (if it has any); for a regressor, predicted against true values and the residuals,
+    probabilities (if it has any); for a regressor those of :func:`mercer.report.quantity_figures`,
     and for a Gaussian process the reliability of its intervals; for a novelty detector, the scores;
     for a ranker the ROC curve (two classes) or, with groups, how well each is ordered, and the
     scores by class or target.
@@ -261,78 +260,13 @@ def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -
 
 
 def _regressor_figures(estimator: Any, truth: Array, predicted: Array) -> list[Captioned]:
-    predicted = predicted.reshape(len(predicted), -1)
-    truth = truth.reshape(len(truth), -1)
-    # Several quantiles of one target are columns side by side, and all compare with that target.
-    truth = np.repeat(truth, predicted.shape[1] // truth.shape[1], axis=1)
-    labels = output_labels(estimator, predicted.shape[1])[:_MAX_CURVES]
-    truth, predicted = truth[:, :_MAX_CURVES], predicted[:, :_MAX_CURVES]
-    return [_predicted_and_true(truth, predicted, labels), _residuals(truth, predicted, labels)]
-
-
-def _predicted_and_true(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
-    figure, ax = report_axes(height=3.8)
-    rows = subsample(len(truth), _MAX_POINTS // len(labels))
-    ends = [float(truth.min()), float(truth.max())]
-    ax.plot(ends, ends, color=INK, linewidth=1.0, linestyle="dashed", label="ideal", zorder=3)
-    for j, label in enumerate(labels):
-        name = literal_text(label) if len(labels) > 1 else "held-out row"
-        ax.scatter(
-            truth[rows, j],
-            predicted[rows, j],
-            s=9,
-            color=PALETTE[j],
-            alpha=0.45,
-            linewidths=0,
-            label=name,
-        )
-    ax.set_xlabel("True value")
-    ax.set_ylabel("Predicted value")
-    tidy(ax)
-    draw_legend(ax)
-    correlation = _correlation(truth, predicted)
-    figure.set_label(
-        "Scatter plot of predicted against true values, ideal on the diagonal"
-        + (f"; their correlation is {format_number(correlation)}." if correlation else ".")
+    n_outputs = predicted.size // len(predicted)
+    return quantity_figures(
+        truth,
+        predicted,
+        labels=output_labels(estimator, n_outputs),
+        levels=quantile_levels(estimator),
     )
-    return "Predicted against true values", figure
-
-
-def _correlation(truth: Array, predicted: Array) -> float | None:
-    a, b = truth[:, 0] - truth[:, 0].mean(), predicted[:, 0] - predicted[:, 0].mean()
-    scale = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / scale if scale > 0 and truth.shape[1] == 1 else None
-
-
-def _residuals(truth: Array, predicted: Array, labels: list[str]) -> Captioned:
-    residuals = predicted - truth
-    figure, ax = report_axes()
-    # The outer half per cent would squeeze all others into a few bars; it goes into the end bars.
-    low, high = np.percentile(residuals, [0.5, 99.5])
-    edges = np.linspace(low, high, 41) if high > low else np.linspace(low - 0.5, low + 0.5, 41)
-    for j, label in enumerate(labels):
-        counts, _ = np.histogram(np.clip(residuals[:, j], edges[0], edges[-1]), bins=edges)
-        alone = len(labels) == 1
-        ax.stairs(
-            counts,
-            edges,
-            fill=alone,
-            color=PALETTE[j],
-            linewidth=1.6,
-            label=None if alone else literal_text(label),
-        )
-    ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="dashed")
-    short_ticks(ax.xaxis)
-    ax.set_xlabel("Residual: predicted minus true value")
-    ax.set_ylabel("Held-out rows")
-    tidy(ax)
-    draw_legend(ax)
-    middle = format_number(float(np.median(residuals)))
-    spread = format_number(float(np.subtract(*np.percentile(residuals, [75, 25]))))
-    figure.set_label(
-        f"Histogram of the residuals: the median is {middle}, the middle half spans {spread}."
-    )
-    return "Residuals of held-out rows (extremes in the end bars)", figure
 
 
 def _intervals(estimator: Any, X: Any, truth: Array) -> Captioned:

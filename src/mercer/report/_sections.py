@@ -15,6 +15,7 @@ from mercer.inspection import (
     monitor_words,
     name_of_loss,
     parts_table,
+    race_summary,
     race_table,
     risk_of,
     rows_judged_together,
@@ -45,6 +46,7 @@ _TEXT = (
     "three families of kernels are then fitted to all of them, with each row as a point; of more "
     "rows those of a cell are its points, and dictionaries of some of them go beside."
 )
+_TRIED = "What was tried: the best of each kernel and map"
 _SERIES = (
     " Blocks of {} rows in succession were held out together, as suits a series, where a row is "
     "like its neighbours: rows of the future will have no neighbours either. Standard errors count "
@@ -219,7 +221,7 @@ def race_section(estimator: Any) -> Section | None:
     >>> x = np.linspace(-3.0, 3.0, 200)[:, None]
     >>> section = race_section(KernelRegressor(random_state=0).fit(x, np.sin(x[:, 0])))
     >>> section.heading, list(section.tables)
-    ('The race', ['Parts of the model', 'What was tried, the best of each kernel and map first'])
+    ('The race', ['Parts of the model', 'What was tried: the best of each kernel and map'])
     """
     entries = race_table(estimator)
     if not entries:
@@ -234,15 +236,13 @@ def race_section(estimator: Any) -> Section | None:
         f"Errors of {len(entries)} pilots with their standard errors; the smallest is "
         f"{format_number(best['error'])}, of {best['form']}, {way_of(best)}."
     )
-    order = {line: i for i, line in enumerate(display.lines)}
-    entries.sort(key=lambda e: (order[e["form"], way_of(e)], float(e["error"])))
     return Section(
         "The race",
         _TEXT + (_SERIES.format(block) if block > 1 else ""),
         figures=[("Errors of the pilots, with their standard errors", figure)],
         tables={
             "Parts of the model": [_part(part) for part in parts_table(estimator)],
-            "What was tried, the best of each kernel and map first": [_pilot(e) for e in entries],
+            _TRIED: [_pilot(row) for row in race_summary(estimator)],
         },
     )
 
@@ -258,14 +258,14 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pilot(entry: dict[str, Any]) -> dict[str, Any]:
+def _pilot(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "form, kernel and map": f"{entry['form']}: {way_of(entry)}",
-        "inputs": entry["n_inputs"],
-        "length": _length(entry),
-        "error": entry["error"],
-        "± standard error": entry["standard_error"],
-        "in the model": "yes" if entry["chosen"] else "",
+        "form, kernel and map": f"{row['form']}: {row['kernel_and_map']}",
+        "inputs": row["inputs"],
+        "length": _length(row),
+        "error ± its standard error": row["error"],
+        "tried": row["tried"],
+        "in the model": "yes" if row["chosen"] else "",
     }
 
 

@@ -30,8 +30,15 @@ from mercer.training._estimator import (
 )
 from mercer.training._row_stream import RowStream, shuffled_groups
 from mercer.training.tables import TableTraining
+from mercer.training.transitions import TransitionColumns
 
-__all__ = ["FileTraining", "TrainingProgress", "checkpoint_path", "shuffled_groups"]
+__all__ = [
+    "FileTraining",
+    "TrainingProgress",
+    "TransitionColumns",
+    "checkpoint_path",
+    "shuffled_groups",
+]
 
 
 class FileTraining(TableTraining):
@@ -78,6 +85,9 @@ class FileTraining(TableTraining):
         Rows that scales and categories are measured on.
     categories : int, default=128
         Most categories of a column of text with an input of their own; the rarer share one.
+    columns : mapping of str to object or None, default=None
+        Further parameters of the :class:`mercer.data.TablePreprocessor`: ``include`` and ``kinds``,
+        where it would guess wrongly what a column is.
     n_jobs : int or None, default=None
         Threads, see :class:`mercer.KernelClassifier`; with more than one the next rows are read
         while some are learned. The model is the same bit for bit.
@@ -132,6 +142,7 @@ class FileTraining(TableTraining):
         shuffle_buffer: int = 65_536,
         warmup_rows: int = 50_000,
         categories: int = 128,
+        columns: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(
@@ -146,6 +157,7 @@ class FileTraining(TableTraining):
             seed=seed,
             warmup_rows=warmup_rows,
             categories=categories,
+            columns=columns,
         )
         self.n_passes = check_integer("n_passes", n_passes, low=1)
         self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
@@ -174,6 +186,7 @@ class FileTraining(TableTraining):
             ],
             "scaling": self._columns["scaling"],
             "categories": self._columns["categories"],
+            **({"columns": to_config(self._more)} if self._more else {}),
             "warm-up rows": self._columns["warmup_rows"],
             "seed": self.seed,
             "shuffle buffer": self.shuffle_buffer,

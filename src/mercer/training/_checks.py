@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
-from mercer.data.evaluation import infer_task
+from mercer.data.preprocessing import TablePreprocessor
+from mercer.data.readings import written_numbers
 from mercer.data.tables import place_of, read_tables, schema
+from mercer.data.tasks import infer_task
 from mercer.exceptions import NothingLearnedWarning
 
 __all__ = [
     "check_two_classes",
+    "check_varies",
     "first_classes",
     "refuse_stray_text",
     "warn_if_no_pairs",
@@ -23,6 +27,10 @@ __all__ = [
 ]
 
 _MOST_CLASSES = 1000
+# Classes are too many for their rows if they are more than this share of at least so many.
+_UNIQUE, _MANY_ROWS = 2 / 3, 20
+_TELLING_ROWS = 1000  # so many say it for those that follow
+_NAMED = 5
 
 
 def refuse_stray_text(data: str, target: str, table: Any) -> None:
@@ -37,7 +45,8 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
     table : table
         The first rows, with the target.
     """
-    stray = stray_text(view_table(table).column(target))
+    column = view_table(table).column(target)
+    stray = None if written_numbers(column) is not None else stray_text(column)
     if stray is not None:
         raise ValueError(
             f"The target {target!r} is text, because {stray.says(place_of(data, stray.row))}. "
@@ -46,33 +55,44 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
         )
 
 
-def warn_of_stray_text(data: str, exclude: Collection[str], n_rows: int) -> None:
-    """Warn of inputs that a few cells make categories of.
+def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:
+    """Warn of inputs that a few cells make categories of, and of cells that are taken for gaps.
 
     Parameters
     ----------
     data : str
         The files.
-    exclude : collection of str
-        Columns that are no inputs.
+    columns : TablePreprocessor
+        What the columns are.
     n_rows : int
         How many of the first rows are looked at.
     """
-    text = [
-        field.name
-        for field in schema(data)
-        if "string" in str(field.type) and field.name not in exclude
-    ]
+    readings = columns.readings_
+    text = [field.name for field in schema(data) if "string" in str(field.type)]
+    text = [name for name in text if name in readings and readings[name].used]
     if not text:
         return
     table = next(read_tables(data, columns=text, rows_per_table=n_rows))
     for name in text:
-        stray = stray_text(view_table(table).column(name))
-        if stray is not None:
+        column, reading = view_table(table).column(name), readings[name]
+        if reading.kind in ("category", "text"):
+            stray = stray_text(column)
+            if stray is not None:
+                warnings.warn(
+                    f"The column {name!r} is taken for categories, because "
+                    f"{stray.says(place_of(data, stray.row))}. If it holds quantities, correct "
+                    "such cells, or leave them empty, which is a missing value.",
+                    stacklevel=4,
+                )
+        elif isinstance(column, Levels) and reading.strays:
+            read = reading.read(column)
+            assert isinstance(read, Numbers)
+            row = int(np.argmax((column.codes >= 0) & np.isnan(read.values)))
             warnings.warn(
-                f"The column {name!r} is taken for categories, because "
-                f"{stray.says(place_of(data, stray.row))}. If it holds quantities, correct such "
-                "cells, or leave them empty, which is a missing value.",
+                f"The column {name!r} has {reading.strays:,} "
+                f"cell{'s' * (reading.strays != 1)} that cannot be read as a {reading.kind}, first "
+                f"{column.levels[column.codes[row]]!r} in {place_of(data, row)}: such cells are "
+                "taken for missing values.",
                 stacklevel=4,
             )
 
@@ -128,7 +148,8 @@ def stray_text(column: Numbers | Levels) -> Stray | None:
     stray = np.array([not is_number(level) for level in column.levels], dtype=bool)
     if 2 * counts[alike].sum() <= present.size or not counts[stray].any():
         return None
-    if infer_task([number for number in numbers if number is not None]) != "regression":
+    said = [numbers[code] for code in present]
+    if infer_task([number for number in said if number is not None]) != "regression":
         return None
     # The code -1 of missing values picks the last entry.
     row = int(np.argmax(np.append(stray, False)[column.codes]))
@@ -143,23 +164,100 @@ def _number(text: str) -> float | None:
     return None
 
 
-def first_classes(labels: NDArray[Any], target: str | None) -> list[Any]:
+def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -> list[Any]:
     """Return the classes in the first rows.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+        Targets of the first rows.
+    target : str or None
+        Their column.
+    all_rows : bool
+        Whether there are no more rows.
 
     Raises
     ------
     ValueError
-        If these are more than a model can tell apart.
+        If hardly two rows are of one class, or the classes are more than a model can tell apart.
+
+    Warns
+    -----
+    UserWarning
+        If there are classes of a single row.
     """
-    classes = np.unique(labels)
-    if classes.size > _MOST_CLASSES:
+    classes, counts = np.unique(labels, return_counts=True)
+    n, n_rows = classes.size, labels.size
+    # Of a few of many rows most can be of different classes.
+    telling = all_rows or n_rows >= _TELLING_ROWS
+    if telling and n > 2 and (n == n_rows or (n_rows >= _MANY_ROWS and n > _UNIQUE * n_rows)):
+        quantities = ", or say `task='regression'` if these are quantities"
         raise ValueError(
-            f"The target {target!r} has {classes.size:,} different values in the first "
+            f"The target {target!r} has {n:,} different values in {n_rows:,} rows, such as "
+            f"{classes[0]!s} and {classes[1]!s}: hardly two rows are of one class, as with names "
+            "or numbers of rows, so there is nothing to learn. Name another column as `target`"
+            f"{quantities if is_number(str(classes[0])) else ''}."
+        )
+    if n > _MOST_CLASSES:
+        raise ValueError(
+            f"The target {target!r} has {n:,} different values in the first "
             f"rows, such as {classes[0]!s} and {classes[1]!s}: more than the "
             f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
             "or regression if these are quantities."
         )
+    alone = classes[counts == 1].tolist()
+    if all_rows and alone and n > 1:
+        some = ", ".join(map(repr, alone[:_NAMED])) + ", ..." * (len(alone) > _NAMED)
+        warnings.warn(
+            f"{len(alone):,} of the {n:,} classes of {target!r} "
+            f"{'has a single row' if len(alone) == 1 else 'have a single row each'} ({some}): too "
+            "few to learn or to measure anything about them. Give more such rows, join classes, or "
+            "leave these rows out.",
+            stacklevel=4,
+        )
     return list(classes.tolist())
+
+
+def check_varies(
+    targets: NDArray[Any], others: Iterable[NDArray[Any]], target: str | None, task: str
+) -> None:
+    """Say it if all targets are equal; more rows are read only as long as they are.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_rows,)
+        Those of the first rows.
+    others : iterable of ndarray
+        Those of the others.
+    target : str or None
+        Their column.
+    task : {"classification", "regression", "gp"}
+        What is to be learned.
+
+    Raises
+    ------
+    ValueError
+        If all rows are of one class.
+
+    Warns
+    -----
+    UserWarning
+        If all quantities are equal.
+    """
+    n_rows = 0
+    for some in chain([targets], others):
+        if np.any(some != targets[0]):
+            return
+        n_rows += some.size
+    if n_rows == 1:
+        return
+    if task == "classification":
+        check_two_classes(np.unique(targets), target, n_rows)
+    warnings.warn(
+        f"The target {target!r} is {targets[0]:g} in all {n_rows:,} rows, so that is all that a "
+        "model can learn to answer. Is another column the `target`?",
+        stacklevel=4,
+    )
 
 
 def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) -> None:

@@ -156,9 +156,10 @@ class RowReader:
         for option, name in [*named, *(("exclude", name) for name in self._exclude)]:
             needed = name is not None and (option != "target" or self._needs_target)
             if needed and name not in record.values:
+                free = [known for known in record.values if known not in self._others]
                 raise ValueError(
                     f"There is no column {name!r} for the `{option}`, but "
-                    f"{', '.join(map(repr, record.values))}.{nearest(str(name), record.values)}"
+                    f"{', '.join(map(repr, record.values))}.{nearest(str(name), free)}"
                 )
 
     def _key_of(self, values: Mapping[str, Any]) -> str | None:
@@ -211,7 +212,7 @@ class RowReader:
             return None, None
         kind = self.kind or self._kind_of(value, record.is_text)
         if kind == "number":
-            return kind, _number(value, self.target, record.is_text)
+            return kind, _number(value, self.target, record.is_text, is_target=True)
         if kind == "text":
             if not isinstance(value, str):
                 raise BadRowError(f"the target {value!r} is no text, as those before are.")
@@ -303,7 +304,7 @@ def _parsed(text: str) -> float | None:
         return None
 
 
-def _number(value: Any, name: str, is_text: bool) -> float:
+def _number(value: Any, name: str, is_text: bool, *, is_target: bool = False) -> float:
     """Read a finite number.
 
     Raises
@@ -322,9 +323,10 @@ def _number(value: Any, name: str, is_text: bool) -> float:
     if number is None:
         comma = isinstance(value, str) and _parsed(value.replace(",", ".")) is not None
         hint = " (decimals have a point, and JSON numbers no quotes)" if comma else ""
+        other = "such rows" if is_target else "the column with `exclude`"
         raise BadRowError(
             f"the column {name!r} holds {str(value)[:40]!r}, which is no number{hint}. Correct it, "
-            "or leave out the column with `exclude`."
+            f"or leave out {other}."
         )
     if not math.isfinite(number):
         raise BadRowError(f"the column {name!r} holds {value!r}, which is not finite.")

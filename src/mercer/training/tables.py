@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import tee
 from typing import Any
 
+import numpy as np
+
 from mercer._validation import check_choice, check_integer
-from mercer.data import TablePreprocessor, infer_task, read_tables, schema
+from mercer.data import TablePreprocessor, TaskGuess, guess_task, read_tables, schema
 from mercer.data.columns import check_names
 from mercer.data.tables import in_place
 from mercer.estimators import TableModel
@@ -16,6 +19,7 @@ from mercer.estimators.table import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
 from mercer.training._checks import (
     check_two_classes,
+    check_varies,
     first_classes,
     refuse_stray_text,
     warn_of_stray_text,
@@ -24,6 +28,8 @@ from mercer.training._estimator import make_estimator
 
 __all__ = ["TableTraining"]
 
+_LOOKED_AT = 2**23  # values that tell what columns are
+_FEWEST_ROWS = 1024
 #: Columns that pandas adds to files for the index of a frame.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
@@ -33,7 +39,7 @@ class TableTraining:
 
     Parameters
     ----------
-    data, target, task, group, loss, options, exclude, scaling, seed, warmup_rows, categories
+    data, target, task, group, loss, options, exclude, scaling, seed, categories, columns, ...
         See :class:`mercer.training.FileTraining`.
 
     Attributes
@@ -42,6 +48,8 @@ class TableTraining:
         The model, once the training was started.
     task : str
         Once started, no longer "auto".
+    guess_ : TaskGuess or None
+        For what the first rows were taken and why; None if the task was given, or goes on.
     first_classes_ : list
         Labels among the first rows; none but of a classification that was started.
     n_passes_ : int
@@ -65,6 +73,7 @@ class TableTraining:
         scaling: str,
         seed: int,
         categories: int,
+        columns: Mapping[str, Any] | None = None,
         warmup_rows: int = 50_000,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
@@ -87,19 +96,25 @@ class TableTraining:
         known: Any = None if task == "auto" else TASKS[task].losses
         self.loss = None if loss is None else as_loss(loss, known)
         self.task: str = task if task != "auto" or self.loss is None else self.loss.task
+        twice = sorted({"exclude", "scaling", "categories", "warmup_rows"} & set(columns or {}))
+        if twice:
+            raise ValueError(f"{twice} are parameters of the training, not entries of `columns`.")
         own = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
         if own:
             raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
+        self._more = dict(columns or {})
         self._columns: dict[str, Any] = {
             "exclude": tuple(
                 dict.fromkeys(name for name in (target, group, *exclude) if name is not None)
             ),
             "scaling": scaling,
             "categories": categories,
+            **self._more,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
         }
         self._warmup_rows = self._columns["warmup_rows"]
         TablePreprocessor(**self._columns)  # checks them
+        self.guess_: TaskGuess | None = None
         self.first_classes_: list[Any] = []
         self.n_passes_, self.n_rows_ = 1, 0
 
@@ -135,7 +150,8 @@ class TableTraining:
             check_marks(table, self.target)
         if self.task == "auto":
             try:
-                self.task = infer_task(table.column(looked_at))
+                self.guess_ = guess_task(table.column(looked_at))
+                self.task = self.guess_.task
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
         model = TableModel(
@@ -143,10 +159,20 @@ class TableTraining:
         )
         if model.has_target:
             (targets,) = in_place(self.data, iter([table]), model.targets)
+            self._look_at(targets, beginning, model)
+        rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
+        self.model_ = model.warm_up(read_tables(self.data, rows_per_table=rows))
+        warn_of_stray_text(self.data, self.model_.preprocessor, self._warmup_rows)
+
+    def _look_at(self, targets: Any, others: Iterator[Any], model: TableModel) -> None:
+        """Say what is wrong with the targets of the first rows, and take down their classes."""
+        others, ahead = tee(others)
+        all_rows = next(ahead, None) is None
+        if self.task in ("classification", "regression", "gp"):
+            more = in_place(self.data, others, model.targets, len(targets))
+            check_varies(targets, more, self.target, self.task)
         if self.task == "classification":
-            self.first_classes_ = first_classes(targets, self.target)
-        warn_of_stray_text(self.data, self._columns["exclude"], self._warmup_rows)
-        self.model_ = model.warm_up(read_tables(self.data))
+            self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)
 
     def _check_classes(self) -> None:
         """Raise ValueError if a classification has met one class only."""

@@ -1,0 +1,17 @@
+"""``mercer export``."""
+
+from __future__ import annotations
+
+from mercer.cli._files import check_writable, load_model_file
+from mercer.cli._messages import note
+from mercer.cli._options import ExportOptions
+from mercer.export import export_python
+
+__all__ = ["run"]
+
+
+def run(options: ExportOptions) -> None:
+    """Write a model as a Python file that needs NumPy only."""
+    check_writable(options.out, options.model, endings=(".py",))
+    size = export_python(load_model_file(options.model), options.out, std=options.std)
+    note(f"{options.out}: {size:,} bytes; needs NumPy only")

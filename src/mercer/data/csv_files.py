@@ -1,0 +1,426 @@
+"""CSV files of any usual dialect, as record batches."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import chain, islice, tee
+from typing import Any
+
+from mercer.data.dialect import (
+    CsvDialect,
+    ReadError,
+    Sniffed,
+    ToldFile,
+    advise,
+    bad_bytes,
+    blanked,
+    inside_quotes,
+    reader,
+    refuse_unclosed,
+    sniff,
+    unclosed,
+)
+from mercer.data.places import AnyFile
+from mercer.exceptions import Advice
+
+__all__ = ["INFERENCE_BYTES", "Csv"]
+
+INFERENCE_BYTES = 2**23  # of a CSV file, from which the types of its columns are inferred
+_BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
+_LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
+_SNIFFED_BYTES = 2**20
+
+# Cells that are gaps in any column are those of pyarrow: empty, NA, N/A, NaN, null, ... Text may
+# mean what these say: a fence of kind "None", a minus. So they are gaps among numbers only.
+_MARKS = (
+    *("None", "none", "NONE", "Null", "Nan", "NAN", "na", "Na", "nil", "NIL", "n.a.", "N.A."),
+    *("<NA>", "(null)", "missing", "Missing", "MISSING", "-", "--", "---", "?", "??", ".", ".."),
+    *("*", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"),
+)
+
+
+class Csv:
+    """CSV files: see :class:`mercer.data.tables._Format`.
+
+    What is UTF-8 and has no lines to leave out is read by pyarrow alone. Blocks of whole rows are
+    cut here and given to it where that is not so, or where it meets a gap or a comment that it
+    does not know.
+    """
+
+    @staticmethod
+    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
+        """Infer the types of the columns from the beginning."""
+        import pyarrow as pa
+
+        fields = list(_inferred(file, types, marks=True))
+        if any(pa.types.is_binary(field.type) for field in fields):
+            _refuse_bad_bytes(file)
+        empty = [n for n, field in enumerate(fields) if pa.types.is_null(field.type)]
+        as_text = list(_inferred(file, types, marks=False)) if empty else []
+        for n in empty:
+            text = pa.types.is_string(as_text[n].type)
+            fields[n] = fields[n].with_type(pa.string() if text else pa.float64())
+        return pa.schema(fields)
+
+    @staticmethod
+    def batches(
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+    ) -> Iterator[Any]:
+        """Read the columns of a layout."""
+        import pyarrow as pa
+
+        text = [n for n, f in enumerate(layout) if pa.types.is_string(f.type)]
+        n_read, last = 0, None
+        if _is_plain(file):
+            try:
+                with _streamed(file, os.fspath(file), layout, not text, layout.names) as batches:
+                    for last in batches:
+                        yield last
+                        n_read += last.num_rows
+            except pa.ArrowInvalid as error:
+                if not _is_mendable(error):
+                    raise
+            else:
+                if last is not None and _ends_in_lines(last, text):
+                    with _lines(file) as lines:
+                        refuse_unclosed(lines, _sniffed(file), str(file))
+                return
+        for table in _by_blocks(file, layout, layout.names):
+            if n_read < table.num_rows:
+                yield from _with_gaps(table.slice(n_read), text).to_batches()
+            n_read = max(0, n_read - table.num_rows)
+
+    @staticmethod
+    def count(file: AnyFile) -> int | None:
+        """Return None: only reading everything would tell."""
+        return None
+
+    @staticmethod
+    def groups(file: AnyFile) -> list[int]:
+        """Return no row groups."""
+        return []
+
+    @staticmethod
+    def line_of(file: AnyFile, row: int) -> int:
+        """Return the number of the line in which a row ends, the first being 1."""
+        with _lines(file) as lines:
+            _, end, _ = next(islice(_values(file, lines), row, None), (0, 0, []))
+        return end
+
+    @staticmethod
+    def described(file: AnyFile) -> str:
+        """Say how the file is written, if not as usual."""
+        return _sniffed(file).dialect.describe(_usual(file))
+
+    @staticmethod
+    def dialect(file: AnyFile) -> CsvDialect:
+        """Return how the file is written."""
+        return _sniffed(file).dialect
+
+    @staticmethod
+    def explain(file: AnyFile, error: Exception) -> None:
+        """Raise what is known about a file that pyarrow could not read.
+
+        Raises
+        ------
+        ReadError
+            Naming the line, if it can be found.
+        """
+        said = str(error)
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in said:
+            _refuse_bad_bytes(file)
+        if "CSV parse error" in said or "straddl" in said or "out of sync" in said:
+            _refuse_ragged(file)
+
+    @staticmethod
+    def place_of_value(file: AnyFile, column: int, value: str) -> tuple[str, str]:
+        """Return the name of a column, and the line in which it has a value first."""
+        names = _sniffed(file).names
+        try:
+            with _lines(file) as lines:
+                for _, end, cells in _values(file, lines):
+                    if len(cells) > column and cells[column] == value:
+                        return names[column], f" in line {end:,}"
+        except csv.Error:
+            pass
+        return names[column], ""
+
+
+def _usual(file: AnyFile) -> str:
+    return "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+
+
+def _sniffed(file: AnyFile) -> Sniffed:
+    told = file.dialect if isinstance(file, ToldFile) else CsvDialect()
+    status = os.stat(file)
+    return _look(os.fspath(file), status.st_size, status.st_mtime_ns, told, _usual(file))
+
+
+@lru_cache(maxsize=64)
+def _look(path: str, size: int, changed: int, told: CsvDialect, usual: str) -> Sniffed:
+    import pyarrow as pa
+
+    with pa.input_stream(path, compression="detect") as source:
+        beginning = source.read(_SNIFFED_BYTES + 1)
+    whole = len(beginning) <= _SNIFFED_BYTES
+    return sniff(beginning[:_SNIFFED_BYTES], whole=whole, told=told, usual=usual, place=path)
+
+
+# -- by pyarrow alone ---------------------------------------------------------------------------
+
+
+def _is_plain(file: AnyFile) -> bool:
+    sniffed = _sniffed(file)
+    return sniffed.clean and sniffed.dialect.encoding == "utf-8"
+
+
+def _streamed(
+    file: AnyFile,
+    source: Any,
+    types: Any,
+    marks: bool,
+    columns: Sequence[str] = (),
+    block: int | None = None,
+) -> Any:
+    from pyarrow import csv as arrow
+
+    return arrow.open_csv(
+        source, **_settings(file, types, columns, marks=marks, block=block or _BLOCK_BYTES)
+    )
+
+
+def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
+    """Infer the schema; with ``marks`` cells such as "-" are gaps."""
+    import pyarrow as pa
+
+    if _is_plain(file):
+        # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
+        # of the next one to see that the last row of the block may be incomplete.
+        with pa.input_stream(os.fspath(file), compression="detect") as source:
+            beginning = pa.py_buffer(source.read(INFERENCE_BYTES + _BLOCK_BYTES))
+        try:
+            source = pa.BufferReader(beginning)
+            with _streamed(file, source, types, marks, block=INFERENCE_BYTES) as rows:
+                return rows.schema
+        except pa.ArrowInvalid as error:
+            if not _is_mendable(error):
+                raise
+    return next(_by_blocks(file, types, (), marks=marks, size=INFERENCE_BYTES)).schema
+
+
+def _is_mendable(error: Exception) -> bool:
+    """Whether there may be a comment, a long row, or a gap that only numbers have."""
+    said = str(error)
+    value = re.search(r"conversion error to .*invalid value '(.*)'", said, re.DOTALL)
+    broken = "CSV parse error: " in said or "straddl" in said
+    return broken or (value is not None and value[1].strip() in _MARKS)
+
+
+def _settings(
+    file: AnyFile,
+    types: Any,
+    columns: Sequence[str],
+    *,
+    marks: bool,
+    block: int,
+    beginning: bool = True,
+    skip: Callable[[Any], str] | None = None,
+) -> dict[str, Any]:
+    """Return the options of pyarrow's readers."""
+    from pyarrow import csv as arrow
+
+    sniffed = _sniffed(file)
+    dialect = sniffed.dialect
+    named = beginning and sniffed.as_written
+    usual = arrow.ConvertOptions().null_values
+    return {
+        "read_options": arrow.ReadOptions(
+            use_threads=False,
+            block_size=block,
+            column_names=None if named else list(sniffed.names),
+            skip_rows=0 if named or not beginning else sniffed.header_line - 1,
+            skip_rows_after_names=int(beginning and not named and bool(dialect.header)),
+        ),
+        "parse_options": arrow.ParseOptions(
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote or False,
+            newlines_in_values=True,
+            invalid_row_handler=skip,
+        ),
+        "convert_options": arrow.ConvertOptions(
+            column_types=types,
+            include_columns=list(columns),
+            decimal_point=dialect.decimal,
+            strings_can_be_null=not marks,
+            null_values=[*usual, *_MARKS, *(f" {m}" for m in (*usual, *_MARKS))] if marks else None,
+        ),
+    }
+
+
+# -- in blocks that are cut here ------------------------------------------------------------------
+
+
+def _by_blocks(
+    file: AnyFile,
+    types: Any,
+    columns: Sequence[str],
+    *,
+    marks: bool = True,
+    size: int | None = None,
+) -> Iterator[Any]:
+    """Read blocks of about ``size`` characters; with ``marks`` gaps of text are left as they are.
+
+    Everything is done by this thread: a reader that goes ahead in another one would be cut off in
+    the midst of Python's code if this process ends early.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    late, beginning = _sniffed(file).late_comments, True
+    with _lines(file, errors="strict") as lines:
+        for block in _blocks(lines, file, size or _BLOCK_BYTES):
+            options = _settings(
+                file,
+                types,
+                columns,
+                marks=marks,
+                block=len(block) + 1,
+                beginning=beginning,
+                skip=lambda row: "skip" if _is_noise(row.text, late) else "error",
+            )
+            beginning = False
+            yield arrow.read_csv(pa.BufferReader(block), **options)
+        if beginning:
+            raise ReadError(f"{file} holds no line that could be a header.")
+
+
+def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[bytes]:
+    """Cut lines between rows."""
+    dialect = _sniffed(file).dialect
+    held: list[str] = []
+    n_held = opened = 0
+    twice = tee(chain(lines, [""]))  # what comes after the last line is outside of quotes
+    starts = inside_quotes(twice[0], dialect)
+    for number, (line, inside) in enumerate(zip(twice[1], starts, strict=True)):
+        opened = (opened or number) if inside else 0
+        if inside and (not line or n_held > size + _LONGEST_ROW):
+            raise unclosed(str(file), opened, dialect)
+        if not inside and (n_held >= size or not line):
+            block, held, n_held = "".join(held), [], 0
+            if block.strip("\r\n"):
+                yield block.encode()
+        held.append(line)
+        n_held += len(line)
+
+
+def _ends_in_lines(batch: Any, text: Sequence[int]) -> bool:
+    """Whether text of the last row has line ends, as behind a quote that is not closed."""
+    last = batch.slice(batch.num_rows - 1) if batch.num_rows else batch
+    return any("\n" in (cell or "") for n in text for cell in last.column(n).to_pylist())
+
+
+def _with_gaps(table: Any, text: Sequence[int]) -> Any:
+    """Make gaps of what means a gap in text, too."""
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow import csv as arrow
+
+    columns = list(table.columns)
+    gaps = pa.array(arrow.ConvertOptions().null_values)
+    for n in text:
+        columns[n] = compute.if_else(compute.is_in(columns[n], gaps), None, columns[n])
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+# -- lines, to say where something is ---------------------------------------------------------
+
+
+def _is_noise(text: str, marked: bool) -> bool:
+    return not text.strip() or (marked and text.startswith("#"))
+
+
+@contextmanager
+def _lines(file: AnyFile, *, errors: str = "replace") -> Iterator[Iterator[str]]:
+    """Open a file as lines of text, those empty that are not to be read."""
+    import pyarrow as pa
+
+    sniffed = _sniffed(file)
+    encoding = sniffed.dialect.encoding
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    with pa.input_stream(os.fspath(file), compression="detect") as source:
+        lines = io.TextIOWrapper(source, encoding, errors, newline="")
+        yield iter(lines) if sniffed.clean else blanked(lines, sniffed)
+
+
+def _rows(file: AnyFile, lines: Iterable[str]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield first and last line of each row, the header too, and its cells."""
+    sniffed = _sniffed(file)
+    marked, width = _sniffed(file).late_comments, len(sniffed.names)
+    rows, end = reader(lines, sniffed.dialect), 0
+    for cells in rows:
+        start, end = end + 1, rows.line_num
+        if cells and (len(cells) == width or not _is_noise(cells[0], marked)):
+            yield start, end, cells
+
+
+def _values(file: AnyFile, lines: Iterable[str]) -> Iterator[tuple[int, int, list[str]]]:
+    return islice(_rows(file, lines), int(bool(_sniffed(file).dialect.header)), None)
+
+
+def _refuse_ragged(file: AnyFile) -> None:
+    """Raise for the first line with another number of cells than there are columns."""
+    sniffed, end = _sniffed(file), 0
+    dialect, width = sniffed.dialect, len(sniffed.names)
+    try:
+        with _lines(file) as lines:
+            for start, end, cells in _values(file, lines):  # noqa: B007
+                if len(cells) != width:
+                    break
+            else:
+                return
+    except csv.Error:  # a cell without an end, or nearly
+        raise unclosed(str(file), end + 1, dialect) from None
+    if start < end:
+        with _lines(file) as lines:
+            refuse_unclosed(lines, sniffed, str(file))
+    goes_on = f" (it goes on to line {end:,}: is a quote not closed?)" if start < end else ""
+    one = len(cells) == 1
+    raise ReadError(
+        Advice(
+            f"{file}: line {start:,}{goes_on} has {len(cells):,} cell{'s' * (not one)}, but there "
+            f"{'are' if width != 1 else 'is'} {width:,} column{'s' * (width != 1)}, separated by "
+            f"{dialect.delimiter!r}. Mend the line; cells that hold a {dialect.delimiter!r} must "
+            "stand between quotes. If something else separates the columns, say so with ",
+            advise("delimiter"),
+            ".",
+        )
+    )
+
+
+def _refuse_bad_bytes(file: AnyFile) -> None:
+    """Raise for the first line with bytes that are not in the encoding."""
+    import pyarrow as pa
+
+    encoding = str(_sniffed(file).dialect.encoding)
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    with pa.input_stream(os.fspath(file), compression="detect") as source:
+        piece = b"more"
+        while piece:
+            piece = source.read(_BLOCK_BYTES)
+            held = decoder.getstate()
+            try:
+                line += decoder.decode(piece, not piece).count("\n")
+            except UnicodeDecodeError as error:
+                decoder.setstate(held)
+                before = codecs.getincrementaldecoder(encoding)("replace")
+                before.setstate(held)
+                good = max(0, error.start - len(held[0]))
+                line += before.decode(piece[:good]).count("\n")
+                raise bad_bytes(str(file), line, encoding) from None

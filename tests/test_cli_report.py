@@ -1,0 +1,82 @@
+"""Reports of quantities have pictures of them, without test data too, and say of which rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from mercer import KernelRegressor
+from mercer.cli._report import seen_rows
+from mercer.training import FileTraining
+
+pytestmark = pytest.mark.usefixtures("quick_race")
+
+PICTURES = ("True against predicted values", "Residuals of {} over their", "Residuals of {} (ext")
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 700))
+    frame = pd.DataFrame({"a": a, "b": b, "price": 500.0 + 40.0 * np.sin(a) + 3.0 * b})
+    frame["sold"] = rng.poisson(np.exp(1.0 + 0.5 * a))
+    frame["rank"] = rng.integers(3, size=700)
+    frame.to_parquet(tmp_path_factory.mktemp("homes") / "homes.parquet")
+    frame.to_parquet(place := tmp_path_factory.mktemp("more") / "homes.parquet")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "rows"),
+    [
+        ("price", [], "rows kept back"),
+        ("price", ["--quantiles", "0.1,0.9"], "rows kept back"),
+        ("price", ["--task", "gp", "--features", "64"], "rows that were learned"),
+        ("price", ["--expansion", "komp", "--max-size", "40"], "rows that were learned"),
+        ("sold", ["--loss", "poisson"], "rows kept back"),
+    ],
+)
+def test_quantities_are_drawn_without_test_data(homes, mercer, tmp_path, target, options, rows):
+    others = ["--exclude", "sold" if target == "price" else "price"]
+    words = ["fit", homes, "--target", target, "--out", tmp_path / "m", *others, *options]
+    code, _, err = mercer(*words, "--report", tmp_path / "r.html")
+    assert code == 0, err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for picture in PICTURES:
+        assert f"<figcaption>{picture.format(rows)}" in page
+    assert "The pictures of predictions are of" in page
+    assert "Reliability of the quantiles" not in page  # which were fitted to these rows
+    code, _, err = mercer(*words, "--report", tmp_path / "r.html", "--test", homes)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for picture in PICTURES:
+        assert f"<figcaption>{picture.format('held-out rows')}" in page
+    assert "The pictures of predictions are of" not in page
+    assert ("Reliability of the quantiles" in page) == ("--quantiles" in options)
+
+
+def test_rows_kept_back_are_predicted_as_the_error_says(homes, tmp_path):
+    """The pictures show the very rows whose RMSE training reports."""
+    exclude = ["sold", "rank"]
+    training = FileTraining(homes, "price", exclude=exclude).start()
+    training.run(tmp_path / "m.mercer")
+    seen = seen_rows(training.model_, homes)
+    prices = pd.read_parquet(homes)["price"].to_numpy()
+    assert np.isin(np.round(seen.truth[:, 0], 3), np.round(prices, 3)).all()
+    scale = training.model_.target_scale_
+    mse = np.mean((seen.truth - seen.predicted) ** 2)
+    assert_allclose(mse, 2.0 * training.model_.history_.loss[-1] * scale**2, rtol=1e-6)
+    # They are not learned by heart.
+    learned = training.model_.predict(pd.read_parquet(homes))
+    assert np.mean((learned - prices) ** 2) < mse
+
+
+def test_classes_have_no_such_pictures(homes, tmp_path):
+    training = FileTraining(homes, "rank", exclude=["sold"]).start()
+    assert seen_rows(training.model_, homes) is None
+
+
+def test_judged_rows_are_not_kept_in_files(homes):
+    frame = pd.read_parquet(homes)
+    model = KernelRegressor(random_state=0).fit(frame[["a", "b"]], frame["price"])
+    assert len(model.learner_.judged.targets) == len(model.learner_.judged.scores) > 0
+    assert "judged" not in str(model.learner_.to_state().keys())

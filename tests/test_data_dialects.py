@@ -1,0 +1,604 @@
+"""CSV as people have it: delimiters, decimal marks, encodings, quotes, comments, gaps, slips."""
+
+import csv
+import gzip
+import io
+import pickle
+import tracemalloc
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from mercer.data import (
+    CsvDialect,
+    CsvPath,
+    count_rows,
+    csv_files,
+    read_tables,
+    schema,
+    sniff_csv,
+    stream,
+)
+from mercer.data.dialect import sniff
+from mercer.data.lines import Lines
+from mercer.data.tables import file_parts, place_of, unusual_files
+from mercer.exceptions import ParameterError
+from mercer.training import FileTraining
+from mercer.training._checkpoint import fingerprint
+
+TOWNS = {"town": ["Köln", "Bonn"], "height": [53.5, 60.25]}
+
+# What is written, what must become of it, and what is said of it; text is UTF-8 unless encoded.
+FILES = {
+    "plain": ("town,height\nKöln,53.5\nBonn,60.25\n", TOWNS, ""),
+    "mark of UTF-8": ("\ufefftown,height\nKöln,53.5\nBonn,60.25\n", TOWNS, ""),
+    "semicolons": (
+        "town;height\nKöln;53,5\nBonn;60,25\n",
+        TOWNS,
+        "columns separated by ';', decimal comma",
+    ),
+    "semicolons with points": (
+        "town;height\nKöln;53.5\nBonn;60.25\n",
+        TOWNS,
+        "columns separated by ';'",
+    ),
+    "tabs": ("town\theight\nKöln\t53.5\nBonn\t60.25\n", TOWNS, "columns separated by tabs"),
+    "bars": ("town|height\nKöln|53.5\nBonn|60.25\n", TOWNS, "columns separated by '|'"),
+    "decimal commas in quotes": (
+        'town,height\nKöln,"53,5"\nBonn,"60,25"\n',
+        TOWNS,
+        "decimal comma",
+    ),
+    "Excel": (
+        "sep=;\r\ntown;height\r\nKöln;53,5\r\nBonn;60,25\r\n",
+        TOWNS,
+        "columns separated by ';', decimal comma",
+    ),
+    "Latin-1": (
+        "town;height\nKöln;53,5\nBonn;60,25\n".encode("latin-1"),
+        TOWNS,
+        "columns separated by ';', decimal comma, Latin-1 (Windows-1252)",
+    ),
+    "Windows-1252": (
+        "sum,what\n5,€\n7,“x”\n".encode("cp1252"),
+        {"sum": [5, 7], "what": ["€", "“x”"]},
+        "Latin-1 (Windows-1252)",
+    ),
+    "UTF-16": ("town,height\nKöln,53.5\nBonn,60.25\n".encode("utf-16"), TOWNS, "UTF-16"),
+    "UTF-16, the other way round": (
+        b"\xfe\xff" + "town,height\nKöln,53.5\nBonn,60.25\n".encode("utf-16-be"),
+        TOWNS,
+        "UTF-16",
+    ),
+    "UTF-16 without a mark": (
+        "town,height\nKöln,53.5\nBonn,60.25\n".encode("utf-16-le"),
+        TOWNS,
+        "UTF-16-LE",
+    ),
+    "old Macs": ("town,height\rKöln,53.5\rBonn,60.25\r", TOWNS, ""),
+    "no end of the last line": ("town,height\nKöln,53.5\nBonn,60.25", TOWNS, ""),
+    "single quotes": (
+        "town,height\n'Köln, am Rhein',53.5\n'Bonn',60.25\n",
+        {"town": ["Köln, am Rhein", "Bonn"], "height": [53.5, 60.25]},
+        "quotes '",
+    ),
+    "single quotes around all": (
+        "'town','height'\n'Köln','53.5'\n'Bonn','60.25'\n",
+        TOWNS,
+        "quotes '",
+    ),
+    "apostrophes": (
+        "town,note\nKöln,'s schön\nBonn,rock 'n' roll\nUlm,'quoted'\n",
+        {"town": ["Köln", "Bonn", "Ulm"], "note": ["'s schön", "rock 'n' roll", "'quoted'"]},
+        "",
+    ),
+    "text with delimiters": (
+        'a,b\n"one, two; three",1\n"four; five",2\n',
+        {"a": ["one, two; three", "four; five"], "b": [1, 2]},
+        "",
+    ),
+    "names with commas": (
+        "time;size, cm;mass, kg\nx;1,5;2,5\ny;3,5;4,5\n",
+        {"time": ["x", "y"], "size, cm": [1.5, 3.5], "mass, kg": [2.5, 4.5]},
+        "columns separated by ';', decimal comma",
+    ),
+    "several lines in a cell": (
+        'a,b\n"one\n# two",1\n"three",2\n',
+        {"a": ["one\n# two", "three"], "b": [1, 2]},
+        "",
+    ),
+    "one column": ("x\n1.5\n2.5\n", {"x": [1.5, 2.5]}, ""),
+    "one column of text": (
+        "note\nHello, world\nfoo\na, b, c\n",
+        {"note": ["Hello, world", "foo", "a, b, c"]},
+        "columns separated by ';'",
+    ),
+    "one column of decimal commas": (
+        "x\n1,5\n2,25\n",
+        {"x": [1.5, 2.25]},
+        "columns separated by ';', decimal comma",
+    ),
+    "one row": (
+        "a;b\n1,5;x\n",
+        {"a": [1.5], "b": ["x"]},
+        "columns separated by ';', decimal comma",
+    ),
+    "comments at the top": (
+        "# from me, to you\n# 2024\na;b\n1;2\n3;4\n",
+        {"a": [1, 3], "b": [2, 4]},
+        "columns separated by ';', lines with # left out",
+    ),
+    "comments amid the rows": (
+        "a,b\n1,2\n# it's \"broken, he said\n3,4\n#5,6\n7,8\n",
+        {"a": [1, 3, 7], "b": [2, 4, 8]},
+        "lines with # left out",
+    ),
+    "names in a comment": ("# a, b\n1,2\n3,4\n", {"a": [1, 3], "b": [2, 4]}, ""),
+    "a number sign as a name": (
+        "#,name,kind\n1,Bulba,grass\n2,Char,fire\n",
+        {"#": [1, 2], "name": ["Bulba", "Char"], "kind": ["grass", "fire"]},
+        "",
+    ),
+    "number signs in cells": (
+        "tag,n\n#fun,1\n#sad,2\nnone,3\n",
+        {"tag": ["#fun", "#sad", "none"], "n": [1, 2, 3]},
+        "",
+    ),
+    "lines without anything": (
+        "\n\na,b\n\n1,2\n   \n3,4\n\n",
+        {"a": [1, 3], "b": [2, 4]},
+        "",
+    ),
+    "blanks around names": ("a, b\n1, 2\n3, 4\n", {"a": [1, 3], "b": [2, 4]}, ""),
+    "names that are missing": (
+        ",b,\n1,2,\n3,4,x\n",
+        {"column_1": [1, 3], "b": [2, 4], "column_3": [None, "x"]},
+        "",
+    ),
+    "names that count": ("0,1,2\n5,6,7\n8,9,1\n", {"0": [5, 8], "1": [6, 9], "2": [7, 1]}, ""),
+    "names of rows without a name": (
+        '"x","y"\n"1",2.5,a\n"2",3.5,b\n',
+        {"column_1": [1, 2], "x": [2.5, 3.5], "y": ["a", "b"]},
+        "",
+    ),
+    "delimiters at the ends of rows": (
+        "x;y\n1;a;\n2;b;\n",
+        {"x": [1, 2], "y": ["a", "b"], "column_3": [None, None]},
+        "columns separated by ';'",
+    ),
+    "years": (
+        "land,2019,2020\nCH,1,2\nDE,3,4\n",
+        {"land": ["CH", "DE"], "2019": [1, 3], "2020": [2, 4]},
+        "",
+    ),
+    "thousands with points": (
+        "a;b\n1.234,56;2\n950,5;3\n",
+        {"a": ["1.234,56", "950,5"], "b": [2, 3]},
+        "columns separated by ';', decimal comma",
+    ),
+    "thousands with points and no decimals": (
+        "a;b\n1.234;2\n950;3\n",
+        {"a": ["1.234", "950"], "b": [2, 3]},
+        "columns separated by ';', decimal comma",
+    ),
+    "thousands with commas": (
+        'a,b\n"1,234",2\n"12,950",3\n',
+        {"a": ["1,234", "12,950"], "b": [2, 3]},
+        "",
+    ),
+    "thousands with commas and decimals": (
+        "a;b\n1,234.5;0.125\n12,950.25;3.5\n",
+        {"a": ["1,234.5", "12,950.25"], "b": [0.125, 3.5]},
+        "columns separated by ';'",
+    ),
+    "three decimals": (
+        "a;b\n1,234;x\n12,950;y\n0,500;z\n",
+        {"a": [1.234, 12.95, 0.5], "b": ["x", "y", "z"]},
+        "columns separated by ';', decimal comma",
+    ),
+    "gaps": (
+        "a,b,c\n1,x,2.5\n,,\nNA,NA,N/A\nnull,NULL,nan\n#N/A,n/a,NaN\n",
+        {"a": [1, *[None] * 4], "b": ["x", *[None] * 4], "c": [2.5, *[None] * 4]},
+        "",
+    ),
+    "gaps among numbers only": (
+        "a,b\n1,None\n-,-\n?,?\n--,x\n.,.\nmissing,missing\nNone,NA\n#DIV/0!,*\n",
+        {
+            "a": [1, *[None] * 7],
+            "b": ["None", "-", "?", "x", ".", "missing", None, "*"],
+        },
+        "",
+    ),
+    "nothing but a word": ("a,b\n1,None\n2,None\n", {"a": [1, 2], "b": ["None", "None"]}, ""),
+}
+
+
+def write(folder, content, name="towns.csv"):
+    file = folder / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+def read(path, **options):
+    return pa.concat_tables(list(read_tables(path, **options))).to_pydict()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_people_have_is_read_as_they_mean_it(tmp_path, name):
+    content, expected, said = FILES[name]
+    file = write(tmp_path, content)
+    assert read(file) == expected
+    assert sniff_csv(file).describe() == said
+    assert schema(file).names == list(expected)
+    assert count_rows(file) is None
+    assert read(file, rows_per_table=1) == expected
+
+
+@pytest.mark.parametrize("name", ["semicolons", "UTF-16", "Latin-1", "comments amid the rows"])
+def test_compressed_files_are_read_alike(tmp_path, name):
+    content, expected, _ = FILES[name]
+    content = content if isinstance(content, bytes) else content.encode()
+    assert read(write(tmp_path, gzip.compress(content), "a.csv.gz")) == expected
+
+
+def test_a_file_named_for_tabs_may_have_something_else(tmp_path):
+    file = write(tmp_path, "a;b\n1;2\n", "a.tsv")
+    assert read(file) == {"a": [1], "b": [2]}
+    assert unusual_files(file) == [(file, "columns separated by ';'")]
+    tabs = write(tmp_path, "a\tb\n1\t2\n", "b.tsv")
+    assert read(tabs) == {"a": [1], "b": [2]}
+    assert unusual_files(tabs) == []
+
+
+def test_each_file_of_a_folder_is_found_out_on_its_own(tmp_path):
+    write(tmp_path, FILES["Latin-1"][0], "a.csv")
+    write(tmp_path, FILES["plain"][0], "b.csv")
+    write(tmp_path, FILES["tabs"][0], "c.csv")
+    assert read(tmp_path) == {"town": TOWNS["town"] * 3, "height": TOWNS["height"] * 3}
+    assert [file.name for file, _ in unusual_files(tmp_path)] == ["a.csv", "c.csv"]
+
+
+# What is told, of files that would be taken for something else.
+TOLD = [
+    ("a,b;c\n1,2;3\n", CsvDialect("semicolon", "comma"), {"a,b": [1.2], "c": [3]}),
+    ("a;b\n1,234;x\n", CsvDialect(decimal="."), {"a": ["1,234"], "b": ["x"]}),
+    ("a b\n1 2\n", CsvDialect(delimiter="space"), {"a": [1], "b": [2]}),
+    ("a,b\nł,1\n".encode("cp1250"), CsvDialect(encoding="cp1250"), {"a": ["ł"], "b": [1]}),
+    ("日,b\n本,1\n".encode("sjis"), CsvDialect(encoding="sjis"), {"日": ["本"], "b": [1]}),
+    ('a,b\n"x,1\n', CsvDialect(quote=""), {"a": ['"x'], "b": [1]}),
+    ("a,b\n~x,y~,1\n", CsvDialect(quote="~"), {"a": ["x,y"], "b": [1]}),
+    ("% c\na,b\n% d\n1,2\n", CsvDialect(comment="%"), {"a": [1], "b": [2]}),
+    ("a,b\n#1,2\n3,4\n", CsvDialect(comment=""), {"a": ["#1", "3"], "b": [2, 4]}),
+    ("1.5,x\n2.5,x\n", CsvDialect(header=False), {"column_1": [1.5, 2.5], "column_2": ["x", "x"]}),
+    ("# c\n\n1,2\n", CsvDialect(header=False), {"column_1": [1], "column_2": [2]}),
+    ("1.5,2.5\n3,4\n", CsvDialect(header=True), {"1.5": [3], "2.5": [4]}),
+]
+
+
+@pytest.mark.parametrize(("content", "dialect", "expected"), TOLD)
+def test_what_is_told_counts(tmp_path, content, dialect, expected):
+    file = write(tmp_path, content)
+    assert read(file, dialect=dialect) == expected
+    assert schema(file, dialect=dialect).names == list(expected)
+    path = pickle.loads(pickle.dumps(CsvPath(file, dialect)))
+    assert isinstance(path, str)
+    assert path == str(file)
+    assert read(path) == expected
+    (part,) = file_parts(path)
+    layout = schema(path)
+    (table,) = pickle.loads(pickle.dumps(part)).tables(layout)
+    assert table.to_pydict() == expected
+
+
+def test_what_is_told_last_counts(tmp_path):
+    path = CsvPath(write(tmp_path, "a;b\n1,5;2\n"), CsvDialect(decimal=".", encoding="latin-1"))
+    assert read(path) == {"a": ["1,5"], "b": [2]}
+    assert read(path, dialect=CsvDialect(decimal=",")) == {"a": [1.5], "b": [2]}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"delimiter": ";;"}, "`delimiter` must be a single character"),
+        ({"delimiter": "a"}, "`delimiter` must be a single character"),
+        ({"delimiter": "\n"}, "`delimiter` must be a single character"),
+        ({"delimiter": ""}, "`delimiter` must be a single character"),
+        ({"decimal": ";"}, "`decimal` must be '.' or ','"),
+        ({"encoding": "utf-9"}, "`encoding` 'utf-9' is not known"),
+        ({"encoding": "base64"}, "`encoding` 'base64' is not known"),
+        ({"quote": "''"}, "`quote` must be a single character"),
+        ({"header": "no"}, "`header` must be True, False or None"),
+        ({"delimiter": "|", "quote": "|"}, "They must differ"),
+    ],
+)
+def test_wrong_settings_are_refused(setting, said):
+    with pytest.raises(ParameterError, match=said.replace(".", r"\.")):
+        CsvDialect(**setting)
+
+
+# -- files that cannot be read name the line ------------------------------------------------------
+
+MANY = "1,x\n" * 300
+
+BROKEN = {
+    "too many cells": ("a,b\n1,2\n\n3,4,5\n", r"line 4 has 3 cells, but there are 2 columns"),
+    "too few cells": ("a;b;c\n1;2;3\n4;5\n", r"line 3 has 2 cells.*3 columns, separated by ';'"),
+    "after a cell of lines": ('a,b\n"x\ny",2\n3\n', r"line 4 has 1 cell, but there are 2"),
+    "after comments": ("# c\na,b\n# d, e, f\n1\n", r"line 4 has 1 cell, but there are 2"),
+    "that begins like others": ("tag,n\n#fun,1\nx,2\n#sad,3,4\n", r"line 4 has 3 cells"),
+    "far below": (f"a,b\n{MANY}1,2,3\n", r"line 302 has 3 cells"),
+    "in Latin-1": (f"ä,b\n{MANY}1,2,3\n".encode("latin-1"), r"line 302 has 3 cells"),
+    "no closing quote": ('a,b\n1,x\n2,"y\n3,z\n', r'in line 3 a cell begins with " and'),
+    "no closing quote far below": (f'a,b\n{MANY}2,"y\n3,z\n', r"in line 302 a cell begins with"),
+    "no closing quote, many lines": (f'a,b\n2,"y\n{MANY}', r"in line 2 a cell begins with"),
+    "no closing quote in Latin-1": (
+        f'ä,b\n{MANY}2,"y\n3,z\n'.encode("latin-1"),
+        r"in line 302 a cell begins with",
+    ),
+    "no UTF-8 far below": (
+        f"a,b\n{MANY}1,ä\n".encode("latin-1"),
+        r"line 302 holds bytes that are no UTF-8\..*encoding='latin-1'",
+    ),
+    "no UTF-8 between commas": (
+        f"# c\na,b\n{MANY}1,ä\n".encode("latin-1"),
+        r"line 303 holds bytes that are no UTF-8\.",
+    ),
+    "half a letter": ("a,b\n1,ä\n".encode("utf-16")[:-3] + b"\x00\xd8", r"line 2 holds bytes"),
+    "a value of another type": (f"a,b\n{MANY}y,x\n", r"column 'a' is read as int64.*in line 302"),
+    "no names": ("5.1,3.5,a\n4.9,3,a\n", r"first line is 5\.1, 3\.5, a\. .*header=False"),
+    "no names, dates": ("2024-01-05,3.5\n2024-01-06,4\n", r"first line is 2024-01-05, 3\.5\. "),
+    "no names, numbers": ("5;3,5\n4;3\n", r"first line is 5, 3,5\. "),
+    "a workbook": (b"PK\x03\x04" + bytes(100), "may be an Excel workbook: save it as CSV"),
+    "compressed": (gzip.compress(b"a,b\n" * 2, mtime=0), r"name it \.csv\.gz"),
+    "empty": (b"", r"is empty \(0 bytes\)"),
+}
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Find out from 400 bytes, infer from 800, read 256 at a time."""
+    monkeypatch.setattr(csv_files, "_SNIFFED_BYTES", 400)
+    monkeypatch.setattr(csv_files, "INFERENCE_BYTES", 800)
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES", 256)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_cannot_be_read_names_the_line(tmp_path, name):
+    content, said = BROKEN[name]
+    file = write(tmp_path, content)
+    with pytest.raises(ValueError, match=rf"towns\.csv.*{said}"):
+        read(file)
+
+
+def test_what_is_told_wrongly_names_the_line(tmp_path):
+    file = write(tmp_path, "a,b\n1,2\n3,ä\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"line 3 holds bytes that are no UTF-8"):
+        read(file, dialect=CsvDialect(encoding="utf-8"))
+
+
+# -- what comes late ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_gaps_and_comments_may_come_far_below(tmp_path, encoding):
+    n = 1000
+    text = "a,ö,c\n" + "1,x,2.5\n" * n + "-,-,2.5\n# end, or so\n  \n2,NA,?\n"
+    file = write(tmp_path, text.encode(encoding))
+    assert read(file) == {
+        "a": [*[1] * n, None, 2],
+        "ö": [*["x"] * n, "-", None],
+        "c": [*[2.5] * (n + 1), None],
+    }
+    assert read(file, columns=["c", "a"]) == {
+        "c": [*[2.5] * (n + 1), None],
+        "a": [*[1] * n, None, 2],
+    }
+    assert place_of(file, n) == f"line {n + 2:,} of towns.csv"
+    assert place_of(file, n + 1) == f"line {n + 5:,} of towns.csv"
+
+
+def test_pyarrow_alone_reads_what_it_can(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("read line by line")
+
+    monkeypatch.setattr(csv_files, "_by_blocks", refuse)
+    for name in ("plain", "semicolons", "bars", "gaps", "single quotes", "blanks around names"):
+        content, expected, _ = FILES[name]
+        assert read(write(tmp_path, content)) == expected
+
+
+@pytest.mark.parametrize("name", ["a,b\n", "ä,b\n", "# c\na,b\n", "a, b\n\n", "a,b\n# c"])
+def test_names_without_rows_are_a_table_without_rows(tmp_path, name):
+    file = write(tmp_path, name.encode("latin-1"))
+    assert list(read_tables(file)) == []
+    assert schema(file).names == ["ä" if "ä" in name else "a", "b"]
+
+
+def test_a_file_of_empty_lines_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"towns\.csv"):
+        schema(write(tmp_path, "\n\n"))
+    with pytest.raises(ValueError, match=r"towns\.csv holds no line that could be a header"):
+        schema(write(tmp_path, "\n\n".encode("utf-16")))
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_told_comments_may_come_far_below(tmp_path):
+    file = write(tmp_path, "a,b\n" + "1,2\n" * 500 + "% c, d\n3,4\n")
+    assert read(file, dialect=CsvDialect(comment="%"))["a"] == [*[1] * 500, 3]
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_rows_longer_than_a_block_are_whole(tmp_path):
+    rows = ["\n".join(["ä"] * 300), "short", "b" * 600]
+    text = io.StringIO()
+    csv.writer(text, delimiter=";").writerows([["a", "b"], *([row, 1] for row in rows)])
+    file = write(tmp_path, text.getvalue().encode("latin-1"))
+    assert read(file) == {"a": rows, "b": [1, 1, 1]}
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_memory_does_not_grow_with_the_file_when_lines_are_cut_here(tmp_path):
+    def most_memory(n):
+        file = write(
+            tmp_path, ("ä,b\n" + 'some text,"2.5"\n# no\n' * n).encode("latin-1"), f"{n}.csv"
+        )
+        before, most = pa.total_allocated_bytes(), 0
+        tracemalloc.start()
+        for _ in read_tables(file, rows_per_table=100):
+            most = max(most, pa.total_allocated_bytes() - before)
+        most += tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    most_memory(100)  # what is imported and kept
+    small, large = most_memory(1000), most_memory(9000)
+    assert large - small < 20_000  # of 160 kB more
+
+
+def test_streams_and_trainings_read_what_they_are_told(tmp_path):
+    rows = "".join(f"{n % 7},5~{n % 5},25~{n % 3}\n" for n in range(40))
+    path = CsvPath(write(tmp_path, "a~b~y\n" + rows), CsvDialect("~", ",", "cp1250"))
+    batches = list(stream(path, target="y", batch_size=8))
+    assert batches[0][0][:2].tolist() == [[0.5, 0.25], [1.5, 1.25]]
+    training = FileTraining(path, "y", task="regression", options={"expansion": "full"})
+    training.start()
+    assert training.model_.columns_ == ["a", "b", "y"]
+    assert fingerprint(training.data)["columns"] == ["a: double", "b: double", "y: int64"]
+
+
+# -- round trips ----------------------------------------------------------------------------------
+
+LETTERS = "abcxyzäöé"
+CELLS = {
+    "text": st.text(alphabet=f"{LETTERS} ,;|\t'\"#\n.-", max_size=8).map(lambda t: f"t{t}t"),
+    "whole": st.integers(-(10**6), 10**6),
+    "number": st.floats(-1e6, 1e6).map(lambda x: round(x, 4)),
+}
+
+
+@st.composite
+def written(draw, sure):
+    """Draw a table, and how it is written; ``sure`` if it can be found out."""
+    kinds = draw(st.lists(st.sampled_from(sorted(CELLS)), min_size=2 if sure else 1, max_size=4))
+    n = draw(st.integers(3 if sure else 1, 8))
+    names = draw(
+        st.lists(
+            st.text(alphabet=LETTERS, min_size=1, max_size=5),
+            min_size=len(kinds),
+            max_size=len(kinds),
+            unique=True,
+        )
+    )
+    columns = [draw(st.lists(CELLS[kind], min_size=n, max_size=n)) for kind in kinds]
+    dialect = CsvDialect(
+        delimiter=draw(st.sampled_from(",;\t|")),
+        decimal=draw(st.sampled_from(".,")),
+        encoding=draw(st.sampled_from(["utf-8", "cp1252", "utf-16"])),
+        quote=draw(st.sampled_from("\"'")),
+    )
+    quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    return kinds, dict(zip(names, columns, strict=True)), dialect, quoting, end
+
+
+def save(folder, table, dialect, quoting, end, mark=True):
+    """Write a table with Python's csv."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(
+        text,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        quoting=quoting,
+        lineterminator=end,
+    )
+    writer.writerow(table)
+    for row in zip(*table.values(), strict=True):
+        writer.writerow(
+            [
+                repr(cell).replace(".", dialect.decimal) if isinstance(cell, float) else cell
+                for cell in row
+            ]
+        )
+    return write(folder, text.getvalue().encode(dialect.encoding))
+
+
+def same(found, table):
+    return list(found) == list(table) and all(found[name] == table[name] for name in table)
+
+
+ROUND = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@ROUND
+@given(written(sure=False))
+def test_what_was_written_is_read_back_when_it_is_told(tmp_path, drawn):
+    _, table, dialect, quoting, end = drawn
+    file = save(tmp_path, table, dialect, quoting, end)
+    dialect = CsvDialect(dialect.delimiter, dialect.decimal, dialect.encoding, dialect.quote, "")
+    assert same(read(file, dialect=dialect), table)
+
+
+@ROUND
+@given(written(sure=True))
+def test_what_was_written_is_read_back_when_it_is_found_out(tmp_path, drawn):
+    _, table, dialect, quoting, end = drawn
+    # Single quotes can be told from apostrophes where they are around everything.
+    assume(dialect.quote == '"' or quoting == csv.QUOTE_ALL)
+    file = save(tmp_path, table, dialect, quoting, end)
+    assert same(read(file), table)
+
+
+# -- rows that arrive -----------------------------------------------------------------------------
+
+
+def arriving(content, dialect=None):
+    lines = Lines("rows", dialect)
+    content = content if isinstance(content, bytes) else content.encode()
+    return [row.error or row.values for row in lines.records([content], to_the_end=lambda: True)]
+
+
+@pytest.mark.parametrize(
+    ("content", "dialect", "expected"),
+    [
+        ("a;b\n1,5;x, y\n", None, {"a": "1.5", "b": "x, y"}),
+        ("a;b\n1,5;x\n", CsvDialect(decimal="."), {"a": "1,5", "b": "x"}),
+        ("a\tb\n1,5\tx\n", None, {"a": "1,5", "b": "x"}),
+        ("a\tb\n1,5\tx\n", CsvDialect(decimal=","), {"a": "1.5", "b": "x"}),
+        ("a|b\n1.5|x\n", None, {"a": "1.5", "b": "x"}),
+        ("a, m;b\n1,2;3\n", None, {"a, m": "1.2", "b": "3"}),
+        ("sep=|\na|b\n1|2\n", None, {"a": "1", "b": "2"}),
+        ("a,b\nx,y\n", CsvDialect(delimiter=";"), {"a,b": "x,y"}),
+        ("ä;b\n1;ö\n".encode("latin-1"), None, {"ä": "1", "b": "ö"}),
+        ("a;b\n1;ł\n".encode("cp1250"), CsvDialect(encoding="cp1250"), {"a": "1", "b": "ł"}),
+        ("a;b\n1.234,5;+1,5e3\n", None, {"a": "1.234,5", "b": "+1.5e3"}),
+        ("a\nHello\n", None, {"a": "Hello"}),
+    ],
+)
+def test_rows_that_arrive_have_dialects_too(content, dialect, expected):
+    assert arriving(content, dialect) == [expected]
+
+
+def test_bytes_of_another_encoding_that_arrive_are_named():
+    (said,) = arriving("a;b\n1;ö\n".encode("latin-1"))
+    assert "no UTF-8 text; `encoding` tells another" in said
+    with pytest.raises(ValueError, match="UTF-16, which is not read line by line"):
+        arriving("a;b\n1;2\n".encode("utf-16"))
+    with pytest.raises(ValueError, match="`encoding` 'utf-16' is not read line by line"):
+        Lines("rows", CsvDialect(encoding="utf-16"))
+
+
+def test_a_beginning_is_enough_wherever_it_is_cut():
+    content = "größe;b\n" + "1,5;ä\n" * 20
+    for encoding in ("utf-8", "utf-16", "latin-1"):
+        whole = content.encode(encoding)
+        expected = sniff(whole).dialect
+        for n in range(len("größe;b\n1,5;ä\n1,".encode(encoding)), len(whole)):
+            assert sniff(whole[:n], whole=False).dialect == expected

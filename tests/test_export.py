@@ -1,0 +1,600 @@
+"""Exported files: they predict as the model does, with NumPy alone, whatever it is made of."""
+
+import copy
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from command_line import run
+from mercer import (
+    DensityRatio,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelRanker,
+    KernelRegressor,
+    NoveltyDetector,
+    ValueFunction,
+)
+from mercer.data import TablePreprocessor
+from mercer.estimators import TableModel
+from mercer.expansions import (
+    ALD,
+    KOMP,
+    Budget,
+    Dictionary,
+    FixedBudget,
+    Full,
+    Quantized,
+    RandomFeatures,
+    Tracking,
+)
+from mercer.export import ExportError, _functions, _models, _runtime, export_python
+from mercer.gaussian_process import Cyclic, Faithful, InducingPoints
+from mercer.kernels import (
+    ArcCosine,
+    Bias,
+    Cauchy,
+    ChiSquared,
+    DotProduct,
+    ExponentialSemigroup,
+    FunctionKernel,
+    Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    Laplacian,
+    Linear,
+    Mapped,
+    Matern,
+    Partitioned,
+    Polynomial,
+    RationalQuadratic,
+    ReciprocalSemigroup,
+    SkewedChiSquared,
+    SkewedIntersection,
+)
+from mercer.kernels.names import _NAMES
+from mercer.losses import Quantile, SquaredHinge
+from mercer.maps import Affine, Chain, Curves, Indicators
+from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart
+from mercer.training import TransitionColumns
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0.1, 2.0, (80, 5))
+NEW = RNG.uniform(0.0, 2.2, (40, 5))
+Y = np.sin(3 * X[:, 0]) + X[:, 1]
+CLASSES = np.array(["low", "middle", "high"])[np.digitize(Y, [0.7, 1.6])]
+
+AFFINE = Affine(np.ones(5), [1.0, 0.0, 2.0, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4])
+MIXING = Affine(np.ones(5), np.arange(10.0).reshape(5, 2) / 10)
+CURVES = Curves([0.0, 1.0, 2.0, 0.5, 1.5], [0.0, 2.0, 2.5, 1.0, 0.0], [3, 0, 0, 2, 0])
+STRAIGHT = Curves([0.5, 1.0, 0.7], [0.0, 2.0, 1.0], [2, 1, 0, 0, 0], beyond="linear")
+KERNELS = [
+    Gaussian(1.0),
+    Laplacian(2.0),
+    Cauchy(1.5),
+    *(Matern(nu, 1.0) for nu in (0.5, 1.5, 2.5, 3.5, 70.0)),
+    RationalQuadratic(0.7, 1.0),
+    Linear(),
+    Polynomial(3),
+    *(ArcCosine(order) for order in (0, 1, 2)),
+    DotProduct(),
+    DotProduct([1.0, 0.0, 0.5]),
+    Hellinger(),
+    ChiSquared(),
+    Intersection(),
+    JensenShannon(),
+    SkewedChiSquared(0.5),
+    SkewedIntersection(0.5),
+    ExponentialSemigroup(0.5),
+    ReciprocalSemigroup(1.0),
+    Gaussian(1.0) + Linear(),
+    Gaussian(2.0) * Polynomial(2),
+    Gaussian(1.0) * Laplacian(2.0),
+    Hellinger() * Gaussian(1.0),
+    2.0 * Laplacian(1.0),
+]
+# They have no random features.
+ROW_KERNELS = [
+    Bias(0.5) + Gaussian(1.0),
+    Partitioned(Gaussian(1.0), 4, seed=0),
+    *(Mapped(Gaussian(1.0), map) for map in (MIXING, CURVES, STRAIGHT)),
+    Mapped(Gaussian(1.0), Chain(CURVES, Affine([0.0, 1.0], [2.0, 3.0]))),
+    Mapped(
+        Laplacian(1.0), Chain(Indicators([1.0, 2.0], [2, 0, 0, 0, 0]), Affine(*np.ones((2, 6))))
+    ),
+]
+
+
+def exported(model, folder: Path) -> dict:
+    """The names of an exported file, run in a name space of its own."""
+    export_python(model, folder / "model.py")
+    return names_of(folder / "model.py")
+
+
+def names_of(file: Path) -> dict:
+    names: dict = {"__name__": "exported"}
+    exec(compile(file.read_text(), file.name, "exec"), names)
+    return names
+
+
+def check(model, rows, folder: Path, *, rtol: float = 1e-6) -> dict:
+    """Compare all answers to rows with those of the model, relative to the largest."""
+    names = exported(model, folder)
+    for answer in ("predict", "predict_proba", "decision_function"):
+        has = answer in names
+        assert has == hasattr(model, answer)
+        if not has:
+            continue
+        expected, found = getattr(model, answer)(rows), names[answer](rows)
+        assert found.shape == expected.shape
+        if expected.dtype.kind == "f":
+            assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+        else:
+            assert_array_equal(found, expected)
+            assert found.dtype.kind == expected.dtype.kind
+    return names
+
+
+# -- every member of the families ------------------------------------------------------------------
+
+
+def test_every_kernel_with_a_name_is_tried() -> None:
+    assert {type(kernel) for kernel in KERNELS} >= set(_NAMES.values())
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, *ROW_KERNELS, Mapped(Gaussian(1.0), AFFINE)], ids=str)
+def test_kernels(kernel, tmp_path: Path) -> None:
+    model = KernelRegressor(kernel=kernel, expansion=Dictionary(40), random_state=0)
+    check(model.fit(X, Y), NEW, tmp_path)
+
+
+@pytest.mark.parametrize("features", [(64, True), (63, True), (50, False)], ids=str)
+@pytest.mark.parametrize("kernel", [*KERNELS, Mapped(Gaussian(1.0), AFFINE)], ids=str)
+def test_random_features(kernel, features, tmp_path: Path) -> None:
+    size, paired = features
+    expansion = RandomFeatures(size, mode="solve", paired=paired, precision="double")
+    model = KernelRegressor(kernel=kernel, expansion=expansion, random_state=0)
+    check(model.fit(X, Y), NEW, tmp_path)
+
+
+@pytest.mark.parametrize("design", ["iid", "orthogonal", "hadamard"])
+@pytest.mark.parametrize("n_features", [20, 70])
+def test_designs_of_random_features(design: str, n_features: int, tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(100, 20))
+    expansion = RandomFeatures(n_features, mode="solve", design=design, precision="double")
+    model = KernelRegressor(kernel=Gaussian(4.0), expansion=expansion, random_state=0)
+    check(model.fit(rows, rows[:, 0]), rows, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "expansion",
+    [
+        KOMP(),
+        Full(),
+        Budget(30),
+        Dictionary(30),
+        RandomFeatures(32, precision="double"),
+        RandomFeatures(32, mode="faithful", precision="double"),
+        RandomFeatures(32, mode="cyclic", precision="double"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("loss", ["auto", SquaredHinge()], ids=str)
+def test_expansions_of_classes(expansion, loss, tmp_path: Path) -> None:
+    model = KernelClassifier(loss, expansion=expansion, random_state=0)
+    check(model.fit(X, CLASSES), NEW, tmp_path)
+    check(model.fit(X, Y > 1), NEW, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "expansion", [Quantized(0.2), ALD(), FixedBudget(30), Tracking(30)], ids=str
+)
+def test_adaptive_filters(expansion, tmp_path: Path) -> None:
+    check(KernelRegressor(kernel=Gaussian(1.0), expansion=expansion).fit(X, Y), NEW, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "loss", ["absolute_error", "poisson", "huber", Quantile([0.1, 0.9])], ids=str
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_losses_of_quantities(loss, several: bool, tmp_path: Path) -> None:
+    targets = np.exp(Y) if not several else np.exp(np.column_stack([Y, X[:, 2]]))
+    model = KernelRegressor(loss, expansion=KOMP(max_size=20), random_state=0)
+    check(model.fit(X, targets), NEW, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NoveltyDetector(random_state=0),
+        KernelRanker(random_state=0),
+        *(
+            GaussianProcessRegressor(method=method, n_features=100, random_state=0)
+            for method in ("features", InducingPoints(30), Cyclic(2, 32, 2), Faithful(20, 32))
+        ),
+    ],
+    ids=str,
+)
+def test_other_estimators(model, tmp_path: Path) -> None:
+    check(model.fit(X, Y > 1 if isinstance(model, KernelRanker) else Y), NEW, tmp_path)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("method", ["features", InducingPoints(30)], ids=str)
+def test_standard_deviations(method, several: bool, tmp_path: Path) -> None:
+    targets = np.column_stack([Y, 5 * X[:, 2]]) if several else Y
+    model = GaussianProcessRegressor(method=method, n_features=100, random_state=0)
+    model.fit(X, targets)
+    export_python(model, tmp_path / "model.py", std=True)
+    predict_std = names_of(tmp_path / "model.py")["predict_std"]
+    for include_noise in (False, True):
+        expected = model.predict(NEW, return_std=True, include_noise=include_noise)[1]
+        assert_allclose(predict_std(NEW, include_noise), expected, rtol=1e-6)
+    assert "predict_std" not in exported(model, tmp_path)
+
+
+def test_standard_deviations_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="`std` is for Gaussian processes"):
+        export_python(NoveltyDetector().fit(X), tmp_path / "model.py", std=True)
+    descent = GaussianProcessRegressor(method=Cyclic(2, 32, 2), random_state=0).fit(X, Y)
+    with pytest.raises(ExportError, match="solved for row by row"):
+        export_python(descent, tmp_path / "model.py", std=True)
+
+
+def test_standard_deviations_of_a_table(tmp_path: Path) -> None:
+    model = TABLE_MODELS["gp"]()
+    export_python(model, tmp_path / "model.py", std=True)
+    new = frame().drop(columns=["price", "kind"])
+    found = names_of(tmp_path / "model.py")["predict_std"](new)
+    assert_allclose(found, model.predict_std(model.inputs(new)), rtol=1e-6)
+
+
+def test_values_of_states(tmp_path: Path) -> None:
+    model = ValueFunction(0.9, random_state=0).fit(X[:-1], Y[:-1], X[1:])
+    check(model, NEW, tmp_path)
+
+
+def test_a_single_class(tmp_path: Path) -> None:
+    model = KernelClassifier(expansion="komp").partial_fit(X, np.zeros(len(X), dtype=int))
+    check(model, NEW, tmp_path)
+
+
+@pytest.mark.parametrize("single", [np.float32, np.float64])
+def test_rows_in_single_precision(single, tmp_path: Path) -> None:
+    model = KernelRegressor(expansion="dictionary", random_state=0).fit(X.astype(single), Y)
+    check(model, NEW.astype(single), tmp_path, rtol=1e-6 if single == np.float64 else 1e-3)
+
+
+# -- the default -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def default_data():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(2500, 4))
+    rows[:, 2], rows[:, 3] = np.exp(2 * rows[:, 2]), rng.integers(0, 4, len(rows))
+    y = np.sin(2 * rows[:, 0]) * rows[:, 1] + np.abs(rows[:, 3] - 1)
+    return rows, y + 0.1 * rng.normal(size=len(rows))
+
+
+@pytest.fixture(scope="module")
+def default_models(default_data):
+    rows, y = default_data
+    return {
+        "classes": KernelClassifier(random_state=0).fit(rows, np.digitize(y, [0.0, 1.0])),
+        "quantities": KernelRegressor(random_state=0).fit(rows, y),
+        "quantiles": KernelRegressor(Quantile([0.2, 0.8]), random_state=0).fit(rows, y),
+    }
+
+
+def in_double_precision(part, rows) -> np.ndarray:
+    """What a part predicts if only its kernels are computed in double precision."""
+    if isinstance(part, GlobalPart):
+        basis = part.basis
+        images, points = (
+            np.asarray(basis._image(each.astype(basis.points.dtype)), dtype=float)
+            for each in (rows, basis.points)
+        )
+        return basis._inner(images, points) @ part.coefficients
+    if not isinstance(part, CellsPart):
+        return part.evaluate(rows)
+    images, members = part.place(rows)
+    values = np.zeros((len(rows), part.n_outputs))
+    for number, mine in members.items():
+        cell = part.cells[number].predictor
+        K = cell.kernel(images[mine].astype(float), cell.points.astype(float)) + cell.constant
+        values[mine] = np.clip(K @ cell.coefficients, *cell.range)
+    return values
+
+
+@pytest.mark.parametrize("name", ["classes", "quantities", "quantiles"])
+def test_parts_of_the_default_are_exact(name: str, default_models, default_data) -> None:
+    rows = default_data[0][:300]
+    function = default_models[name].learner_.current_function()
+    assert {"global", "cells"} & {part.form for _, part in function.used}
+    for _, part in function.used:
+        tree = _functions._PARTS[type(part)](part)
+        expected = in_double_precision(part, rows)
+        found = _runtime.function_values(tree, rows)
+        assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+        if part.form == "cells":
+            cells = _runtime.cells_of(tree["cells"], part.place(rows)[0])
+            assert_array_equal(cells, part.partition.cells(part.place(rows)[0]))
+
+
+def test_what_a_loss_adds_is_exact(default_models, default_data) -> None:
+    model, rows = default_models["quantiles"], default_data[0][:300]
+    correction = model.correction_
+    kernel = Mapped(Gaussian(1.0), Affine(np.zeros(4), np.ones(4)))
+    values = np.linspace(-5.0, 5.0, 300)[:, np.newaxis]
+    behind = correction.features._replace(kernel=kernel)
+    for features in (correction.features, behind, correction.features._replace(kernel=None)):
+        correction = copy.copy(correction)
+        correction.features = features
+        found = _runtime._corrected(_functions._correction(correction), rows, values)
+        assert_allclose(found, correction(rows, values), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_trees_are_exact(dtype) -> None:
+    rng = np.random.default_rng(5)
+    rows, targets = rng.normal(size=(300, 3)).astype(dtype), rng.normal(size=(300, 2))
+    part = TreesPart.grown(Rows(rows, targets, np.ones(300)), n_trees=5)
+    part.coefficients = rng.normal(size=(part.n_points, 2))
+    found = _runtime.function_values(_functions._of_trees(part), rows)
+    assert_allclose(found, part.evaluate(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["classes", "quantities", "quantiles"])
+def test_the_default_differs_by_its_own_rounding_errors(
+    name: str, default_models, default_data, tmp_path: Path
+) -> None:
+    # Of cells, which compute in single precision: see the test above for what is exact.
+    model, rows = default_models[name], default_data[0][:300]
+    names = exported(model, tmp_path)
+    if name == "classes":
+        assert np.mean(names["predict"](rows) == model.predict(rows)) > 0.99
+        assert_allclose(names["predict_proba"](rows), model.predict_proba(rows), atol=1e-3)
+    else:
+        expected = model.predict(rows)
+        assert_allclose(names["predict"](rows), expected, atol=2e-3 * np.abs(expected).max())
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def frame(n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(40, 10, n),
+            "town": rng.choice(["Bern", "Bonn", "a=(other)", 'say "hi"\\', "nan"], n),
+            "smokes": rng.random(n) < 0.3,
+            "rooms": rng.integers(0, 5, n),
+            "same": 1.0,
+            "when": pd.date_range("2020-01-01", periods=n, freq="h"),
+            "flag": rng.integers(0, 2, n),
+        }
+    )
+    table["town"] = table["town"].astype(object)
+    table.loc[::7, "age"] = np.nan
+    table.loc[::11, "town"] = None
+    table["price"] = 3.0 * (table["town"] == "Bern") + table["rooms"] + table["age"].fillna(40) / 10
+    table["kind"] = np.where(table["price"] > 6, "high", "low")
+    return table
+
+
+def of_table(estimator, target: str | None, **columns) -> TableModel:
+    table = frame()
+    model = TableModel(estimator, TablePreprocessor(exclude=("price", "kind"), **columns), target)
+    model.warm_up(table)
+    return model.learn(*model.rows(table)).finish()
+
+
+TABLE_MODELS = {
+    "regression": lambda: of_table(
+        KernelRegressor(expansion="dictionary", random_state=0), "price"
+    ),
+    "classes": lambda: of_table(KernelClassifier(expansion="komp", random_state=0), "kind"),
+    "gp": lambda: of_table(GaussianProcessRegressor(n_features=50, random_state=0), "price"),
+    "novelty": lambda: of_table(NoveltyDetector(random_state=0), None),
+    "unscaled": lambda: of_table(
+        KernelRegressor(expansion="komp", random_state=0),
+        "price",
+        scaling="common",
+        dtype="float32",
+    ),
+    "few levels": lambda: of_table(
+        KernelRegressor(expansion="komp", random_state=0), "price", categories=2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_MODELS)
+@pytest.mark.filterwarnings("ignore:.*frequent categories")
+def test_tables(name: str, tmp_path: Path) -> None:
+    model = TABLE_MODELS[name]()
+    names = exported(model, tmp_path)
+    new = frame().drop(columns=["price", "kind"])
+    new.loc[3, "town"] = "never seen"
+    new.loc[5, ["rooms"]] = 77
+    rtol = 1e-6 if name != "unscaled" else 1e-4
+    expected = model.predict(new)
+    records = new.astype(object).where(new.notna(), None).to_dict("records")
+    columns = {column: new[column].to_numpy() for column in new}
+    for rows in (new, records, columns, new.drop(columns="same")):
+        found = names["predict"](rows)
+        if expected.dtype.kind == "f":
+            assert_allclose(found, expected, rtol=rtol)
+        else:
+            assert_array_equal(found, expected)
+    if name == "classes":
+        assert_allclose(names["predict_proba"](records), model.predict_proba(new), rtol=1e-6)
+    assert_array_equal(names["predict"]([]), expected[:0])
+    assert_array_equal(names["predict"](records[0]), names["predict"](records[:1]))
+
+
+def test_rows_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    names = exported(TABLE_MODELS["regression"](), tmp_path)
+    new = frame(5).drop(columns=["price", "kind"])
+    with pytest.raises(ValueError, match="no column 'town'"):
+        names["predict"](new.drop(columns="town"))
+    with pytest.raises(ValueError, match="'rooms' must hold numbers, got 'three'"):
+        names["predict"](new.astype({"rooms": object}).replace({"rooms": {3: "three", 1: "three"}}))
+    with pytest.raises(ValueError, match="'age' must hold finite numbers"):
+        names["predict"](new.assign(age=np.inf))
+    with pytest.raises(ValueError, match="must have named columns"):
+        names["predict"](np.ones((3, 6)))
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        names["predict"]({**new.to_dict("list"), "age": [1.0]})
+    plain = exported(KernelRegressor(expansion="komp").fit(X, Y), tmp_path)
+    for rows, match in [(NEW[:, :4], r"shape \(n_rows, 5\)"), (NEW * np.nan, "finite")]:
+        with pytest.raises(ValueError, match=match):
+            plain["predict"](rows)
+
+
+def test_a_kind_of_input_that_is_not_known_is_refused(tmp_path: Path, monkeypatch) -> None:
+    model = TABLE_MODELS["regression"]()
+    names = [*model.preprocessor.feature_names_out()[:-1], "when=(weekday)"]
+    with monkeypatch.context() as patch:
+        patch.setattr(TablePreprocessor, "feature_names_out", lambda self: names)
+        with pytest.raises(ExportError, match=r"'when=\(weekday\)' is made of its column"):
+            export_python(model, tmp_path / "m.py")
+    whole = TableModel.inputs
+    monkeypatch.setattr(TableModel, "inputs", lambda self, table: whole(self, table) + 0.5)
+    with pytest.raises(ExportError, match="is made of its column"):
+        export_python(model, tmp_path / "m.py")
+    assert not (tmp_path / "m.py").exists()
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_the_file_needs_numpy_only(tmp_path: Path) -> None:
+    model = TABLE_MODELS["classes"]()
+    export_python(model, tmp_path / "model.py")
+    new = frame().drop(columns=["price", "kind"])
+    new.loc[new["town"] == "nan", "town"] = None  # in CSV it is a gap
+    new.to_csv(tmp_path / "new.csv", index=False, sep=";")
+    # Nothing else can be imported there.
+    script = (
+        "import sys, runpy\n"
+        "class Nothing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        top = name.partition('.')[0]\n"
+        "        if top not in sys.stdlib_module_names and top != 'numpy':\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Nothing())\n"
+        "sys.argv = ['model.py', 'new.csv']\n"
+        "runpy.run_path('model.py', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    found = pd.read_csv(io.StringIO(done.stdout))
+    assert_array_equal(found["prediction"], model.predict(new))
+    assert_allclose(found["probability_high"], model.predict_proba(new)[:, 0], rtol=1e-6)
+
+
+def test_the_file_of_arrays_reads_csv(tmp_path: Path) -> None:
+    model = NoveltyDetector(random_state=0).fit(X)
+    export_python(model, tmp_path / "model.py")
+    pd.DataFrame(NEW).to_csv(tmp_path / "new.csv", index=False)
+    command = [sys.executable, "model.py", "new.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = pd.read_csv(io.StringIO(done.stdout))
+    assert_allclose(found["score"], model.decision_function(NEW), rtol=1e-6, atol=1e-9)
+    done = subprocess.run(command[:2], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "name of a CSV file" in done.stderr
+
+
+def test_the_same_model_gives_the_same_file_and_an_old_one_stays_if_it_fails(tmp_path) -> None:
+    model = KernelRegressor(expansion="komp", random_state=0).fit(X, Y)
+    size = export_python(model, tmp_path / "a.py")
+    export_python(model, tmp_path / "b.py")
+    text = (tmp_path / "a.py").read_bytes()
+    assert len(text) == size
+    assert text == (tmp_path / "b.py").read_bytes()
+    with pytest.raises(ExportError):
+        export_python(KernelRegressor(expansion="stream").fit(X, Y), tmp_path / "a.py")
+    assert (tmp_path / "a.py").read_bytes() == text
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (KernelRegressor(expansion="stream"), "default of streams"),
+        (KernelRanker(pair_kernel="mlpk", pair_label="same"), "answers on pairs"),
+        (
+            KernelRegressor(kernel=FunctionKernel(lambda A, B: A @ B.T), expansion="komp"),
+            "code of your own",
+        ),
+        (KernelRegressor(kernel=Matern(1.2, 1.0), expansion="komp"), "Bessel"),
+        (
+            KernelRegressor(kernel=Mapped(Gaussian(1.0), np.sqrt), expansion="komp"),
+            "map .* code of your own",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_exported_is_refused(model, match: str, tmp_path: Path) -> None:
+    model.fit(X, Y > 1 if isinstance(model, KernelRanker) else Y)
+    with pytest.raises(ExportError, match=match):
+        export_python(model, tmp_path / "model.py")
+    assert not (tmp_path / "model.py").exists()
+
+
+def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="A DensityRatio cannot be exported"):
+        export_python(DensityRatio().fit(X, NEW), tmp_path / "model.py")
+    with pytest.raises(ValueError, match="not fitted"):
+        export_python(KernelRegressor(), tmp_path / "model.py")
+
+
+def test_an_export_that_differs_is_refused(tmp_path: Path, monkeypatch) -> None:
+    model = KernelRegressor(kernel=Gaussian(1.0), expansion="komp").fit(X, Y)
+    monkeypatch.setitem(_runtime._KERNELS, "gaussian", _runtime._KERNELS["polynomial"])
+    wrong = {"scale": 1.0, "offset": 1.0, "degree": 2}
+    tree = _models.model_tree(model)
+    inner = tree["function"]
+    inner["kernel"] = {**inner["kernel"], **wrong}
+    with pytest.raises(ExportError, match="would differ"):
+        _models.check_tree(tree, model)
+
+
+def test_the_command(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame().drop(columns=["kind", "when"]).to_csv("homes.csv", index=False)
+    fit = ["fit", "homes.csv", "--target", "price", "--expansion", "komp", "--out", "m.mercer"]
+    assert run(*fit, "--quiet") == 0
+    assert run("predict", "m.mercer", "homes.csv", "--out", "p.csv") == 0
+    assert run("export", "m.mercer", "--out", "model.py") == 0
+    assert "needs NumPy only" in capsys.readouterr().err
+    done = subprocess.run(
+        [sys.executable, "model.py", "homes.csv"], capture_output=True, text=True, check=True
+    )
+    found = pd.read_csv(io.StringIO(done.stdout))["prediction"]
+    assert_allclose(found, pd.read_csv("p.csv")["prediction"], rtol=1e-6)
+    assert run("export", "m.mercer", "--out", "model.txt") == 2
+    assert run("export", "nothing.mercer", "--out", "model.py") == 2
+    KernelRegressor(expansion="stream").fit(X, Y).save("stream.mercer")
+    assert run("export", "stream.mercer", "--out", "model.py") == 2
+    assert "default of streams" in capsys.readouterr().err
+
+
+def test_values_of_a_table(tmp_path: Path) -> None:
+    table = frame().drop(columns=["kind", "when"])
+    columns = TransitionColumns(reward="price")
+    model = columns.fit(ValueFunction(0.5, random_state=0), table)
+    names = exported(model, tmp_path)
+    assert_allclose(names["predict"](table), model.predict(table.drop(columns="price")), rtol=1e-6)
+    assert "price" not in json.loads((tmp_path / "model.py").read_text().splitlines()[4])

@@ -30,6 +30,7 @@ from mercer.data import TablePreprocessor
 from mercer.distributed import predict
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
+from mercer.export import ExportError, export_python
 
 pd = pytest.importorskip("pandas", reason="frames need pandas")
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")
@@ -831,9 +832,11 @@ def test_commands_say_that_streams_of_text_are_for_python(tmp_path, capsys):
     frame.to_parquet(tmp_path / "rows.parquet")
     assert (
         run("predict", tmp_path / "model", tmp_path / "rows.parquet", "--out", tmp_path / "p.csv")
-        == 1
+        == 2
     )
     assert "Predict in Python" in capsys.readouterr().err
+    with pytest.raises(ExportError, match="TableModel"):
+        export_python(model, tmp_path / "model.py")
     (spread,) = predict(model, [frame], engine="here")
     assert np.array_equal(spread, model.predict(frame))
 

@@ -40,7 +40,7 @@ PROCESSORS = {
 # and tables, or are long and compare what no processor changes.
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
-    *("display*", "documents", "engines", "examples", "gpu", "history", "mapped_models"),
+    *("display*", "documents", "engines", "examples", "frames", "gpu", "history", "mapped_models"),
     *(
         "late_labels",
         "model_file",

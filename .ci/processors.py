@@ -40,7 +40,8 @@ PROCESSORS = {
 # and tables, or are long and compare what no processor changes.
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
-    *("display*", "documents", "engines", "examples", "gpu", "history", "jit"),
+    *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
+    "jit",
     *(
         "late_labels",
         "mapped_models",

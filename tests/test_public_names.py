@@ -328,7 +328,8 @@ mercer.estimators.GaussianProcessRegressor.predict(self, X, return_std=False, re
 mercer.estimators.GaussianProcessRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.KernelClassifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    class_weight=None, average='suffix', n_jobs=None, random_state=None, verbose=0)
+    class_weight=None, average='suffix', categorical_features='from_dtype', n_jobs=None,
+    random_state=None, verbose=0)
 mercer.estimators.KernelClassifier.fit(self, X, y, sample_weight=None, callback=None)
 mercer.estimators.KernelClassifier.partial_fit(self, X, y, classes=None, sample_weight=None)
 mercer.estimators.KernelClassifier.learn_one(self, x, y, sample_weight=1.0)
@@ -346,7 +347,8 @@ mercer.estimators.KernelRanker.predict(self, X)
 mercer.estimators.KernelRanker.score(self, X, y, sample_weight=None, *, group=None)
 mercer.estimators.KernelRegressor(loss='squared', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    average='suffix', n_jobs=None, random_state=None, verbose=0)
+    average='suffix', categorical_features='from_dtype', n_jobs=None,
+    random_state=None, verbose=0)
 mercer.estimators.KernelRegressor.fit(self, X, y, sample_weight=None, callback=None)
 mercer.estimators.KernelRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.KernelRegressor.learn_one(self, x, y, sample_weight=1.0)

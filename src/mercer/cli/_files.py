@@ -52,7 +52,7 @@ _ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", "
 
 
 def load_table_model(path: Path, target: str | None = None) -> TableModel:
-    """Load a model of tables, or one of rows with named features of the default of streams.
+    """Load a model of tables, or one that learned tables or rows with named features.
 
     Parameters
     ----------

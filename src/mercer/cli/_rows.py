@@ -1,4 +1,4 @@
-"""Models of rows with named features, as the commands see models of tables."""
+"""Models that `save` wrote, as the commands see models of tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.data import TablePreprocessor
 from mercer.estimators import TableModel
+from mercer.estimators.table_inputs import without_columns
 from mercer.streams import StreamFunction
 
 __all__ = ["NO_TARGET", "table_model_of"]
@@ -18,7 +19,7 @@ NO_TARGET = "(target)"
 
 
 def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
-    """Join a model that learned rows as dicts, by ``learn_one``, with the columns of their names.
+    """Join a model that learned tables, or dicts by ``learn_one``, with the columns of their names.
 
     Parameters
     ----------
@@ -30,14 +31,14 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
     Returns
     -------
     table_model : TableModel or None
-        It takes numbers as they are, and gaps as the mean so far, as the model takes features that
-        a row does not have. None for a model of another expansion than that of streams, or whose
-        features have no names.
+        One that learned tables reads them as it did. One of streams takes numbers as they are, and
+        gaps as the mean so far, as the model takes features that a row does not have. None for
+        others, and for models whose features have no names.
 
     Raises
     ------
     ValueError
-        If the target is one of the features.
+        If the target is one of the features, or features of a stream are no numbers.
 
     Examples
     --------
@@ -48,11 +49,19 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
     >>> table_model_of(model).columns_
     ['height', 'weight', '(target)']
     """
-    function = getattr(getattr(model, "learner_", None), "function", None)
-    if not isinstance(function, StreamFunction):
-        return None
+    columns = getattr(model, "_columns", None)
     names = getattr(model, "feature_names_in_", None)
-    names = model._row_names if names is None else names
+    function = getattr(getattr(model, "learner_", None), "function", None)
+    if columns is not None:
+        if isinstance(function, StreamFunction):
+            raise ValueError(
+                "This is a model of a stream whose rows hold text, categories or dates; each of "
+                "these became inputs when it came. Predict in Python, with mercer.load_model."
+            )
+    elif not isinstance(function, StreamFunction):
+        return None
+    elif names is None:
+        names = model._row_names
     if names is None or not all(isinstance(name, str) for name in names):
         return None
     column = NO_TARGET if target is None else target
@@ -61,8 +70,12 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
             f"The target {column!r} is one of the model's inputs, {list(names)[:8]}. Name the "
             "column of what it predicts."
         )
-    model = copy.copy(model)
-    vars(model).pop("feature_names_in_", None)  # tables give it arrays, whose columns are in order
+    model = without_columns(model)  # tables give it arrays, whose columns are in order
+    if columns is not None:
+        columns = copy.copy(columns)
+        columns.exclude = (*columns.exclude, column)
+        return TableModel(model, columns, column)
+    assert isinstance(function, StreamFunction)
     # Two rows with the means in the middle, which take the place of what is missing.
     means = function.mixture.inputs.mean
     ends = [means - np.maximum(1.0, np.abs(means)), means + np.maximum(1.0, np.abs(means))]

@@ -1,7 +1,8 @@
 """One view of all tables, and their columns as arrays, with the checks that every reader needs.
 
-A table is a ``pyarrow.Table``, a ``pandas.DataFrame`` or a dict of one-dimensional arrays. The
-rest of the package sees it through :class:`TableView` only; neither library is imported here.
+A table is a ``pyarrow.Table``, a DataFrame of pandas or polars, or a dict of one-dimensional
+arrays. The rest of the package sees it through :class:`TableView` only; no such library is imported
+here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
     "Texts",
     "check_names",
     "first_text",
+    "is_frame",
     "is_number",
     "is_table",
     "level_column",
@@ -103,9 +105,12 @@ def missing_cells(column: Numbers | Levels) -> int:
 
 def is_table(source: Any) -> bool:
     """Whether ``source`` is a table in memory."""
-    return isinstance(source, Mapping) or any(
-        isinstance(source, kind) for kind in (*_arrow_types(), *_pandas_types())
-    )
+    return isinstance(source, Mapping | TableView) or is_frame(source)
+
+
+def is_frame(source: Any) -> bool:
+    """Whether ``source`` is a table of one of the libraries for such."""
+    return isinstance(source, (*_arrow_types(), *_pandas_types(), *_polars_types()))
 
 
 def view_table(table: Any) -> TableView:
@@ -113,8 +118,9 @@ def view_table(table: Any) -> TableView:
 
     Parameters
     ----------
-    table : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame or dict of 1-D arrays
-        The table; it is neither copied nor changed.
+    table : pyarrow.Table, pyarrow.RecordBatch, DataFrame, dict of 1-D arrays, or TableView
+        The table, with a DataFrame of pandas or polars; it is neither copied nor changed. A view is
+        returned as it is.
 
     Returns
     -------
@@ -125,17 +131,24 @@ def view_table(table: Any) -> TableView:
     ------
     ValueError
         For other types, columns of different lengths and repeated column names.
+    ImportError
+        For a polars DataFrame where pyarrow is not installed.
     """
-    if isinstance(table, _arrow_types()):
+    if isinstance(table, TableView):
+        view = table
+    elif isinstance(table, _arrow_types()):
         view = _view_arrow(table)
+    elif isinstance(table, _polars_types()):
+        view = _view_polars(table)
     elif isinstance(table, _pandas_types()):
         view = _view_pandas(table)
     elif isinstance(table, Mapping):
         view = _view_mapping(table)
     else:
         raise ValueError(
-            f"A table must be a pyarrow.Table, a pandas.DataFrame or a dict of 1-D arrays, got "
-            f"`{type(table).__name__}`. Arrays without column names go to the model directly."
+            "A table must be a pyarrow.Table, a DataFrame of pandas or polars, or a dict of 1-D "
+            f"arrays, got `{type(table).__name__}`. Arrays without column names go to the model "
+            "directly."
         )
     if len(set(view.names)) < len(view.names):
         repeated = next(name for name in view.names if view.names.count(name) > 1)
@@ -151,6 +164,22 @@ def _arrow_types() -> tuple[type, ...]:
 def _pandas_types() -> tuple[type, ...]:
     pandas = sys.modules.get("pandas")
     return () if pandas is None else (pandas.DataFrame,)
+
+
+def _polars_types() -> tuple[type, ...]:
+    polars = sys.modules.get("polars")
+    return () if polars is None else (polars.DataFrame,)
+
+
+def _view_polars(frame: Any) -> TableView:
+    try:
+        table = frame.to_arrow()
+    except ImportError as error:
+        raise ImportError(
+            "Columns of a polars DataFrame that are not all numbers are read through Arrow, and "
+            'pyarrow is not installed: pip install "mercer[cli]", or pip install pyarrow.'
+        ) from error
+    return _view_arrow(table)
 
 
 def _view_arrow(table: Any) -> TableView:
@@ -199,13 +228,15 @@ def _arrow_column(name: str, values: Any) -> Numbers | Levels:
 
 
 def _arrow_levels(values: Any, *, declared: bool = False) -> Levels:
+    import pyarrow as pa
+
     codes = np.empty(len(values), dtype=np.int64)
     levels: list[str | None] = []
     start = 0
     for chunk in values.unify_dictionaries().chunks:
-        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy(
-            zero_copy_only=False
-        )
+        # Indices may be of a type that has no -1, as those of polars are.
+        found = chunk.indices.cast(pa.int64()).fill_null(-1)
+        codes[start : start + len(chunk)] = found.to_numpy(zero_copy_only=False)
         start += len(chunk)
         levels = chunk.dictionary.to_pylist()
     if None in levels:
@@ -299,22 +330,33 @@ def _array_column(name: str, values: NDArray[Any]) -> Numbers | Levels:
 
 
 def _object_column(values: NDArray[Any]) -> Numbers | Levels:
-    cells = [None if cell is None or cell != cell else cell for cell in values.tolist()]
+    cells = [None if _says_nothing(cell) else cell for cell in values.tolist()]
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return _boolean_levels(np.array([np.nan if c is None else float(c) for c in cells]))
     if kinds and all(issubclass(kind, Real | Decimal) for kind in kinds):
         whole = all(issubclass(kind, int | np.integer) for kind in kinds)
         return Numbers(np.array([np.nan if c is None else float(c) for c in cells]), whole)
-    if kinds and all(issubclass(kind, date) for kind in kinds):
-        seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
-        return Numbers(seconds, integer=False, unit="date")
+    for of, unit in ((date, "date"), (timedelta, ""), (time, "time")):
+        if kinds and all(issubclass(kind, of) for kind in kinds):
+            seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
+            return Numbers(seconds, integer=False, unit=unit)
     index: dict[str, int] = {}
     codes = [-1 if cell is None else index.setdefault(str(cell), len(index)) for cell in cells]
     return Levels(np.array(codes, dtype=np.int64), list(index))
 
 
-def _seconds(moment: date) -> float:
+def _says_nothing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, or pandas' NA, which cannot be compared with itself."""
+    return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)
+
+
+def _seconds(moment: date | timedelta | time) -> float:
+    if isinstance(moment, timedelta):
+        return moment.total_seconds()
+    if isinstance(moment, time):
+        whole = 3600 * moment.hour + 60 * moment.minute + moment.second
+        return whole + moment.microsecond / 1e6
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -152,7 +152,7 @@ def _as_levels(column: Numbers | Levels) -> Levels:
 
 def _plain(value: float) -> str:
     """Write a number as text: whole ones without a point, of whatever type."""
-    return str(int(value)) if value == int(value) else str(value)
+    return str(int(value)) if float(value).is_integer() else str(value)
 
 
 # -- the calendar ---------------------------------------------------------------------------------
@@ -360,10 +360,10 @@ class Readings:
 
 
 def _all_used(readings: Sequence[Reading]) -> list[Reading]:
-    """Use numbers that look like identifiers where there is nothing else."""
+    """Use what looks like identifiers where there is nothing else: numbers, or words of codes."""
     return [
-        replace(one, kind="number", note=f"used, though it {one.note}")
-        if one.kind == "identifier" and not one.was_text
+        replace(one, kind="text" if one.was_text else "number", note=f"used, though it {one.note}")
+        if one.kind == "identifier"
         else one
         for one in readings
     ]

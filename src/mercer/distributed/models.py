@@ -199,6 +199,7 @@ def begin(
     data: Data = encoder._checked(Given(*sample, classes), None)
     model._row_names = model._map = None
     model.n_features_in_ = encoder.n_features_in_
+    model._columns, model._means = encoder._columns, encoder._means
     model._meet(data)
     problem = model._problem(data, check_random_state(model.random_state), n_rows)
     learner: Any = model._adopt(problem)

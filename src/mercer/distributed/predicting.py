@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from mercer.distributed.engines import Engine, open_engine
 from mercer.distributed.progress import Callback, watched
 from mercer.distributed.shards import items_of, naming, shards_of
 from mercer.estimators import TableModel
+from mercer.estimators.table_inputs import without_columns
 
 __all__ = ["Answer", "over_shards", "predict"]
 
@@ -132,7 +132,6 @@ def predict(
     [50, 40]
     """
     names = _columns_of(model)
-    text = model.preprocessor.text_columns_ if isinstance(model, TableModel) else []
     answers = over_shards(
         _predicted,
         model,
@@ -142,7 +141,7 @@ def predict(
         address=address,
         callback=callback,
         wanted=None if names is None else names.__contains__,
-        types=dict.fromkeys(text, "string"),
+        types=dict.fromkeys(_texts_of(model), "string"),
     )
     return [values for _, values in sorted(answers, key=lambda one: one[0])]
 
@@ -153,6 +152,13 @@ def _columns_of(model: Any) -> list[str] | None:
         return [*model.preprocessor.feature_names_in_]
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
+
+
+def _texts_of(model: Any) -> list[str]:
+    """Return the columns that a model reads as text."""
+    is_table_model = isinstance(model, TableModel)
+    columns = model.preprocessor if is_table_model else getattr(model, "_columns", None)
+    return [] if columns is None else columns.text_columns_
 
 
 def _predicted(model: Any, data: Any, number: int) -> tuple[NDArray[Any], int]:
@@ -173,26 +179,22 @@ def _nothing(model: Any) -> NDArray[Any]:
     """Predictions of no rows, of the shape and type that those of rows have."""
     if isinstance(model, TableModel):
         return model.predict_inputs(np.zeros((1, len(model.preprocessor.feature_names_out()))))[:0]
-    n_inputs = getattr(model, "n_features_in_", None)
-    if n_inputs is None:
-        return np.empty(0)
-    return np.asarray(_without_names(model).predict(np.zeros((1, n_inputs))))[:0]
-
-
-def _without_names(model: Any) -> Any:
-    """Copy a model that takes arrays in the order of its columns."""
-    bare = copy.copy(model)
-    vars(bare).pop("feature_names_in_", None)
-    return bare
+    bare = without_columns(model)
+    n_inputs = getattr(bare, "n_features_in_", None)
+    return (
+        np.empty(0) if n_inputs is None else np.asarray(bare.predict(np.zeros((1, n_inputs))))[:0]
+    )
 
 
 def _of_item(model: Any, item: Any) -> Iterator[NDArray[Any]]:
     """Predict for arrays or a table."""
     if isinstance(model, TableModel):
         yield model.predict(item, extra="drop")
+    elif is_table(item) and getattr(model, "_columns", None) is not None:
+        yield without_columns(model).predict(model._columns.transform(item, extra="drop"))
     elif is_table(item):
         names = _columns_of(model) or list(view_table(item).names)
-        bare = _without_names(model)  # columns are found by their names here
+        bare = without_columns(model)  # columns are found by their names here
         for X, _ in table_blocks([item], names, None, np.float64):
             yield bare.predict(X)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._component import own_copy
 from mercer._validation import check_real
@@ -130,6 +130,10 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         expansion promises is that of the iterate; averaged coefficients are refitted alike. For
         learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of numbers that are categories: a mask, positions, or names. ``"from_dtype"``: those
+        whose type says so. What else columns of tables are is found out, see ``audit_``; None
+        refuses columns of text.
     n_jobs : int or None, default=None
         Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
         ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
@@ -175,7 +179,16 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
     history_ : History
         Progressive loss, model order and compression error over the stream.
     n_features_in_ : int
-        Number of inputs.
+        Number of columns of the rows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if rows came as a table whose names are text.
+    preprocessor_ : mercer.data.TablePreprocessor or None
+        What became of the columns of the first rows. None if they went in as they are, being
+        numbers without gaps, and for the default of streams, where a gap says nothing and each
+        category is an input from its first row on.
+    audit_ : mercer.data.audit.TableAudit
+        What each column is, and how many inputs it became: a table to print. Only if there is a
+        ``preprocessor_``.
 
     References
     ----------
@@ -210,6 +223,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         shuffle: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         average: str | None = "suffix",
+        categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -225,6 +239,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.average = average
+        self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -239,7 +254,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,)
             Labels. Labels not seen before add classes, unless ``classes`` were given.
@@ -320,15 +335,8 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
             raise ValueError(
                 "requires y to be passed, but the target y is None: a classifier needs labels."
             )
-        X, y = validate_data(
-            self,
-            given.X,
-            given.y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            reset=known is None,
-            ensure_all_finite="allow-nan" if self._may_have_gaps(given, known) else True,
-            ensure_min_samples=1,
+        X, y = self._checked_rows(
+            given.X, given.y, first=known is None, gaps=self._may_have_gaps(given, known)
         )
         y = column_or_1d(y, warn=True)
         check_labels(y)
@@ -408,7 +416,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
         'b'
         """
         codes = self._codes
-        if codes is None:
+        if codes is None or self._columns is not None:
             return self._learn_slowly(x, y, sample_weight)
         known = self.targets_
         if codes.loss is not known.loss or codes.labels is not known.labels:
@@ -484,7 +492,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns
@@ -504,7 +512,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns
@@ -525,7 +533,7 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns

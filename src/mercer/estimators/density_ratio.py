@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from mercer._threads import jobs
 from mercer._validation import check_integer, check_real
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -570,7 +570,7 @@ def check_samples(model: Any, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, 
                 "the rows of p and the rows of q."
             )
         try:
-            X = validate_data(
+            X = numeric_rows(
                 model,
                 X,
                 accept_sparse="csr",

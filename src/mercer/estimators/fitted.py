@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._threads import jobs
 from mercer.estimators.scaling import image_of
+from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import LossTargets, Targets
 from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
 from mercer.functions.sum_of_components import FittedPart, SumOfComponents
@@ -31,7 +32,7 @@ Array = NDArray[np.float64]
 _BLOCK = 2**15  # rows that are mapped at a time
 
 
-class FittedFunction:
+class FittedFunction(TableInputs):
     """Kernel, points, coefficients and values of a fitted model; not for direct use."""
 
     learner_: Learner
@@ -67,7 +68,7 @@ class FittedFunction:
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns
@@ -89,7 +90,7 @@ class FittedFunction:
                 f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
                 "kernel_(X, dictionary_) @ coefficients_ (+ intercept_ of a regressor)."
             )
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._rows_to_predict(X)
         with jobs(self.n_jobs):
             return function.random_features(self._image(X))
 
@@ -129,17 +130,14 @@ class FittedFunction:
     def _scores(self, X: Any) -> Array:
         """Check inputs; return the values of f there, shape (n, n_scores)."""
         check_is_fitted(self, "learner_")
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if self._has_gaps() else True,
-            reset=False,
-        )
+        X = self._rows_to_predict(X)
         with jobs(self.n_jobs):
             # Without copies of the outputs, which only objectives need.
             return self._evaluate(X)[:, : self.targets_.n_scores]
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        """Check rows as those that were learned."""
+        return self._checked_rows(X, first=False, gaps=self._has_gaps(), learns=False)
 
     def _evaluate(self, X: Any) -> Array:
         """Values of the function at checked inputs, one column for each of its outputs."""

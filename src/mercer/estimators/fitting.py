@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from mercer._component import own_copy
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators.columns import StreamColumns
 from mercer.estimators.fitted import FittedFunction
 from mercer.estimators.inputs import (
     check_not_tiny,
@@ -223,12 +224,22 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 problem = self._problem(data, generator, expansion=self._begun(data))
                 self._learn(self._adopt(problem), data)
             else:
-                with as_before(self.learner_, whole=data.new_outputs is not None):
+                # Categories that are new to a stream are inputs of their own.
+                past = self._past_of_new()
+                with as_before(self.learner_, whole=data.new_outputs is not None or past.size > 0):
+                    if past.size:
+                        self.learner_.function.mixture.add_inputs(past.size, past)
                     self._meet(data)
                     self._tune()
                     self._learn(self.learner_, data)
             set_ridge(self.learner_.function, self._chosen_ridge())
         return self
+
+    def _past_of_new(self) -> Array:
+        """Return what rows so far had in the inputs that the function does not have yet."""
+        if not isinstance(self._columns, StreamColumns):
+            return np.empty(0)
+        return self._columns.past_of_new(self.learner_.function.n_features)
 
     def _begun(self, data: Data) -> Expansion:
         """Return the expansion that a first call of ``partial_fit`` begins with."""
@@ -355,7 +366,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             kernel,
             expansion,
             averaging,
-            self.n_features_in_ if self._map is None else self._map.n_outputs,
+            self._n_inputs if self._map is None else self._map.n_outputs,
             objective.copies * self.targets_.n_scores,
             dtype,
             automatic,
@@ -606,6 +617,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        takes = self._takes_tables
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = takes
         return tags
 
 

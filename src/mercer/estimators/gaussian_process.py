@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._component import from_config, own_copy, to_config
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.stored import Stored
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions
@@ -349,7 +350,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
     def _check_rows(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[Array, Array, Array]:
-        X, y = validate_data(
+        X, y = numeric_rows(
             self,
             X,
             y,
@@ -576,7 +577,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
 
     def _check_inputs(self, X: Any) -> Array:
         check_is_fitted(self, "posterior_")
-        rows: Array = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        rows: Array = numeric_rows(self, X, dtype=np.float64, order="C", reset=False)
         return rows
 
     def _exact(self, what: str) -> FeaturePosterior | DictionaryPosterior:

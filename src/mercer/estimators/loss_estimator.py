@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from scipy import sparse
 
 from mercer._validation import check_integer
+from mercer.estimators.columns import check_named
 from mercer.estimators.fitted import FittedLoss
 from mercer.estimators.fitting import Callback, Given, KernelEstimator
 from mercer.estimators.problem import automatic_expansion
@@ -38,6 +38,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
     loss: Any
     _task: ClassVar[Any]
     _has_race = True
+    _takes_tables = True
     targets_: LossTargets
 
     def fit(
@@ -51,7 +52,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs; float32 is kept and computed in, all else becomes float64.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
@@ -113,7 +114,11 @@ class LossEstimator(FittedLoss, KernelEstimator):
         if isinstance(expansion, Stream):
             self._check_left_open(expansion, "kernel", "step_size", "regularization")
 
-    _checks = (*KernelEstimator._checks, _check_risk, _check_stream)
+    def _check_categories(self) -> None:
+        """Refuse what names no columns."""
+        check_named(self.categorical_features)
+
+    _checks = (*KernelEstimator._checks, _check_risk, _check_stream, _check_categories)
 
     def _begins_stream(self, X: Any) -> bool:
         """See :class:`KernelEstimator`: a few dense rows of a usual loss do."""
@@ -123,7 +128,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
         usual = self.risk is None and all(self._chooses(name) for name in names)
         if not usual or sparse.issparse(X) or not hasattr(X, "__len__"):
             return False
-        if np.ndim(X) == 0 or len(X) >= _FEW_ROWS:
+        if getattr(X, "shape", None) == () or len(X) >= _FEW_ROWS:
             return False
         return self._chooses("loss") or isinstance(as_loss(self.loss, self._task), _OF_STREAMS)
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import validate_data
 
 from mercer._threads import jobs
 from mercer._validation import check_real
@@ -18,6 +17,7 @@ from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import OneRow
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
@@ -337,7 +337,7 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
 
     def _inputs(self, X: Any, *, reset: bool) -> Any:
         dtypes = [np.float64, np.float32]
-        return validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=reset)
+        return numeric_rows(self, X, accept_sparse="csr", dtype=dtypes, reset=reset)
 
     @property
     def regularization(self) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 from mercer._threads import one_blas_thread
+from mercer.estimators.columns import Columns
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.learning import Learner
@@ -38,9 +39,13 @@ class OneRow:
     _row_names: list[Any] | None
     _begins_stream: Callable[[Any], bool]
     _has_gaps: Callable[[], bool]
+    _columns: Columns | None
+    _encoded_row: Callable[[NDArray[Any]], Array]
 
     def _vector(self, x: Any) -> Array:
         """Return one row as an array of the model's type."""
+        if self._columns is not None:
+            return self._encoded_row(self._table_row(x))
         dtype = self.learner_.function.dtype
         if type(x) is np.ndarray and x.dtype is dtype:
             if x.shape == (self.n_features_in_,) and x.flags.carray and _are_finite(x):
@@ -64,9 +69,20 @@ class OneRow:
         # Compiled code is made for plain arrays that may be written to.
         return row if row.flags.carray else row.copy()
 
+    def _table_row(self, x: Any) -> NDArray[Any]:
+        """Return one row as a table of one, with cells of any type."""
+        values = self._values(x) if isinstance(x, Mapping) else list(x)
+        if len(values) != self.n_features_in_:
+            raise ValueError(
+                f"A row must have {self.n_features_in_} values (or be a dict of as many), got "
+                f"{len(values)}."
+            )
+        return _cells(values)
+
     def _vector_to_learn(self, x: Any) -> Array:
         """Return one row as an array; features that are new stand behind the others."""
-        if type(x) is np.ndarray or not isinstance(x, Mapping) or not self._has_gaps():
+        named = type(x) is not np.ndarray and isinstance(x, Mapping)
+        if not named or not self._has_gaps() or self._columns is not None:
             return self._vector(x)
         names = self._names_after(x)
         if len(names) == self.n_features_in_:
@@ -130,6 +146,8 @@ class OneRow:
             return
         if self._row_names is None:
             self._row_names = self._name_features(x)
+        if self._columns is not None:  # one may be many inputs
+            return
         if self.learner_.function.n_features > self.n_features_in_ and self._has_gaps():
             self._adopt_names(self._names_after(x))
 
@@ -152,7 +170,8 @@ class OneRow:
         if not hasattr(self, "learner_"):
             self._learn_first(x, y, sample_weight, **options)
             return
-        row, n_new = self._vector_to_learn(x), 0
+        n_new = 0
+        row = self._vector_to_learn(x) if self._columns is None else self._table_row(x)[0]
         if row.size > self.n_features_in_:
             n_new = row.size - self.n_features_in_ if sample_weight > 0.0 else 0
             row = row[: self.n_features_in_ + n_new]
@@ -175,7 +194,10 @@ class OneRow:
         if names is not None and self._begins_stream([x]):
             names = [name for name in names if _is_said(x[name])] or names
         values = x if names is None else [_number(x[name]) for name in names]
-        row = np.asarray(values, dtype=np.float64)
+        if any(isinstance(value, str) for value in values):
+            row = _cells(list(values))[0]
+        else:
+            row = np.asarray(values, dtype=np.float64)
         if row.ndim != 1:
             raise ValueError(
                 f"A row must be a vector of numbers, or a dict of them, got shape {row.shape}."
@@ -195,6 +217,13 @@ class OneRow:
 @jit(nogil=True, error_model="numpy")
 def _are_finite(x):  # type: ignore[no-untyped-def]
     return np.isfinite(x).all()
+
+
+def _cells(values: list[Any]) -> NDArray[Any]:
+    """Return values of any type as a row."""
+    row = np.empty((1, len(values)), dtype=object)
+    row[0] = values
+    return row
 
 
 def _in_order(names: Iterable[Any]) -> list[Any]:

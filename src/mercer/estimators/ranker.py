@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._component import own_copy
 from mercer._threads import jobs
@@ -31,6 +31,7 @@ from mercer.estimators.pairs import (
     plain_labels,
 )
 from mercer.estimators.problem import Problem
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import plain_order
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
@@ -479,7 +480,7 @@ class KernelRanker(OneRow, KernelEstimator):
             raise ValueError(
                 "requires y to be passed, but the target y is None: pairs are labelled by their y."
             )
-        X, y = validate_data(
+        X, y = numeric_rows(
             self,
             given.X,
             given.y,
@@ -610,7 +611,7 @@ class KernelRanker(OneRow, KernelEstimator):
         """
         check_is_fitted(self, "learner_")
         ends = [
-            validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            numeric_rows(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
             for X in (X1, X2)
         ]
         if ends[0].shape[0] != ends[1].shape[0]:
@@ -697,7 +698,7 @@ class KernelRanker(OneRow, KernelEstimator):
                 "`sample_weight` is for pair_kernel='difference': pairs drawn at random are "
                 "counted, not weighed. Leave it out."
             )
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = numeric_rows(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         first, second = _some_pairs(labels.size, numbers)
         pair_label = self.targets_.pair_label
         tau = pair_label_of(pair_label, labels[first], labels[second])

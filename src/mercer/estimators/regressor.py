@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array
 
 from mercer._component import own_copy
 from mercer.estimators.fitting import Data, Given
@@ -97,6 +97,10 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         expansion promises is that of the iterate; averaged coefficients are refitted alike. For
         learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of numbers that are categories: a mask, positions, or names. ``"from_dtype"``: those
+        whose type says so. What else columns of tables are is found out, see ``audit_``; None
+        refuses columns of text.
     n_jobs : int or None, default=None
         Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
         ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
@@ -141,7 +145,16 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
     history_ : History
         Progressive loss, model order and compression error over the stream.
     n_features_in_ : int
-        Number of inputs.
+        Number of columns of the rows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if rows came as a table whose names are text.
+    preprocessor_ : mercer.data.TablePreprocessor or None
+        What became of the columns of the first rows. None if they went in as they are, being
+        numbers without gaps, and for the default of streams, where a gap says nothing and each
+        category is an input from its first row on.
+    audit_ : mercer.data.audit.TableAudit
+        What each column is, and how many inputs it became: a table to print. Only if there is a
+        ``preprocessor_``.
 
     References
     ----------
@@ -173,6 +186,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         n_passes: int = 1,
         shuffle: bool = True,
         average: str | None = "suffix",
+        categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -187,6 +201,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -201,7 +216,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
@@ -231,17 +246,13 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
 
     def _checked(self, given: Given, known: Numbers | None) -> Data:
         """See :class:`KernelEstimator`."""
-        X, y = validate_data(
-            self,
+        X, y = self._checked_rows(
             given.X,
             given.y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            reset=known is None,
-            ensure_all_finite="allow-nan" if self._may_have_gaps(given, known) else True,
+            first=known is None,
+            gaps=self._may_have_gaps(given, known),
             multi_output=True,
             y_numeric=True,
-            ensure_min_samples=1,
         )
         y = np.asarray(y, dtype=np.float64)
         if known is not None:
@@ -341,7 +352,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
             raise ValueError(
                 f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
             )
-        if not self._is_tuned():
+        if not self._is_tuned() or self._columns is not None:
             self._learn_as_batch(x, target[np.newaxis], sample_weight)
             return self
         target = known.encode(target)[0]
@@ -374,7 +385,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
 
         Returns
@@ -395,7 +406,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             True targets.

@@ -8,7 +8,9 @@ import numpy as np
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
+from mercer.estimators.columns import columns_from_state, columns_to_state
 from mercer.estimators.problem import AVERAGING
+from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import Targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -60,6 +62,11 @@ class Stored:
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state is of no use to a fitted model
         params.pop("n_jobs", None)  # it is of the machine, not of the model
+        named = params.get("categorical_features")
+        if isinstance(named, str):
+            del params["categorical_features"]  # the default, which files of old do not have
+        elif named is not None:
+            params["categorical_features"] = np.asarray(named).tolist()
         names = getattr(self, "feature_names_in_", None)
         return {
             "params": {name: to_config(value) for name, value in params.items()},
@@ -89,6 +96,14 @@ class Stored:
                 raise ValueError("the feature_names do not match the number of features")
             model.feature_names_in_ = np.array(names, dtype=object)
         return model, kernel
+
+
+def _means_from_state(state: dict[str, Any], n_features: int) -> Any:
+    """Return the means of columns, which files of old, of sparse rows and of tables do not have."""
+    means = state.get("means")
+    if means is not None and (means.shape != (n_features,) or not np.isfinite(means).all()):
+        raise ValueError("the means do not match the number of features")
+    return means
 
 
 def _plain(name: Any) -> Any:
@@ -122,6 +137,8 @@ class StoredEstimator(Stored):
             **self._common_state(),
             **self.targets_.loss_to_state(),
             **({} if self._map is None else {"inputs": to_config(self._map)}),
+            **({} if self._columns is None else {"columns": columns_to_state(self._columns)}),
+            **({} if self._means is None else {"means": self._means}),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -152,7 +169,11 @@ class StoredEstimator(Stored):
             If the parts do not fit together.
         """
         model, kernel = cls._from_common_state(state)
-        known = cls._targets_type.from_state(state, model.n_features_in_)
+        if "columns" in state:
+            model._columns = columns_from_state(state["columns"], column_names(model))
+        model._means = _means_from_state(state, model.n_features_in_)
+        n_inputs = model._n_inputs
+        known = cls._targets_type.from_state(state, n_inputs)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):
             raise ValueError("the expansion is of the wrong kind")
@@ -168,7 +189,6 @@ class StoredEstimator(Stored):
                 raise ValueError("the row_names do not match the number of features")
             model._row_names = list(state["row_names"])
         model._map = from_config(state.get("inputs"))
-        n_inputs = model.n_features_in_
         if model._map is not None:
             if not isinstance(model._map, Affine) or model._map.n_inputs != n_inputs:
                 raise ValueError("the map of the inputs does not match the number of features")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
 
 from mercer._validation import check_choice, check_integer
 from mercer.estimators.inputs import warn_user
+from mercer.estimators.table_inputs import numeric_rows
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
 
@@ -130,7 +130,7 @@ def _states(model: Any, name: str, states: Any, *, reset: bool) -> NDArray[np.fl
     if states is None:
         raise ValueError(f"`{name}` is None. A transition is a state, a reward and a next state.")
     try:
-        checked: NDArray[np.floating] = validate_data(
+        checked: NDArray[np.floating] = numeric_rows(
             model, states, dtype=[np.float64, np.float32], reset=reset
         )
     except ValueError as error:

@@ -117,6 +117,12 @@ def model_tree(model: Any, *, std: bool = False) -> Tree:
             "ValueFunction or a TableModel of one of them."
         )
     check_is_fitted(model, "learner_")
+    if getattr(model, "_columns", None) is not None:
+        raise ExportError(
+            f"This {type(model).__name__} learned columns with gaps, text, categories or dates. "
+            "Exported files know such columns of a mercer.estimators.TableModel only: train one, "
+            "or load the model with mercer."
+        )
     task, more = tasks[type(model)]
     if task == "rank" and not hasattr(model, "decision_function"):
         raise ExportError(

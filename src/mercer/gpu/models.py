@@ -150,7 +150,7 @@ def _blocks(model: Any, function: FeatureExpansion, device: Any, cache_bytes: in
     expansion = function.expansion
     return FeatureBlocks(
         function.kernel,
-        model.n_features_in_,
+        model._n_inputs,
         function.block_size,
         int(expansion.seed),
         paired=expansion.options.paired,

@@ -57,7 +57,8 @@ class _Wrapper(base.Base):
             )
         params = estimator.get_params(deep=False)
         params["seed"] = params.pop("random_state")
-        for name in ("n_passes", "shuffle", "verbose"):  # of `fit` only
+        # Those of `fit` only, and of tables.
+        for name in ("n_passes", "shuffle", "verbose", "categorical_features"):
             del params[name]
         model = cls(**params)
         model.estimator = estimator

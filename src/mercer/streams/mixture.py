@@ -479,14 +479,22 @@ class Mixture:
 
     # -- other inputs and outputs ---------------------------------------------------------------
 
-    def add_inputs(self, n: int) -> None:
-        """Go on with rows of so many more columns, of which no row has said anything."""
-        self.inputs.add_columns(n)
+    def add_inputs(self, n: int, past: Array | None = None) -> None:
+        """Go on with rows of so many more columns.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        past : ndarray of shape (n,) or None, default=None
+            What all rows so far had there, NaN for nothing; None if they said nothing of any.
+        """
+        past = np.full(n, np.nan) if past is None else past
+        self.inputs.add_columns(past, self.n_rows)
         self.n_inputs += n
         self._asked = None
         self._first = [
-            (np.concatenate([x, np.full(n, np.nan)]), target, weight)
-            for x, target, weight in self._first
+            (np.concatenate([x, past]), target, weight) for x, target, weight in self._first
         ]
         if not self.distance:
             return

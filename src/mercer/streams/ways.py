@@ -89,12 +89,12 @@ class RunningScale:
         """Take account of a row: finite, or NaN where it says nothing."""
         _follow(x, self.counts, self.mean, self._squares)
 
-    def add_columns(self, n: int) -> None:
-        """Go on with so many more columns, of which no row has said anything."""
-        self.counts, self.mean, self._squares = (
-            np.concatenate([numbers, np.zeros(n)])
-            for numbers in (self.counts, self.mean, self._squares)
-        )
+    def add_columns(self, past: Array, n_rows: int) -> None:
+        """Go on with more columns, of what rows had there so far; NaN if they said nothing."""
+        said = ~np.isnan(past)
+        self.counts = np.append(self.counts, np.where(said, min(n_rows, _REMEMBERED), 0.0))
+        self.mean = np.append(self.mean, np.where(said, past, 0.0))
+        self._squares = np.append(self._squares, np.zeros(past.size))
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""

@@ -1,0 +1,409 @@
+"""What becomes of the columns of tables: inputs of a function.
+
+The rows that a model begins with say what is in each column (:func:`measured`); in the default of
+streams, all rows until now do (:class:`StreamColumns`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._validation import nearest
+from mercer.data import TablePreprocessor
+from mercer.data.audit import ColumnAudit, TableAudit
+from mercer.data.columns import (
+    Levels,
+    TableView,
+    is_number,
+    level_column,
+    listed,
+    missing_cells,
+    number_block,
+    view_table,
+)
+from mercer.data.readings import Reading, Readings
+from mercer.estimators.inputs import warn_user
+
+__all__ = [
+    "Columns",
+    "StreamColumns",
+    "audit_of",
+    "check_named",
+    "columns_from_state",
+    "columns_to_state",
+    "measured",
+    "named_columns",
+]
+
+Array = NDArray[np.float64]
+
+# Rarer categories share an input; where there are few rows, fewer make one of their own.
+_RARE = 5
+_RARE_SHARE = 20
+# Inputs that a column of categories may get in a stream.
+_MOST_LEVELS = 128
+_BY_DTYPE = "from_dtype"
+
+
+# -- columns that are named ------------------------------------------------------------------------
+
+
+def named_columns(named: Any, names: Sequence[str], has_names: bool) -> list[str] | None:
+    """Columns that ``categorical_features`` names, as scikit-learn reads it.
+
+    Parameters
+    ----------
+    named : array-like of bool, int or str, "from_dtype" or None
+        The parameter.
+    names : sequence of str
+        Columns of the rows.
+    has_names : bool
+        Whether these are names that the rows came with.
+
+    Returns
+    -------
+    found : list of str or None
+        Those named besides the ones whose type says so; None if no column has categories.
+
+    Raises
+    ------
+    ValueError
+        For columns that are not there.
+
+    Examples
+    --------
+    >>> [named_columns(named, ["a", "b"], True) for named in (["b"], [0], [False, True], None)]
+    [['b'], ['a'], ['b'], None]
+    """
+    check_named(named)
+    if named is None:
+        return None
+    if isinstance(named, str):
+        return []
+    named = np.asarray(named)
+    if named.dtype.kind == "b":
+        if len(named) != len(names):
+            raise ValueError(
+                "`categorical_features` set as a boolean mask must have shape (n_features,) = "
+                f"({len(names)},), got {named.shape}."
+            )
+        return [name for name, is_named in zip(names, named, strict=True) if is_named]
+    if named.dtype.kind in "iu":
+        wrong = named[(named < 0) | (named >= len(names))]
+        if wrong.size:
+            raise ValueError(
+                "`categorical_features` set as integer indices must be in [0, n_features - 1] = "
+                f"[0, {len(names) - 1}], got {wrong[0]}."
+            )
+        return [names[i] for i in np.unique(named)]
+    if named.size and not has_names:
+        raise ValueError(
+            "`categorical_features` should be integers or a boolean mask where the rows have no "
+            f"names of columns, got {named.tolist()!r}."
+        )
+    for name in named.tolist():
+        if name not in names:
+            raise ValueError(
+                f"`categorical_features` has {name!r}, which is no column of the rows."
+                f"{nearest(name, names)} They have {listed(names)}."
+            )
+    return [name for name in names if name in set(named.tolist())]
+
+
+def check_named(named: Any) -> None:
+    """Raise ``ValueError`` if something cannot be ``categorical_features``."""
+    wrong = isinstance(named, str) and named != _BY_DTYPE
+    if named is not None and not isinstance(named, str):
+        array = np.asarray(named)
+        if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.ravel()):
+            array = array.astype(str)
+        wrong = array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "biuU")
+    if wrong:
+        raise ValueError(
+            "`categorical_features` must be 'from_dtype', None, or an array-like of bool, int or "
+            f"str, got {named!r}."
+        )
+
+
+# -- columns to inputs -----------------------------------------------------------------------------
+
+
+def kinds_of(view: TableView, named: list[str] | None) -> dict[str, str]:
+    """Say of columns what they are, as far as ``categorical_features`` tells.
+
+    Parameters
+    ----------
+    view : TableView
+        Rows.
+    named : list of str or None
+        As :func:`named_columns` returns them.
+
+    Raises
+    ------
+    ValueError
+        If no column has categories, but one holds text.
+    """
+    if named is not None:
+        return dict.fromkeys(named, "category")
+    kinds = {}
+    for name in view.names:
+        column = view.column(name)
+        if not isinstance(column, Levels) or column.boolean or not column.levels:
+            continue
+        bad = next((level for level in column.levels if not is_number(level)), None)
+        if bad is not None:
+            raise ValueError(
+                f"Column {name!r} holds text, for example {bad!r}, but "
+                "`categorical_features=None` says that no column has categories. Leave "
+                "`categorical_features` out, or convert the column."
+            )
+        kinds[name] = "number"
+    return kinds
+
+
+def measured(
+    view: TableView, y: Any, named: list[str] | None, dtype: str = "float64"
+) -> TablePreprocessor:
+    """Measure the columns of the rows that a model begins with.
+
+    Parameters
+    ----------
+    view : TableView
+        Rows.
+    y : ndarray of shape (n_rows,) or None
+        Their targets, as a preprocessor takes them.
+    named : list of str or None
+        As :func:`named_columns` returns them.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the inputs.
+
+    Returns
+    -------
+    columns : TablePreprocessor
+        Frozen; it does not scale numbers.
+
+    Raises
+    ------
+    ValueError
+        If a column is unusable, or none varies.
+
+    Warns
+    -----
+    UserWarning
+        If columns have no value, or are codes that no other row will have.
+
+    Examples
+    --------
+    >>> from mercer.data.columns import view_table
+    >>> view = view_table({"town": ["Bern", "Bonn"], "height": [540.0, None]})
+    >>> measured(view, None, []).feature_names_out()[:2]
+    ['town=Bern', 'town=Bonn']
+    """
+    empty = [name for name in view.names if missing_cells(view.column(name)) == view.n_rows]
+    kinds = kinds_of(view, named)
+    columns = TablePreprocessor(
+        min_count=max(1, min(_RARE, view.n_rows // _RARE_SHARE)),
+        warmup_rows=None,
+        scaling="none",
+        exclude=tuple(empty),
+        dtype=dtype,  # type: ignore[arg-type]
+        kinds={name: kind for name, kind in kinds.items() if name not in empty},
+        suspects="keep",
+    ).fit(view, y)
+    codes = [one.name for one in columns.audit_ if one.kind == "identifier"]
+    for left, why in ((empty, "without a value in any"), (codes, "with another code in each")):
+        if left:
+            text = f"Columns {why} of the {view.n_rows:,} rows are left out: {listed(left)}."
+            warn_user(text, UserWarning)
+    return columns
+
+
+def audit_of(columns: TablePreprocessor, names: Sequence[str]) -> TableAudit:
+    """Say what became of all columns, of those without a value, too."""
+    known = {one.name: one for one in columns.audit_}
+    nothing = ColumnAudit("", "number", "left out", 0, 1.0, "no value")
+    ordered = [known.get(name) or replace(nothing, name=name) for name in names]
+    return TableAudit(ordered, columns.n_samples_seen_)
+
+
+@dataclass(frozen=True)
+class StreamColumns:
+    """Columns of a stream: a number is an input, and so is each category from its first row on.
+
+    It answers as a :class:`mercer.data.TablePreprocessor` does, but is never done. A number that is
+    missing is NaN, which says nothing; a row is 1 at its category and 0 at the others of that
+    column, all NaN if it is missing.
+
+    Attributes
+    ----------
+    named : list of str or None
+        As :func:`named_columns` returns them.
+    readings : Readings
+        How the columns are read that had a value.
+    inputs : list of (str, str or None)
+        Column that was read, and category, of each input.
+
+    Examples
+    --------
+    >>> from mercer.data.columns import view_table
+    >>> table = view_table({"town": ["Bern", "Bonn"], "height": [540.0, None]})
+    >>> columns = StreamColumns([]).grown(table)
+    >>> columns.transform(table)
+    array([[  1.,   0., 540.],
+           [  0.,   1.,  nan]])
+    """
+
+    named: list[str] | None
+    readings: Readings = field(default_factory=lambda: Readings([]))
+    inputs: list[tuple[str, str | None]] = field(default_factory=list)
+
+    @property
+    def n_features_out_(self) -> int:
+        """Number of inputs that they become."""
+        return len(self.inputs)
+
+    @property
+    def text_columns_(self) -> list[str]:
+        """Columns that are read as text."""
+        return [name for name, one in self.readings.columns.items() if one.was_text]
+
+    def grown(self, view: TableView) -> Self:
+        """Return columns that have room for some more rows, or these if they have.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of any column yet.
+        """
+        known = dict(self.readings.columns)
+        for name in view.names:
+            if name not in known and missing_cells(view.column(name)) < view.n_rows:
+                known[name] = _reading(view, name, self.named)
+        readings = Readings(list(known.values()))
+        read, inputs = readings.read(view), list(self.inputs)
+        for name in read.names:
+            of_column = {level for of, level in inputs if of == name}
+            found: list[str | None] = [None]
+            if _has_levels(readings, name):
+                found = list(_present(level_column(read, name)))
+            new = [level for level in found if level not in of_column]
+            inputs += [(name, level) for level in new[: _MOST_LEVELS - len(of_column)]]
+        if not inputs:
+            raise ValueError("The rows have no value in any column, so there is nothing to learn.")
+        if len(inputs) == len(self.inputs):
+            return self
+        return replace(self, readings=readings, inputs=inputs)
+
+    def past_of_new(self, n_known: int) -> Array:
+        """Return what rows had so far in the inputs after ``n_known``: 0 for one of a category."""
+        new = self.inputs[n_known:]
+        return np.array([np.nan if level is None else 0.0 for _, level in new])
+
+    def transform(self, table: Any, *, extra: str = "drop", learned: bool = False) -> Array:
+        """Return the inputs of rows, NaN for what they do not say, whatever else there is."""
+        view = view_table(table)
+        X = np.zeros((view.n_rows, len(self.inputs)))
+        read = self.readings.read(view)
+        for name in read.names:
+            slots = {level: i for i, (of, level) in enumerate(self.inputs) if of == name}
+            if not _has_levels(self.readings, name):
+                X[:, slots[None]] = _truth_as_numbers(read, name)
+                continue
+            column = level_column(read, name)
+            places = np.array(list(slots.values()))
+            X[np.ix_(np.flatnonzero(column.codes < 0), places)] = np.nan
+            slot = np.array([*(slots.get(level, -1) for level in column.levels), -1])[column.codes]
+            rows = np.flatnonzero(slot >= 0)
+            X[rows, slot[rows]] = 1.0
+        return X
+
+    def to_state(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {"named": self.named, "readings": self.readings.to_state(), "inputs": self.inputs}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        readings = Readings.from_state(state["readings"])
+        inputs = [(name, level) for name, level in state["inputs"]]
+        if {name for name, _ in inputs} != set(readings.names):
+            raise ValueError("the inputs do not match the columns")
+        return cls(state["named"], readings, inputs)
+
+
+def _reading(view: TableView, name: str, named: list[str] | None) -> Reading:
+    """Find out what a column of a stream is: what its type says, as its first rows are few."""
+    kinds = {of: kind for of, kind in kinds_of(view, named).items() if of == name}
+    if not kinds:
+        return Readings.plain(view, [name]).columns[name]
+    return Readings.of(view, [name], kinds=kinds, include=(), keep=True, min_count=1).columns[name]
+
+
+def _has_levels(readings: Readings, name: str) -> bool:
+    reading = readings.columns.get(name)
+    return reading is not None and reading.kind == "category"
+
+
+def _present(column: Levels) -> list[str]:
+    """Levels that a column has, in the order of their rows."""
+    _, first = np.unique(column.codes, return_index=True)
+    return [column.levels[code] for code in column.codes[np.sort(first)] if code >= 0]
+
+
+def _truth_as_numbers(view: TableView, name: str) -> Array:
+    column = view.column(name)
+    if isinstance(column, Levels) and column.boolean:
+        return np.array([0.0, 1.0, np.nan])[column.codes]
+    numbers: Array = number_block(view, [name])[0]
+    return numbers
+
+
+#: How the columns of rows become inputs of a function.
+Columns = TablePreprocessor | StreamColumns
+
+
+def columns_to_state(columns: Columns) -> dict[str, Any]:
+    """Return columns as plain data; names of categories may be anything, so as one text."""
+    kind = "stream" if isinstance(columns, StreamColumns) else "table"
+    return {kind: json.dumps(columns.to_state())}
+
+
+def columns_from_state(state: Mapping[str, str], names: Sequence[str]) -> Columns:
+    """Inverse of :func:`columns_to_state`.
+
+    Parameters
+    ----------
+    state : mapping
+        What that returned.
+    names : sequence of str
+        Columns of the rows.
+
+    Raises
+    ------
+    ValueError
+        If the parts do not fit together.
+    """
+    ((kind, text),) = state.items()
+    if kind == "stream":
+        columns: Columns = StreamColumns.from_state(json.loads(text))
+        found = list(columns.readings.columns)
+        fits = set(found) <= set(names)
+    else:
+        columns = TablePreprocessor.from_state(json.loads(text))
+        found = [*columns.exclude, *(one.name for one in columns.audit_)]
+        fits = sorted(found) == sorted(names)
+    if not fits:
+        raise ValueError("the columns do not match the names of the features")
+    return columns

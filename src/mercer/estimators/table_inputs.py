@@ -1,0 +1,435 @@
+"""Rows of an estimator as users have them: arrays, lists, sparse matrices, and tables.
+
+Rows of numbers without gaps go in as they are. In others each column is read for what it is, see
+:mod:`mercer.estimators.columns`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import validate_data
+
+from mercer.data import TablePreprocessor
+from mercer.data.audit import TableAudit
+from mercer.data.columns import (
+    Levels,
+    TableView,
+    is_frame,
+    is_number,
+    number_block,
+    view_table,
+)
+from mercer.estimators.columns import (
+    Columns,
+    StreamColumns,
+    audit_of,
+    measured,
+    named_columns,
+)
+
+__all__ = ["TableInputs", "column_names", "numeric_rows", "without_columns"]
+
+Array = NDArray[np.float64]
+FloatArray = NDArray[np.floating]
+
+_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+# -- what the rows are -----------------------------------------------------------------------------
+
+
+def _has_numbers(X: Any) -> bool:
+    """Whether all columns of a frame are of numbers or booleans, by their types."""
+    if hasattr(X, "iloc"):
+        from pandas.api.types import is_numeric_dtype
+
+        return all(map(is_numeric_dtype, X.dtypes))
+    if hasattr(X, "column_names"):
+        from pyarrow import types
+
+        kinds = types.is_integer, types.is_floating, types.is_boolean
+        return all(any(kind(one) for kind in kinds) for one in X.schema.types)
+    return all(one.is_numeric() or str(one) == "Boolean" for one in X.dtypes)
+
+
+def _dense(X: Any) -> Any:
+    """Return a frame whose sparse columns are dense, unless all columns are sparse and mostly 0."""
+    fills = [getattr(one, "fill_value", None) for one in getattr(X, "dtypes", ())]
+    if all(fill == 0 for fill in fills) or not any(hasattr(d, "fill_value") for d in X.dtypes):
+        return X
+    plain = {i: d.subtype for i, d in enumerate(X.dtypes) if hasattr(d, "fill_value")}
+    return X.set_axis(range(X.shape[1]), axis=1).astype(plain).set_axis(X.columns, axis=1)
+
+
+def _as_rows(X: Any) -> Any:
+    """Return rows in a form that keeps the types of cells: lists with text would become text."""
+    if is_frame(X):
+        return _dense(X) if hasattr(X, "iloc") else X
+    if isinstance(X, list | tuple):
+        try:
+            array = np.asarray(X)
+        except ValueError:  # rows of different lengths, of which the check says more
+            return X
+        return np.asarray(X, dtype=object) if array.dtype.kind in "USOMm" else array
+    return X
+
+
+def _are_numbers(X: Any) -> bool:
+    """Whether rows are numbers, gaps or not; what is no table at all is left to the check."""
+    if sparse.issparse(X):
+        return True
+    if is_frame(X):
+        return _has_numbers(X)
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind not in ("U", "S", "O", "M", "m") or np.ndim(X) != 2:
+        return True
+    try:
+        np.asarray(X).astype(np.float64) if kind in "USO" else None
+    except (ValueError, TypeError):
+        return False
+    return kind in "USO"
+
+
+def _has_gaps(X: Any) -> bool:
+    """Whether there is NaN in checked rows."""
+    return isinstance(X, np.ndarray) and bool(np.isnan(np.min(X)))
+
+
+def _means(X: FloatArray) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        means: Array = X.mean(axis=0, dtype=np.float64)
+    if not np.isfinite(means).all():  # sums of huge numbers
+        means = (X / np.float64(len(X))).sum(axis=0)
+    return means
+
+
+def _view(X: Any, names: Sequence[str], texts: Sequence[str] = ()) -> TableView:
+    """Look at rows column by column, under the names of the model's columns.
+
+    Parameters
+    ----------
+    X : frame or array of shape (n_rows, n_features)
+        Rows.
+    names : sequence of str
+        Of the columns.
+    texts : sequence of str, default=()
+        Those that hold text, also where it looks like numbers.
+    """
+    if is_frame(X):
+        view = view_table(X)
+        return view if view.names == names else _renamed(view, names)
+    array = np.asarray(X)
+    columns = dict(zip(names, array.T, strict=True))
+    if array.dtype.kind in "US":  # in which numbers are text, too
+        columns = {n: c if n in set(texts) else _parsed(c) for n, c in columns.items()}
+    return view_table(columns)
+
+
+def _parsed(column: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return column.astype(np.float64)
+    except ValueError:
+        return column
+
+
+def _renamed(view: TableView, names: Sequence[str]) -> TableView:
+    """Look at a view under other names."""
+    sources = dict(zip(names, view.names, strict=True))
+    return TableView(
+        names=list(names),
+        n_rows=view.n_rows,
+        column=lambda name: view.column(sources[name]),
+        slice=lambda start, stop: _renamed(view.slice(start, stop), names),
+    )
+
+
+# -- estimators ------------------------------------------------------------------------------------
+
+
+class TableInputs:
+    """Rows of an estimator, checked; tables among them where it takes such; not for direct use."""
+
+    n_features_in_: int
+    categorical_features: Any
+    #: What becomes of the columns; None where rows go in as they are.
+    _columns: Columns | None = None
+    #: Means of columns that went in as they are, which take the place of gaps in later rows.
+    _means: Array | None = None
+    #: Whether rows may be tables; else they must be numbers.
+    _takes_tables: ClassVar[bool] = False
+
+    @property
+    def preprocessor_(self) -> TablePreprocessor | None:
+        """How columns became inputs; None if rows went in as they are, or come as a stream."""
+        if not hasattr(self, "n_features_in_"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        return self._columns if isinstance(self._columns, TablePreprocessor) else None
+
+    @property
+    def audit_(self) -> TableAudit:
+        """What each column of the first rows is, and what became of it."""
+        columns = self.preprocessor_
+        if columns is None:
+            why = (
+                "rows of numbers without gaps went in as they are"
+                if self._columns is None
+                else "columns of a stream are looked at row by row"
+            )
+            raise AttributeError(f"This {type(self).__name__} has no `audit_`: {why}.")
+        return audit_of(columns, column_names(self))
+
+    @property
+    def _n_inputs(self) -> int:
+        """Inputs that the columns become."""
+        return self.n_features_in_ if self._columns is None else self._columns.n_features_out_
+
+    def _checked_rows(
+        self, X: Any, *y: Any, first: bool, gaps: bool, learns: bool = True, **options: Any
+    ) -> Any:
+        """Return rows as inputs, and targets if there are any.
+
+        Parameters
+        ----------
+        X : array-like, frame or CSR matrix of shape (n_rows, n_features)
+            As they were given.
+        *y : array-like
+            Targets.
+        first : bool
+            Whether these rows say what the columns are.
+        gaps : bool
+            Whether the function knows what to do with NaN.
+        learns : bool
+            Whether the rows are to be learned.
+        **options : dict
+            Checks of the targets.
+        """
+        if not self._takes_tables:
+            finite = "allow-nan" if gaps else True
+            checks = {**_CHECKS, **options, "ensure_all_finite": finite}
+            return numeric_rows(self, X, *y, reset=first, **checks)
+        X, y = _as_rows(X), tuple(map(_plain_targets, y))
+        if first:
+            found = self._first_rows(X, y, gaps, options)
+        else:
+            found = self._later_rows(X, y, gaps, learns, options)
+        return found if y else found[0]
+
+    def _first_rows(self, X: Any, y: Sequence[Any], gaps: bool, options: dict[str, Any]) -> Any:
+        """Decide what becomes of the columns."""
+        self._columns = self._means = None
+        rows, is_plain = X, _are_numbers(X)
+        if is_plain:
+            rows, *y = _numbers(self, X, y, reset=True, **options)
+        else:
+            validate_data(self, X, skip_check_array=True)
+        names = column_names(self)
+        named = named_columns(self.categorical_features, names, hasattr(self, "feature_names_in_"))
+        if is_plain and not named and (gaps or not _has_gaps(rows)):
+            if isinstance(rows, np.ndarray) and not gaps:
+                self._means = _means(rows)
+            return rows, *y
+        if sparse.issparse(rows):
+            raise ValueError(
+                "`categorical_features` are for dense rows, and these are sparse. Leave it out, or "
+                "use `toarray()`."
+            )
+        view = _view(X if is_frame(X) else rows, names)
+        y = _targets(self, view, y, options)
+        if gaps:
+            self._columns = StreamColumns(named).grown(view)
+        else:
+            dtype = str(rows.dtype) if is_plain else "float64"
+            told = _told(y, quantities=options.get("y_numeric", False))
+            self._columns = measured(view, told, named, dtype)
+        return self._encoded(view, gaps, learned=True), *y
+
+    def _later_rows(
+        self, X: Any, y: Sequence[Any], gaps: bool, learns: bool, options: dict[str, Any]
+    ) -> Any:
+        """Read rows as the first ones were."""
+        columns = self._columns
+        if columns is None:
+            try:
+                rows, *y = _numbers(self, X, y, reset=False, **options)
+            except (TypeError, ValueError):
+                if not _are_numbers(X):  # say where, and what to do
+                    number_block(_view(X, column_names(self)), column_names(self))
+                raise
+            return (rows if gaps else self._filled(rows)), *y
+        if sparse.issparse(X):
+            raise ValueError(
+                "This model learned columns with gaps or categories, and these rows are a sparse "
+                "matrix. Use `toarray()`, or a DataFrame."
+            )
+        if not is_frame(X):
+            X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        view = _view(X, column_names(self), columns.text_columns_)
+        y = _targets(self, view, y, options)
+        if learns and isinstance(columns, StreamColumns):
+            self._columns = columns.grown(view)
+        return self._encoded(view, gaps, learned=learns), *y
+
+    def _encoded(self, view: TableView, gaps: bool, *, learned: bool) -> FloatArray:
+        """Encode rows, and check that numbers of their type can hold them."""
+        assert self._columns is not None
+        checked: FloatArray = check_array(
+            self._columns.transform(view, learned=learned),
+            dtype=_CHECKS["dtype"],
+            ensure_all_finite="allow-nan" if gaps else True,
+            estimator=self,
+            input_name="X",
+        )
+        return checked
+
+    def _encoded_row(self, row: NDArray[Any]) -> FloatArray:
+        """Return the inputs of a row, an array of shape (1, n_features)."""
+        columns = self._columns
+        assert columns is not None
+        inputs: FloatArray = columns.transform(
+            _view(row, column_names(self), columns.text_columns_)
+        )[0]
+        return inputs
+
+    def _filled(self, X: Any) -> Any:
+        """Put means in the place of gaps."""
+        if not _has_gaps(X):
+            return X
+        if self._means is None:
+            raise ValueError(
+                "Input X contains NaN, but nothing is known of the means of the columns: the rows "
+                "that this model learned had no gaps, and were sparse or of an older version of "
+                "mercer. Impute them before."
+            )
+        return np.where(np.isnan(X), self._means.astype(X.dtype), X)
+
+
+def _plain_targets(y: Any) -> Any:
+    """Return targets of pandas' own types in those of NumPy: whole numbers stay whole.
+
+    Raises
+    ------
+    ValueError
+        If some are missing.
+    """
+    cells = y.to_numpy() if hasattr(y, "to_numpy") else y
+    dtype = getattr(cells, "dtype", None)
+    if dtype is None or cells.ndim != 1:
+        return y
+    if dtype.kind == "O":
+        nothing = [
+            cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in cells
+        ]
+        if any(nothing):
+            raise ValueError(
+                f"Input y contains NaN, or nothing, in {sum(nothing):,} of {len(nothing):,} rows, "
+                f"first in row {nothing.index(True)}. There is nothing to learn from such rows: "
+                "remove them, or fill in the target."
+            )
+    return cells
+
+
+def column_names(estimator: Any) -> list[str]:
+    """Names of the columns of an estimator's rows: x0, x1, ... where they came without."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return [f"x{number}" for number in range(estimator.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def without_columns(model: Any) -> Any:
+    """Copy a fitted model; the copy takes arrays of the inputs that its columns became."""
+    bare = copy.copy(model)
+    vars(bare).pop("feature_names_in_", None)
+    if getattr(model, "_columns", None) is not None:
+        bare.n_features_in_, bare._columns = model._n_inputs, None
+    return bare
+
+
+def _numbers(estimator: Any, X: Any, y: Sequence[Any], **options: Any) -> tuple[Any, ...]:
+    """Check rows of numbers, dense ones with gaps or not, and targets if there are any."""
+    found = validate_data(estimator, X, *y, ensure_all_finite="allow-nan", **_CHECKS, **options)
+    rows = found[0] if y else found
+    if sparse.issparse(rows) and np.isnan(rows.data).any():
+        raise ValueError("Input X contains NaN, which must not be in a sparse matrix. Impute it.")
+    return found if y else (rows,)
+
+
+def _targets(
+    estimator: Any, view: TableView, y: Sequence[Any], options: Mapping[str, Any]
+) -> Sequence[Any]:
+    """Check the targets of rows, if there are any, before what they tell is looked at."""
+    if not y:
+        return ()
+    checked: tuple[Any, ...] = check_X_y(
+        np.zeros((view.n_rows, 1)), *y, estimator=estimator, **options
+    )
+    return checked[1:]
+
+
+def _told(y: Sequence[Any], *, quantities: bool) -> NDArray[Any] | None:
+    """Return targets as a preprocessor takes them: float64 for quantities only."""
+    if not y:
+        return None
+    targets = np.asarray(y[0])
+    if quantities:
+        targets = targets.astype(np.float64)
+        return targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
+    return targets.astype(object) if targets.dtype.kind == "f" else targets
+
+
+def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Check rows of an estimator that takes numbers only, and say what to do with others.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose rows they are.
+    X : array-like, frame or CSR matrix of shape (n_rows, n_features)
+        Rows.
+    *y : array-like
+        Targets, if there are any.
+    **options : dict
+        As for :func:`sklearn.utils.validation.validate_data`.
+
+    Returns
+    -------
+    rows : ndarray or CSR matrix, or with targets a tuple of these
+        As that function returns them.
+
+    Raises
+    ------
+    ValueError
+        If rows or targets are unusable.
+    """
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        text = _first_text(_as_rows(X))
+        if text is None:
+            raise
+        raise ValueError(
+            f"There is text in the rows, first {text!r}, but a {type(estimator).__name__} learns "
+            "numbers. Encode the columns with mercer.data.TablePreprocessor, or use "
+            "mercer.estimators.TableModel, which does so."
+        ) from error
+
+
+def _first_text(X: Any) -> str | None:
+    """Return the first text among the cells of rows that is no number."""
+    if _are_numbers(X):
+        return None
+    if is_frame(X):
+        view = view_table(X)
+        columns = [view.column(name) for name in view.names]
+        cells: Any = [c.first() for c in columns if isinstance(c, Levels) and not c.boolean]
+    else:
+        cells = np.ravel(X)
+    return next((str(one) for one in cells if isinstance(one, str) and not is_number(one)), None)

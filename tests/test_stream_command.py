@@ -25,7 +25,8 @@ from numpy.testing import assert_allclose
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.cli import main
-from mercer.cli._options import ExpansionName, StreamOptions
+from mercer.cli._choices import ExpansionName
+from mercer.cli._options import StreamOptions
 from mercer.cli._stream import _parameters
 from mercer.data import arrivals
 from mercer.data.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import csv
 
 from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.cli._choices import ExpansionName
 from mercer.cli._fit import make_expansion
-from mercer.cli._options import ExpansionName
 from mercer.cli._rows import table_model_of
 from mercer.data import TablePreprocessor
 from mercer.display import RaceDisplay

@@ -12,6 +12,7 @@ from typing import Any
 
 from mercer._validation import check_integer, check_real
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, Reservoir
+from mercer.cli._choices import ExpansionName, Mode, Normalize, Task
 from mercer.cli._console import COMPILING, ProgressView, print_result
 from mercer.cli._evaluation import (
     Evaluation,
@@ -24,7 +25,7 @@ from mercer.cli._evaluation import (
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
 from mercer.cli._messages import Stopped, note, shown
-from mercer.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
+from mercer.cli._options import FitOptions
 from mercer.cli._report import ROWS_FOR_PICTURES, report, seen_rows, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of

@@ -3,38 +3,39 @@
 Nothing here needs more than typer: help and mistyped options are answered at once.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mercer._validation import nearest
+from mercer.cli._choices import (
+    ClassWeight,
+    EngineName,
+    ExpansionName,
+    Mode,
+    Normalize,
+    PairKernelName,
+    PairLabel,
+    Scaling,
+    Strategy,
+    StreamFormat,
+    StreamTask,
+    TableFormat,
+    Task,
+    ValueMethod,
+    choice,
+    option,
+)
 
 __all__ = [
-    "ClassWeight",
     "DemoOptions",
-    "EngineName",
     "EvaluateOptions",
-    "ExpansionName",
     "ExportOptions",
     "FitOptions",
     "InspectOptions",
-    "Mode",
-    "Normalize",
-    "PairKernelName",
-    "PairLabel",
     "PredictOptions",
-    "Scaling",
-    "Strategy",
-    "StreamFormat",
     "StreamOptions",
-    "StreamTask",
-    "TableFormat",
-    "Task",
-    "ValueMethod",
     "ValueOptions",
 ]
 
@@ -43,166 +44,6 @@ _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
 _CSV = "CSV files (found out from each file, if not said)"
 _ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
 _STEPS = "The logged steps"
-
-
-class Task(StrEnum):
-    """Choices of ``--task``."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-    rank = "rank"
-    novelty = "novelty"
-    gp = "gp"
-
-
-class ExpansionName(StrEnum):
-    """Choices of ``--expansion``."""
-
-    auto = "auto"
-    dictionary = "dictionary"
-    komp = "komp"
-    full = "full"
-    budget = "budget"
-    random_features = "random_features"
-    stream = "stream"
-
-
-class Strategy(StrEnum):
-    """Choices of ``--strategy``."""
-
-    merge = "merge"
-    project = "project"
-    remove = "remove"
-
-
-class Mode(StrEnum):
-    """Choices of ``--mode``."""
-
-    newton = "newton"
-    faithful = "faithful"
-    cyclic = "cyclic"
-
-
-class ClassWeight(StrEnum):
-    """Choices of ``--class-weight``."""
-
-    balanced = "balanced"
-
-
-class Scaling(StrEnum):
-    """Choices of ``--scaling``."""
-
-    auto = "auto"
-    standardize = "standardize"
-    common = "common"
-    none = "none"
-
-
-class PairKernelName(StrEnum):
-    """Choices of ``--pair-kernel``."""
-
-    difference = "difference"
-    antisymmetric = "antisymmetric"
-    symmetric = "symmetric"
-    mlpk = "mlpk"
-    product = "product"
-
-
-class PairLabel(StrEnum):
-    """Choices of ``--pair-label``."""
-
-    sign = "sign"
-    difference = "difference"
-    same = "same"
-
-
-class Normalize(StrEnum):
-    """Choices of ``--normalize``."""
-
-    auto = "auto"
-    opposite = "opposite"
-    all = "all"
-    balanced = "balanced"
-
-
-class EngineName(StrEnum):
-    """Choices of ``--engine``."""
-
-    processes = "processes"
-    ray = "ray"
-    dask = "dask"
-    here = "here"
-
-
-class StreamTask(StrEnum):
-    """Choices of ``--task`` for streams."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-
-
-class TableFormat(StrEnum):
-    """Choices of ``--format`` for tables."""
-
-    csv = "csv"
-    arrow = "arrow"
-
-
-class StreamFormat(StrEnum):
-    """Choices of ``--format`` for streams."""
-
-    json = "json"
-    arrow = "arrow"
-
-
-class ValueMethod(StrEnum):
-    """Choices of ``--method`` for value functions."""
-
-    td = "td"
-    gtd2 = "gtd2"
-    tdc = "tdc"
-    residual = "residual"
-    pkgtd = "pkgtd"
-
-
-def _option(text: str, panel: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
-
-
-def _choice(kind: type[StrEnum], text: str, panel: str | None) -> Any:
-    """Option with the values of an enumeration; a mistyped one is answered by the nearest.
-
-    Parameters
-    ----------
-    kind : type of StrEnum
-        The values.
-    text, panel : str
-        Help, and the panel of the help that it is in.
-    """
-
-    def value(word: str) -> StrEnum:  # a function: click asks a parser for its name
-        return _one_of(kind, word)
-
-    return typer.Option(
-        help=text,
-        rich_help_panel=panel,
-        show_default=False,
-        parser=value,
-        metavar=f"[{'|'.join(kind)}]",
-    )
-
-
-def _one_of(kind: type[StrEnum], text: str) -> StrEnum:
-    if text in list(kind):
-        return kind(text)
-    listed = ", ".join(map(repr, map(str, kind)))
-    others: Mapping[str, str] = {}
-    if kind is ExpansionName:
-        # Only here, where something is wrong: the rest needs no more than typer.
-        from mercer.expansions import ELSEWHERE as others  # noqa: N811
-    raise typer.BadParameter(f"{text!r} is not one of {listed}.{nearest(text, kind, others)}")
 
 
 ModelFile = Annotated[
@@ -217,21 +58,21 @@ Data = Annotated[
 ]
 Engine = Annotated[
     EngineName | None,
-    _choice(EngineName, "Who reads shards of the data and works; here: this process.", _WORKERS),
+    choice(EngineName, "Who reads shards of the data and works; here: this process.", _WORKERS),
 ]
 NumberOfWorkers = Annotated[
-    int | None, _option("Of the engine; one for each core, or all of the cluster.", _WORKERS)
+    int | None, option("Of the engine; one for each core, or all of the cluster.", _WORKERS)
 ]
-Address = Annotated[str | None, _option("Of a cluster that runs.", _WORKERS)]
-Log = Annotated[Path | None, _option("File to write a line for each shard to.", _WORKERS)]
+Address = Annotated[str | None, option("Of a cluster that runs.", _WORKERS)]
+Log = Annotated[Path | None, option("File to write a line for each shard to.", _WORKERS)]
 Delimiter = Annotated[
-    str | None, _option("Between cells: a character, comma, semicolon, tab, pipe.", _CSV)
+    str | None, option("Between cells: a character, comma, semicolon, tab, pipe.", _CSV)
 ]
-Decimal = Annotated[str | None, _option("Decimal mark: comma or point.", _CSV)]
-Encoding = Annotated[str | None, _option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
+Decimal = Annotated[str | None, option("Decimal mark: comma or point.", _CSV)]
+Encoding = Annotated[str | None, option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
 Header = Annotated[
     bool | None,
-    _option(
+    option(
         "Whether the first line names the columns; else they are column_1, column_2, ...",
         _CSV,
         "--header/--no-header",
@@ -269,53 +110,51 @@ class FitOptions:
     """
 
     data: Data
-    out: Annotated[Path, _option("Model file to write.", _RUN)]
+    out: Annotated[Path, option("Model file to write.", _RUN)]
     target: Annotated[
-        str | None, _option("Column to predict; for novelty one of known labels, if any.", _DATA)
+        str | None, option("Column to predict; for novelty one of known labels, if any.", _DATA)
     ] = None
     group: Annotated[
-        str | None, _option("Column of the query of each row: only these are ranked.", _DATA)
+        str | None, option("Column of the query of each row: only these are ranked.", _DATA)
     ] = None
-    task: Annotated[Task, _choice(Task, "Guessed from loss and target by default.", _LEARNING)] = (
+    task: Annotated[Task, choice(Task, "Guessed from loss and target by default.", _LEARNING)] = (
         Task.auto
     )
     loss: Annotated[
         str | None,
-        _option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
+        option("Such as hinge, huber, absolute_error, poisson.", _LEARNING),
     ] = None
     risk: Annotated[
         str | None,
-        _option("Of the loss, not its mean: cvar:0.9, semideviation, ...", _LEARNING),
+        option("Of the loss, not its mean: cvar:0.9, semideviation, ...", _LEARNING),
     ] = None
     quantiles: Annotated[
-        str | None, _option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
+        str | None, option("Levels to predict, such as 0.1,0.5,0.9.", _LEARNING)
     ] = None
     pair_kernel: Annotated[
         PairKernelName | None,
-        _choice(PairKernelName, "Functions of pairs: difference (scores).", _PAIRS),
+        choice(PairKernelName, "Functions of pairs: difference (scores).", _PAIRS),
     ] = None
     pair_label: Annotated[
         PairLabel | None,
-        _choice(PairLabel, "Which is above (sign), by how much, or same.", _PAIRS),
+        choice(PairLabel, "Which is above (sign), by how much, or same.", _PAIRS),
     ] = None
     buffer: Annotated[
         str | None,
-        _option(
-            "Rows to pair with: 10 (per class), fifo:50, reservoir:100, previous, all.", _PAIRS
-        ),
+        option("Rows to pair with: 10 (per class), fifo:50, reservoir:100, previous, all.", _PAIRS),
     ] = None
     normalize: Annotated[
-        Normalize, _choice(Normalize, "Partners that the mean of a row is over.", _PAIRS)
+        Normalize, choice(Normalize, "Partners that the mean of a row is over.", _PAIRS)
     ] = Normalize.auto
     kernel: Annotated[
-        str | None, _option("Such as gaussian, laplacian, polynomial; by default raced.", _LEARNING)
+        str | None, option("Such as gaussian, laplacian, polynomial; by default raced.", _LEARNING)
     ] = None
     length_scale: Annotated[
-        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
+        str | None, option("Of the kernel: a number, median or half-median.", _LEARNING)
     ] = None
     expansion: Annotated[
         ExpansionName | None,
-        _choice(
+        choice(
             ExpansionName,
             "How the model stays small; by default parts that a race chooses; stream follows rows "
             "in their order.",
@@ -324,109 +163,109 @@ class FitOptions:
     ] = None
     max_size: Annotated[
         int | None,
-        _option(
+        option(
             "Most dictionary points (1,000; ranking: 200; stream: 200; gp: random features).",
             _LEARNING,
         ),
     ] = None
     budget_seconds: Annotated[
-        float | None, _option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)
+        float | None, option("CPU time to aim at, of auto; takes smaller parts.", _LEARNING)
     ] = None
     max_memory: Annotated[
-        str | None, _option("For the sums of auto (1G): 512M, 2G, ...", _LEARNING)
+        str | None, option("For the sums of auto (1G): 512M, 2G, ...", _LEARNING)
     ] = None
     forgetting: Annotated[
-        float | None, _option("Factor of the sums for each row, as 0.9999 for drift.", _LEARNING)
+        float | None, option("Factor of the sums for each row, as 0.9999 for drift.", _LEARNING)
     ] = None
     resumable: Annotated[
-        bool, _option("Keep the sums of auto in the file: it can go on.", _LEARNING, "--resumable")
+        bool, option("Keep the sums of auto in the file: it can go on.", _LEARNING, "--resumable")
     ] = False
     block_length: Annotated[
         int | None,
-        _option("Rows in succession that auto judges together; else found out.", _LEARNING),
+        option("Rows in succession that auto judges together; else found out.", _LEARNING),
     ] = None
     tolerance: Annotated[
-        float | None, _option("Error that compression may make in a step.", _LEARNING)
+        float | None, option("Error that compression may make in a step.", _LEARNING)
     ] = None
     parsimony: Annotated[
-        float | None, _option("Tolerance relative to step size to the 1.5.", _LEARNING)
+        float | None, option("Tolerance relative to step size to the 1.5.", _LEARNING)
     ] = None
-    strategy: Annotated[Strategy | None, _choice(Strategy, "Of a budget.", _LEARNING)] = None
+    strategy: Annotated[Strategy | None, choice(Strategy, "Of a budget.", _LEARNING)] = None
     mode: Annotated[
-        Mode | None, _choice(Mode, "Of random features: newton (default) to predict.", _LEARNING)
+        Mode | None, choice(Mode, "Of random features: newton (default) to predict.", _LEARNING)
     ] = None
     block_size: Annotated[
-        int | None, _option("Random features per step; chosen from the rows.", _LEARNING)
+        int | None, option("Random features per step; chosen from the rows.", _LEARNING)
     ] = None
     max_blocks: Annotated[
-        int | None, _option("Most blocks of random features, in mode cyclic.", _LEARNING)
+        int | None, option("Most blocks of random features, in mode cyclic.", _LEARNING)
     ] = None
     ridge: Annotated[
-        str | None, _option("Of random features; several, as 0.1,0.01, are raced.", _LEARNING)
+        str | None, option("Of random features; several, as 0.1,0.01, are raced.", _LEARNING)
     ] = None
     nu: Annotated[
-        float | None, _option("Share of the rows to be called novel (0.1).", _LEARNING)
+        float | None, option("Share of the rows to be called novel (0.1).", _LEARNING)
     ] = None
     noise: Annotated[
         float | None,
-        _option("Of a Gaussian process: variance, the target's being 1 (0.1).", _LEARNING),
+        option("Of a Gaussian process: variance, the target's being 1 (0.1).", _LEARNING),
     ] = None
     features: Annotated[
-        int | None, _option("Random features of a Gaussian process (2,048).", _LEARNING)
+        int | None, option("Random features of a Gaussian process (2,048).", _LEARNING)
     ] = None
     step_size: Annotated[
-        str | None, _option("A number, auto (from the data), or theory.", _LEARNING)
+        str | None, option("A number, auto (from the data), or theory.", _LEARNING)
     ] = None
     regularization: Annotated[
-        float | None, _option("Ridge parameter of steps (1e-6; ranking: 0).", _LEARNING)
+        float | None, option("Ridge parameter of steps (1e-6; ranking: 0).", _LEARNING)
     ] = None
     batch_size: Annotated[
         int | None,
-        _option("Rows per step (32; ranking: 1); random features take more.", _LEARNING),
+        option("Rows per step (32; ranking: 1); random features take more.", _LEARNING),
     ] = None
     class_weight: Annotated[
-        ClassWeight | None, _choice(ClassWeight, "Weigh rare classes up.", _LEARNING)
+        ClassWeight | None, choice(ClassWeight, "Weigh rare classes up.", _LEARNING)
     ] = None
-    passes: Annotated[int, _option("Passes over the data (1).", _RUN)] = 1
+    passes: Annotated[int, option("Passes over the data (1).", _RUN)] = 1
     exclude: Annotated[
-        list[str] | None, _option("Column that is no input; may be repeated.", _DATA)
+        list[str] | None, option("Column that is no input; may be repeated.", _DATA)
     ] = None
     include: Annotated[
         list[str] | None,
-        _option("Column to use though it looks like an identifier or a copy; repeatable.", _DATA),
+        option("Column to use though it looks like an identifier or a copy; repeatable.", _DATA),
     ] = None
     kind: Annotated[
         list[str] | None,
-        _option(
+        option(
             "What a column is, as zip=category: number, category, text, date, date:dmy, date:mdy, "
             "date:ymd, time; may be repeated.",
             _DATA,
         ),
     ] = None
-    scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
+    scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
     categories: Annotated[
-        int, _option("Most categories of a column with inputs of their own (128).", _DATA)
+        int, option("Most categories of a column with inputs of their own (128).", _DATA)
     ] = 128
     shuffle_buffer: Annotated[
         int | None,
-        _option("Rows shuffled at a time (65,536; stream: 0, which keeps the order).", _DATA),
+        option("Rows shuffled at a time (65,536; stream: 0, which keeps the order).", _DATA),
     ] = None
-    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
+    seed: Annotated[int, option("Of everything random (0).", _RUN)] = 0
     jobs: Annotated[
-        int | None, _option("Threads (1); -1 for all cores. The same model, bit for bit.", _RUN)
+        int | None, option("Threads (1); -1 for all cores. The same model, bit for bit.", _RUN)
     ] = None
-    test: Annotated[str | None, _option("Data to evaluate the model on at the end.", _DATA)] = None
+    test: Annotated[str | None, option("Data to evaluate the model on at the end.", _DATA)] = None
     outlier: Annotated[
-        str | None, _option("Value of the target that marks novel rows of --test.", _DATA)
+        str | None, option("Value of the target that marks novel rows of --test.", _DATA)
     ] = None
-    report_file: Annotated[Path | None, _option("HTML report to write.", _RUN, "--report")] = None
+    report_file: Annotated[Path | None, option("HTML report to write.", _RUN, "--report")] = None
     checkpoint_every: Annotated[
-        int | None, _option("Rows between checkpoints, OUT.checkpoint.", _RUN)
+        int | None, option("Rows between checkpoints, OUT.checkpoint.", _RUN)
     ] = None
     resume: Annotated[
-        bool, _option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
+        bool, option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")
     ] = False
-    quiet: Annotated[bool, _option("No progress, no notes.", _RUN, "--quiet")] = False
+    quiet: Annotated[bool, option("No progress, no notes.", _RUN, "--quiet")] = False
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
@@ -503,7 +342,7 @@ class PredictOptions:
     ]
     format: Annotated[
         TableFormat | None,
-        _choice(
+        choice(
             TableFormat,
             "Of standard output: csv; arrow (an IPC stream) if that comes from standard input.",
             None,
@@ -596,92 +435,92 @@ class StreamOptions:
         str,
         typer.Argument(help="-, a file, a folder, unix:PATH or tcp:HOST:PORT.", show_default=False),
     ]
-    target: Annotated[str, _option("Column to predict.", _ARRIVING)]
-    out: Annotated[Path | None, _option("Model file to write at the end.", _RUN)] = None
+    target: Annotated[str, option("Column to predict.", _ARRIVING)]
+    out: Annotated[Path | None, option("Model file to write at the end.", _RUN)] = None
     key: Annotated[
-        str | None, _option("Column that names rows, for labels that come later.", _ARRIVING)
+        str | None, option("Column that names rows, for labels that come later.", _ARRIVING)
     ] = None
-    max_waiting: Annotated[int, _option("Most rows that wait for a label (10,000).", _ARRIVING)] = (
+    max_waiting: Annotated[int, option("Most rows that wait for a label (10,000).", _ARRIVING)] = (
         10_000
     )
     max_age: Annotated[
-        int | None, _option("Rows after which one waits no longer for its label.", _ARRIVING)
+        int | None, option("Rows after which one waits no longer for its label.", _ARRIVING)
     ] = None
     exclude: Annotated[
-        list[str] | None, _option("Column that is no input; may be repeated.", _ARRIVING)
+        list[str] | None, option("Column that is no input; may be repeated.", _ARRIVING)
     ] = None
     delimiter: Annotated[
-        str | None, _option("Between cells of CSV; else found out from the names.", _ARRIVING)
+        str | None, option("Between cells of CSV; else found out from the names.", _ARRIVING)
     ] = None
     decimal: Annotated[
         str | None,
-        _option("Decimal mark of CSV: comma (default between semicolons) or point.", _ARRIVING),
+        option("Decimal mark of CSV: comma (default between semicolons) or point.", _ARRIVING),
     ] = None
-    encoding: Annotated[
-        str | None, _option("Of text: utf-8 (default), latin-1, ...", _ARRIVING)
-    ] = None
+    encoding: Annotated[str | None, option("Of text: utf-8 (default), latin-1, ...", _ARRIVING)] = (
+        None
+    )
     follow: Annotated[
-        bool, _option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")
+        bool, option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")
     ] = False
     skip: Annotated[
         int | None,
-        _option("Rows of standard input or a socket that are known already.", _ARRIVING),
+        option("Rows of standard input or a socket that are known already.", _ARRIVING),
     ] = None
     skip_bad: Annotated[
-        bool, _option("Count rows that cannot be used, and go on.", _ARRIVING, "--skip-bad")
+        bool, option("Count rows that cannot be used, and go on.", _ARRIVING, "--skip-bad")
     ] = False
     task: Annotated[
-        StreamTask, _choice(StreamTask, "Guessed from the first target by default.", _LEARNING)
+        StreamTask, choice(StreamTask, "Guessed from the first target by default.", _LEARNING)
     ] = StreamTask.auto
-    model: Annotated[Path | None, _option("Model file to go on with.", _LEARNING)] = None
+    model: Annotated[Path | None, option("Model file to go on with.", _LEARNING)] = None
     predict_only: Annotated[
-        bool, _option("Learn nothing: --model answers as it is.", _LEARNING, "--predict-only")
+        bool, option("Learn nothing: --model answers as it is.", _LEARNING, "--predict-only")
     ] = False
     kernel: Annotated[
-        str | None, _option("Such as gaussian, laplacian." + _NO_STREAM, _LEARNING)
+        str | None, option("Such as gaussian, laplacian." + _NO_STREAM, _LEARNING)
     ] = None
     length_scale: Annotated[
-        str | None, _option("Of the kernel, a number." + _NO_STREAM, _LEARNING)
+        str | None, option("Of the kernel, a number." + _NO_STREAM, _LEARNING)
     ] = None
     expansion: Annotated[
         ExpansionName | None,
-        _choice(ExpansionName, "How the model stays small; by default chosen.", _LEARNING),
+        choice(ExpansionName, "How the model stays small; by default chosen.", _LEARNING),
     ] = None
     max_size: Annotated[
-        int | None, _option("Most dictionary points." + _KOMP_FOR_STREAM, _LEARNING)
+        int | None, option("Most dictionary points." + _KOMP_FOR_STREAM, _LEARNING)
     ] = None
     tolerance: Annotated[
         float | None,
-        _option("Error that compression may make in a step." + _KOMP_FOR_STREAM, _LEARNING),
+        option("Error that compression may make in a step." + _KOMP_FOR_STREAM, _LEARNING),
     ] = None
     forgetting: Annotated[
         float | None,
-        _option("Factor of sums for each row, as 0.9999 for drift." + _NO_STREAM, _LEARNING),
+        option("Factor of sums for each row, as 0.9999 for drift." + _NO_STREAM, _LEARNING),
     ] = None
-    step_size: Annotated[
-        str | None, _option("auto, or a number." + _KOMP_FOR_STREAM, _LEARNING)
-    ] = None
-    regularization: Annotated[float | None, _option("Ridge parameter." + _NO_STREAM, _LEARNING)] = (
+    step_size: Annotated[str | None, option("auto, or a number." + _KOMP_FOR_STREAM, _LEARNING)] = (
         None
     )
-    seed: Annotated[int, _option("Of everything random (0).", _LEARNING)] = 0
+    regularization: Annotated[float | None, option("Ridge parameter." + _NO_STREAM, _LEARNING)] = (
+        None
+    )
+    seed: Annotated[int, option("Of everything random (0).", _LEARNING)] = 0
     predictions: Annotated[
-        str | None, _option("File to write predictions to, or - for standard output.", _ANSWERS)
+        str | None, option("File to write predictions to, or - for standard output.", _ANSWERS)
     ] = None
     format: Annotated[
         StreamFormat | None,
-        _choice(StreamFormat, "Of predictions; arrow if the file ends so.", _ANSWERS),
+        choice(StreamFormat, "Of predictions; arrow if the file ends so.", _ANSWERS),
     ] = None
     every: Annotated[
-        str, _option("Between lines of measures: rows, or seconds as 5s (5s).", _ANSWERS)
+        str, option("Between lines of measures: rows, or seconds as 5s (5s).", _ANSWERS)
     ] = "5s"
     checkpoint: Annotated[
-        Path | None, _option("Folder for what a run goes on from; made if need be.", _RUN)
+        Path | None, option("Folder for what a run goes on from; made if need be.", _RUN)
     ] = None
     checkpoint_every: Annotated[
-        str, _option("Between checkpoints: rows, or seconds as 10s (10s).", _RUN)
+        str, option("Between checkpoints: rows, or seconds as 10s (10s).", _RUN)
     ] = "10s"
-    quiet: Annotated[bool, _option("No measures, no notes.", _RUN, "--quiet")] = False
+    quiet: Annotated[bool, option("No measures, no notes.", _RUN, "--quiet")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -704,47 +543,47 @@ class ValueOptions:
     """
 
     data: Data
-    out: Annotated[Path, _option("Model file to write.", _RUN)]
-    reward: Annotated[str, _option("Column of the rewards.", _STEPS)]
+    out: Annotated[Path, option("Model file to write.", _RUN)]
+    reward: Annotated[str, option("Column of the rewards.", _STEPS)]
     discount: Annotated[
-        float, _option("Of rewards for each step that they are ahead, such as 0.99.", _LEARNING)
+        float, option("Of rewards for each step that they are ahead, such as 0.99.", _LEARNING)
     ]
     state: Annotated[
-        list[str] | None, _option("Column of the state; may be repeated (all others).", _STEPS)
+        list[str] | None, option("Column of the state; may be repeated (all others).", _STEPS)
     ] = None
-    episode: Annotated[str | None, _option("Column of the episode of a row.", _STEPS)] = None
+    episode: Annotated[str | None, option("Column of the episode of a row.", _STEPS)] = None
     terminal: Annotated[
-        str | None, _option("Column that says whether the episode ended for good.", _STEPS)
+        str | None, option("Column that says whether the episode ended for good.", _STEPS)
     ] = None
     ends: Annotated[
-        bool, _option("The last row of each episode ended it for good.", _STEPS, "--ends")
+        bool, option("The last row of each episode ended it for good.", _STEPS, "--ends")
     ] = False
     next_prefix: Annotated[
-        str | None, _option("Prefix of the columns of the next state.", _STEPS, "--next")
+        str | None, option("Prefix of the columns of the next state.", _STEPS, "--next")
     ] = None
     exclude: Annotated[
-        list[str] | None, _option("Column that is no part of the state, as the action.", _STEPS)
+        list[str] | None, option("Column that is no part of the state, as the action.", _STEPS)
     ] = None
-    scaling: Annotated[Scaling, _choice(Scaling, "Of numbers.", _STEPS)] = Scaling.auto
+    scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _STEPS)] = Scaling.auto
     categories: Annotated[
-        int, _option("Most categories of a column with inputs of their own (128).", _STEPS)
+        int, option("Most categories of a column with inputs of their own (128).", _STEPS)
     ] = 128
     method: Annotated[
-        ValueMethod, _choice(ValueMethod, "td by default; gtd2, tdc off the policy.", _LEARNING)
+        ValueMethod, choice(ValueMethod, "td by default; gtd2, tdc off the policy.", _LEARNING)
     ] = ValueMethod.td
-    kernel: Annotated[str | None, _option("Such as gaussian, laplacian.", _LEARNING)] = None
+    kernel: Annotated[str | None, option("Such as gaussian, laplacian.", _LEARNING)] = None
     length_scale: Annotated[
-        str | None, _option("Of the kernel: a number, median or half-median.", _LEARNING)
+        str | None, option("Of the kernel: a number, median or half-median.", _LEARNING)
     ] = None
-    max_size: Annotated[int | None, _option("Most dictionary points (1,000).", _LEARNING)] = None
-    step_size: Annotated[str | None, _option("A number, or auto.", _LEARNING)] = None
-    regularization: Annotated[float | None, _option("Ridge parameter (1e-6).", _LEARNING)] = None
-    batch_size: Annotated[int | None, _option("Transitions per step (32).", _LEARNING)] = None
-    passes: Annotated[int | None, _option("Passes over the transitions; chosen.", _RUN)] = None
-    seed: Annotated[int, _option("Of everything random (0).", _RUN)] = 0
-    jobs: Annotated[int | None, _option("Threads (1); -1 for all cores.", _RUN)] = None
-    test: Annotated[str | None, _option("Steps to measure on, with the same columns.", _STEPS)] = (
+    max_size: Annotated[int | None, option("Most dictionary points (1,000).", _LEARNING)] = None
+    step_size: Annotated[str | None, option("A number, or auto.", _LEARNING)] = None
+    regularization: Annotated[float | None, option("Ridge parameter (1e-6).", _LEARNING)] = None
+    batch_size: Annotated[int | None, option("Transitions per step (32).", _LEARNING)] = None
+    passes: Annotated[int | None, option("Passes over the transitions; chosen.", _RUN)] = None
+    seed: Annotated[int, option("Of everything random (0).", _RUN)] = 0
+    jobs: Annotated[int | None, option("Threads (1); -1 for all cores.", _RUN)] = None
+    test: Annotated[str | None, option("Steps to measure on, with the same columns.", _STEPS)] = (
         None
     )
-    as_json: Annotated[bool, _option("Print one JSON object.", _RUN, "--json")] = False
-    quiet: Annotated[bool, _option("No notes.", _RUN, "--quiet")] = False
+    as_json: Annotated[bool, option("Print one JSON object.", _RUN, "--json")] = False
+    quiet: Annotated[bool, option("No notes.", _RUN, "--quiet")] = False

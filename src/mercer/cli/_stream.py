@@ -12,10 +12,11 @@ from typing import Any
 
 from mercer._validation import check_integer
 from mercer.cli._answers import Answers, is_pipe, open_answers
+from mercer.cli._choices import StreamFormat, StreamTask
 from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer.cli._messages import Stopped, in_words_of_the_command, note
-from mercer.cli._options import StreamFormat, StreamOptions, StreamTask
+from mercer.cli._options import StreamOptions
 from mercer.data import CsvDialect
 from mercer.data.arrivals import Source, open_source
 from mercer.estimators import TableModel

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mercer._validation import check_integer
+from mercer.cli._choices import EngineName
 from mercer.cli._files import Encoded, Oddities, column_types, columns_of, encoded, refuse_text
-from mercer.cli._options import EngineName
 from mercer.cli._stages import StageView
 from mercer.distributed.predicting import Answer, over_shards
 from mercer.distributed.shards import FileShard

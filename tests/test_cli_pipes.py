@@ -201,7 +201,7 @@ def test_readers_may_leave_and_the_locale_may_be_c(model, tmp_path):
         check=False,
     )
     lines = done.stdout.decode().splitlines()
-    assert (done.returncode, len(lines)) == (0, 3)
+    assert (done.returncode, len(lines)) == (0, 3), done.stderr.decode()
     assert lines[0] == '"größe","prediction","probability_ja","probability_nö"'
     assert done.stderr.decode().splitlines() == [f"standard input: {GERMAN}"]
 

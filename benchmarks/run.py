@@ -16,6 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SCRIPTS = (
     "suite",
+    "messy",
     "step_cost",
     "throughput",
     "stream_killed",
@@ -70,6 +71,7 @@ ORIGINS = {
 TITLES = {
     "suite": "Many tables, untuned",
     "suite_sets": "Many tables, untuned: table by table",
+    "messy": "Text, dates, categories and gaps, untuned",
     "multidist": "POLK, Table 2: the planar mixture",
     "multidist_budget": "The same with budgets (BSGD)",
     "command_line": "The command line, untuned",

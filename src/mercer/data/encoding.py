@@ -27,6 +27,8 @@ _PIXEL_COLUMNS = 32
 _PIXEL_MAXIMUM = 255.0
 _COMMON = 50  # rows of a category that has an output beside the mean of the target in it
 _MANY_LEVELS = 30  # categories from which the means of the target in them are an input
+_DIRECTIONS = 64  # of all columns of text
+_DIRECTIONS_OF_ONE = 32
 
 
 def scales(statistics: NumberStatistics, scaling: str) -> tuple[Floats, Floats]:
@@ -153,11 +155,13 @@ class TableEncoding:
         self._means: dict[str, _MeanSlots] = {}
         self.folded: dict[str, tuple[int, int, int]] = {}
         row_of = {name: row for row, name in enumerate(self.number_names)}
+        directions = min(_DIRECTIONS_OF_ONE, _DIRECTIONS // max(1, len(statistics.texts)))
         for name in statistics.names:
             if name in row_of:
                 self._place_number(name, row_of[name], numbers)
             elif name in statistics.texts:
-                fitted = (texts or {}).get(name) or TextMap.of(statistics.texts[name])
+                fitted = (texts or {}).get(name)
+                fitted = fitted or TextMap.of(statistics.texts[name], max(1, directions))
                 self._texts[name] = self._place_text(name, fitted, statistics)
             else:
                 # Beside the mean, only common categories are worth an output each.

@@ -44,6 +44,8 @@ _FEW_ROWS = 30  # below, nothing is known of identifiers and copies
 _FEW_LEVELS = 20  # categories at most, where text might be something else
 _DISTINCT = 0.95  # share of rows with a value of their own from which values name rows
 _MANY_WORDS = 4.0  # of free text, in the mean
+_DIGITS = r"\d{5,}"  # of codes; years have less
+_MANY_PHRASES = 100  # different values of free text, at least
 _COMMON = 0.5  # share of rows that frequent categories have at least
 _DENSE = 0.5  # share of the whole numbers of a range from which they count rows
 _FEWEST_DATES = 10  # different numbers such as 20240131 before they are taken for dates
@@ -465,6 +467,7 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
     n = int(counts.sum())
     if not n:
         return plain
+    common = counts[counts >= min_count].sum() >= _COMMON * n
     some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
     few = [levels[i] for i in some], counts[some].tolist()
     found: DateForm | NumberForm | None = None
@@ -472,7 +475,7 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
         found = DateForm.of(levels, counts.tolist())
     if found is None and NumberForm.of(*few, mostly=0.5):
         number = NumberForm.of(levels, counts.tolist())
-        found = None if number is None or _are_codes(levels, number) else number
+        found = None if number is None or _are_codes(levels, number, common) else number
     if isinstance(found, DateForm):
         note = f"written {found.order}" + ("" if found.clear else ", a guess")
         kind = "time" if found.is_time else "date"
@@ -497,14 +500,20 @@ def written_numbers(column: Numbers | Levels) -> NumberForm | None:
         return None
     levels, counts = column.counted()
     form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
-    if form is None or _are_codes(levels, form) or all(map(is_number, levels)):
+    if form is None or _are_codes(levels, form, True) or all(map(is_number, levels)):
         return None
     return form
 
 
-def _are_codes(levels: Sequence[str], form: NumberForm) -> bool:
-    """Whether text that reads as numbers is meant as text: codes such as 007, or a few 1 to 5."""
+def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
+    """Whether text that reads as numbers is meant as text: codes such as 007, or a few 1 to 5.
+
+    So are whole numbers that repeat, if they have all the same number of digits, as postal codes.
+    """
     if any(re.fullmatch(r"0\d+", level.strip()) for level in levels):
+        return True
+    lengths = {len(level.strip()) for level in levels}
+    if common and len(lengths) == 1 and all(re.fullmatch(_DIGITS, x.strip()) for x in levels):
         return True
     values = form.read(levels)
     known = values[np.isfinite(values)]
@@ -527,7 +536,7 @@ def _words_or_categories(
         if marked >= 0.9 * k:
             return replace(plain, kind="identifier", note="has another code in each row")
     common = int(counts[counts >= min_count].sum())
-    if words >= _MANY_WORDS and 2 * k > n:
+    if words >= _MANY_WORDS and k > _MANY_PHRASES:
         return replace(plain, kind="text")
     if common < _COMMON * n:
         return replace(plain, kind="text", note=f"{k:,} different values, most of them rare")

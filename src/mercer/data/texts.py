@@ -23,7 +23,6 @@ Floats = NDArray[np.float64]
 _KEPT = 8192  # different texts, from which the directions are found
 _LONGEST = 10_000  # characters of a text that are looked at
 _HASHED = 2**13  # counts of words, and as many of pieces of words
-_DIRECTIONS = 16
 _TEXTS_A_DIRECTION = 8
 _FEWEST = 2  # texts that must have a word
 _FEWEST_TEXTS = 50  # before the target is predicted of them
@@ -183,8 +182,8 @@ class TextMap:
         return self.n_directions + self.n_codes
 
     @classmethod
-    def of(cls, sample: TextSample) -> Self:
-        """Find the directions of a sample, and the predictions if there are targets."""
+    def of(cls, sample: TextSample, most: int = 32) -> Self:
+        """Find `most` directions of a sample, and the predictions if there are targets."""
         texts = sorted(sample.sums)
         n = len(texts)
         nothing = cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((1, 0), np.float32), 0)
@@ -193,7 +192,7 @@ class TextMap:
         counts = _hashed(texts)
         frequency = np.diff(counts.tocsc().indptr)
         used = np.flatnonzero((frequency >= _FEWEST) & (frequency < n))
-        n_directions = min(_DIRECTIONS, n // _TEXTS_A_DIRECTION, used.size - 1)
+        n_directions = min(most, n // _TEXTS_A_DIRECTION, used.size - 1)
         if n_directions < 1:
             return nothing
         weights = np.log((1.0 + n) / (1.0 + frequency[used])) + 1.0

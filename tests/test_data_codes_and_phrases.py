@@ -1,0 +1,52 @@
+"""Text that reads as numbers but is codes, and phrases that are text and no categories."""
+
+import numpy as np
+import pytest
+
+from mercer.data import TablePreprocessor
+
+RNG = np.random.default_rng(0)
+
+
+def kind(values, min_count=5):
+    names = TablePreprocessor(min_count=min_count).fit({"c": np.array(values)}).feature_names_out()
+    if names == ["c"]:
+        return "number"
+    return "text" if any(":words_" in name for name in names) else "category"
+
+
+def test_postal_codes_are_categories():
+    assert kind(RNG.integers(98_000, 98_070, 2000).astype(str)) == "category"
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        RNG.integers(1950, 2020, 2000),  # years
+        RNG.integers(9_970, 10_040, 2000),  # of four and five digits
+        RNG.integers(10_000, 99_999, 2000),  # that hardly repeat
+        RNG.integers(98_000, 98_070, 2000) / 10,
+    ],
+)
+def test_other_numbers_as_text_are_numbers(numbers):
+    assert kind(numbers.astype(str)) == "number"
+
+
+def notes(n_words, count):
+    words = ["late", "early", "again", "never", "paid", "asked", "wrote", "called"]
+    phrases = sorted({" ".join(RNG.choice(words, n_words)) for _ in range(count)})
+    return RNG.choice(phrases, 4000)
+
+
+def test_phrases_that_repeat_are_text_if_there_are_many():
+    assert kind(notes(5, 400)) == "text"
+    assert kind(notes(5, 80)) == "category"
+    assert kind(notes(2, 400)) == "category"
+
+
+def test_columns_of_text_share_the_directions():
+    table = {f"c{number}": notes(5, 3000) for number in range(4)}
+    names = TablePreprocessor().fit({"c0": table["c0"]}).feature_names_out()
+    assert sum(":words_" in name for name in names) == 32
+    names = TablePreprocessor().fit(table).feature_names_out()
+    assert [sum(f"c{c}:words_" in name for name in names) for c in range(4)] == [16] * 4

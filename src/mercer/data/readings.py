@@ -120,7 +120,7 @@ class Reading:
             # The code -1 of missing values picks the last entry.
             values = np.append(self.form.read(column.levels), np.nan)[column.codes]
             return Numbers(values, integer=False)
-        if self.form == "yyyymmdd":
+        if self.form == "yyyymmdd" and not column.unit:
             return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
         return column
 

@@ -609,7 +609,7 @@ def test_the_file_needs_numpy_only(tmp_path: Path) -> None:
     export_python(model, tmp_path / "model.py")
     new = frame().drop(columns=["price", "kind"])
     new.loc[new["town"] == "nan", "town"] = None  # in CSV it is a gap
-    new.to_csv(tmp_path / "new.csv", index=False, sep=";")
+    new.to_csv(tmp_path / "new.csv", index=False, sep=";", decimal=",")
     # Nothing else can be imported there.
     script = (
         "import sys, runpy\n"
@@ -633,7 +633,7 @@ def test_the_file_needs_numpy_only(tmp_path: Path) -> None:
 def test_the_file_of_arrays_reads_csv(tmp_path: Path) -> None:
     model = NoveltyDetector(random_state=0).fit(X)
     export_python(model, tmp_path / "model.py")
-    pd.DataFrame(NEW).to_csv(tmp_path / "new.csv", index=False)
+    pd.DataFrame(NEW).to_csv(tmp_path / "new.csv", index=False, sep="\t", decimal=",")
     command = [sys.executable, "model.py", "new.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     found = pd.read_csv(io.StringIO(done.stdout))

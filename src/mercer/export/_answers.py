@@ -275,10 +275,11 @@ def main(model: Model, arguments: Sequence[str]) -> None:
         rows = [{k: None if v in _GAPS else v for k, v in row.items()} for row in read]
     table, spec = model.spec["table"], model.spec
     if table is None:
-        given: Any = np.array([[float(value or "nan") for value in row.values()] for row in rows])
+        cells = [[_as_number(cell, separator) for cell in row.values()] for row in rows]
+        given: Any = np.array([[math.nan if c is None else c for c in row] for row in cells])
     else:
         numbers = [column["name"] for column in table["columns"] if _has_numbers(column)]
-        given = [{**row, **{k: _as_number(row.get(k)) for k in numbers}} for row in rows]
+        given = [{**row, **{k: _as_number(row.get(k), separator) for k in numbers}} for row in rows]
     values = np.asarray(model.predict(given))
     columns = list(values.T) if values.ndim == 2 else [values]
     names = [f"prediction_{i}" for i in range(len(columns))] if len(columns) > 1 else ["prediction"]
@@ -301,12 +302,13 @@ def _has_numbers(column: Spec) -> bool:
     return column["form"] is None or column["form"]["kind"] == "compact"
 
 
-def _as_number(text: str | None) -> Any:
+def _as_number(text: str | None, separator: str) -> Any:
     """Read a number, or a date and time in the format of ISO 8601."""
     if text is None:
         return None
     try:
-        return float(text)
+        # A comma that separates no columns stands before decimals.
+        return float(text if separator == "," else text.replace(",", "."))
     except ValueError:
         pass
     try:

@@ -14,8 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.data import TablePreprocessor
+from mercer.data.calendar_parts import compact_dates
 from mercer.data.columns import Levels, view_table
-from mercer.data.forms import DateForm, NumberForm, compact_dates
+from mercer.data.forms import DateForm, NumberForm
 from mercer.data.readings import Readings
 from mercer.data.target_means import N_FOLDS, CategoryMeans, CategorySums, TargetCodes, folds_of
 from mercer.data.texts import TextMap, TextSample

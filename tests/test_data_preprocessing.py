@@ -376,6 +376,14 @@ def test_times_are_seconds_since_1970():
         assert_array_equal(X, expected)
 
 
+def test_datetimes_may_come_where_dates_were_written_as_numbers():
+    days = pd.Series(pd.date_range("2024-01-25", periods=40))
+    written = pd.DataFrame({"day": days.dt.strftime("%Y%m%d").astype(int)})
+    seen = TablePreprocessor().fit(written)
+    assert "day:weekday" in seen.feature_names_out()
+    assert_array_equal(seen.transform({"day": days.to_numpy()}), seen.transform(written))
+
+
 def test_pandas_categories_and_frames_with_numbered_columns():
     frame = pd.DataFrame({0: pd.Categorical([3, 5, None, 3]), 1: [1.5, 2.5, 3.5, 4.5]})
     preprocessor = TablePreprocessor(min_count=1).fit(frame)

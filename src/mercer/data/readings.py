@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.data.calendar_parts import PARTS, compact_dates
 from mercer.data.columns import (
     Levels,
     Numbers,
@@ -19,7 +20,7 @@ from mercer.data.columns import (
     levels_of,
     missing_cells,
 )
-from mercer.data.forms import DateForm, NumberForm, compact_dates
+from mercer.data.forms import DateForm, NumberForm
 from mercer.exceptions import Advice, Setting
 
 __all__ = ["KINDS", "Reading", "Readings", "written_numbers"]
@@ -38,7 +39,6 @@ KINDS = (
     "time",
 )
 
-_DAY = 86_400.0
 _SAMPLE = 200  # different values that must look like a form before all are looked at
 _FEW_ROWS = 30  # below, nothing is known of identifiers and copies
 _FEW_LEVELS = 20  # categories at most, where text might be something else
@@ -54,6 +54,9 @@ _ID_NAME = re.compile(
     r".*[a-z](Id|ID|Key|Nr)|unnamed:?_?\s?\d+|rownames"
 )
 _ORDER_NAME = re.compile(r"(?i).*(time|date|day|week|month|year|hour|minute|second|step|age|t)")
+
+#: Parts of the calendar by kind; those that do not vary are dropped, as all that is constant.
+_PARTS_OF = {"date": tuple(PARTS)}
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Reading:
             # The code -1 of missing values picks the last entry.
             values = np.append(self.form.read(column.levels), np.nan)[column.codes]
             return Numbers(values, integer=False)
-        if self.form == "yyyymmdd":
+        if self.form == "yyyymmdd" and not column.unit:
             return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
         return column
 
@@ -155,43 +158,6 @@ def _as_levels(column: Numbers | Levels) -> Levels:
 def _plain(value: float) -> str:
     """Write a number as text: whole ones without a point, of whatever type."""
     return str(int(value)) if float(value).is_integer() else str(value)
-
-
-# -- the calendar ---------------------------------------------------------------------------------
-
-
-def _part(of: Callable[[Floats], Floats]) -> Callable[[Floats], Numbers]:
-    """Make a part of the calendar of seconds since 1970, NaN where unknown."""
-
-    def made(seconds: Floats) -> Numbers:
-        known = np.isfinite(seconds)
-        values = np.full(len(seconds), np.nan)
-        values[known] = of(seconds[known])
-        return Numbers(values, integer=False)
-
-    return made
-
-
-def _day_of(period: str) -> Callable[[Floats], Floats]:
-    """Count the days since the beginning of the month or year, from 1."""
-
-    def days(seconds: Floats) -> Floats:
-        today = np.floor(seconds / _DAY).astype(np.int64).astype("datetime64[D]")
-        begun = today.astype(f"datetime64[{period}]").astype("datetime64[D]")
-        return np.asarray((today - begun).astype(np.float64) + 1.0)
-
-    return days
-
-
-#: Parts of the calendar that inputs are made of. 1970 began on a Thursday; Monday is 0.
-PARTS = {
-    "day_of_year": _part(_day_of("Y")),
-    "day": _part(_day_of("M")),
-    "weekday": _part(lambda s: (np.floor(s / _DAY) + 3.0) % 7.0),
-    "hour": _part(lambda s: s % _DAY / 3600.0),
-}
-#: By kind; those that do not vary are dropped, as all that is constant.
-_PARTS_OF = {"date": tuple(PARTS)}
 
 
 # -- all columns ----------------------------------------------------------------------------------
@@ -238,7 +204,7 @@ class Readings:
             base = seen[reading.name]
             if part is None or isinstance(base, Levels):
                 return base
-            return PARTS[part](base.values.astype(np.float64))
+            return Numbers(PARTS[part](base.values.astype(np.float64)), integer=False)
 
         return TableView(
             names=list(sources),

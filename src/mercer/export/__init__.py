@@ -25,7 +25,7 @@ def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False
     model : estimator or TableModel
         A fitted KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector,
         GaussianProcessRegressor or ValueFunction, or a TableModel of one of them, whose
-        file takes rows with named columns: numbers, text and gaps.
+        file takes rows with named columns: numbers, categories, dates and gaps.
     path : str or path-like
         File to write; an existing one is replaced once the new one is complete.
     std : bool, default=False
@@ -41,7 +41,7 @@ def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False
     ------
     mercer.export.ExportError
         If the model cannot be written so, with the reason: the default of streams, rankings of
-        pairs, kernels, maps and losses of one's own.
+        pairs, columns of free text, kernels, maps and losses of one's own.
     sklearn.exceptions.NotFittedError
         If nothing was learned yet.
     OSError

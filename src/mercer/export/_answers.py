@@ -9,10 +9,14 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import time
 from typing import Any
 
 import numpy as np
 
+# Files have the text of these two only if the model has such columns.
+from mercer.data.calendar_parts import PARTS, compact_dates
+from mercer.data.written import read_dates, read_numbers
 from mercer.export._runtime import Array, Spec, function_values, own_values
 
 _CHUNK = 2**21  # kernel values at a time
@@ -51,21 +55,43 @@ def _is_gap(value: Any) -> bool:
     return value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>"))
 
 
-def _numbers(values: Any, name: str) -> Array:
-    """Numbers of a column, NaN for gaps; times are seconds since 1970."""
-    array = np.asarray(values)
+def _numbers(cells: Any, name: str, form: Spec | None) -> Array:
+    """Numbers of a column, NaN for gaps; times are seconds since 1970, or since midnight."""
+    array = np.asarray(cells)
+    if array.dtype.kind in "mM":
+        seconds = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64) / 1e6
+        return np.where(np.isnat(array), math.nan, seconds)
+    kind, has_dates = "" if form is None else form["kind"], False
     if array.dtype.kind in "biuf":
         numbers = array.astype(np.float64)
     else:
-        numbers = np.array([_number(value, name) for value in values], dtype=np.float64)
+        written = [kind in ("number", "date") and isinstance(cell, str | time) for cell in cells]
+        texts = list({str(cell) for cell, is_text in zip(cells, written, strict=True) if is_text})
+        values = dict(zip(texts, _read(texts, form), strict=True)) if texts and form else {}
+        found = [
+            values[str(cell)] if is_text else _number(cell, name)
+            for cell, is_text in zip(cells, written, strict=True)
+        ]
+        numbers = np.array(found, dtype=np.float64)
+        has_dates = any(hasattr(cell, "isoformat") and not _is_gap(cell) for cell in cells)
+    if kind == "compact" and not has_dates:
+        numbers = compact_dates(numbers)
     if np.isinf(numbers).any():
         raise ValueError(f"Column {name!r} must hold finite numbers, got infinity.")
     return numbers
 
 
+def _read(texts: Sequence[str], form: Spec) -> Array:
+    if form["kind"] == "number":
+        return read_numbers(texts, form["decimal"], form["unit"])
+    return read_dates(texts, form["order"])
+
+
 def _number(value: Any, name: str) -> float:
     if _is_gap(value):
         return math.nan
+    if hasattr(value, "total_seconds"):
+        return float(value.total_seconds())
     if isinstance(value, np.datetime64) or hasattr(value, "isoformat"):
         if getattr(value, "tzinfo", None) is not None:
             return float(value.timestamp())
@@ -75,37 +101,49 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
-def _level(value: Any, *, boolean: bool) -> str | None:
+def _level(value: Any, column: Spec) -> str | None:
     if _is_gap(value):
         return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    return str(value).lower() if boolean else str(value)
+    if column["numeric"] and not isinstance(value, str):
+        number = _number(value, column["name"])
+        return str(int(number)) if number.is_integer() else str(number)
+    return str(value).lower() if column["boolean"] else str(value)
+
+
+def _write_numbers(column: Spec, cells: Any, X: Array) -> None:
+    values = _numbers(cells, column["name"], column["form"])
+    for part in column["parts"]:
+        numbers = values if part["part"] is None else PARTS[part["part"]](values)
+        gaps = np.isnan(numbers)
+        if part["value"] >= 0:
+            filled = np.where(gaps, part["fill"], numbers)
+            X[:, part["value"]] = (filled - part["center"]) / part["scale"]
+        if part["missing"] >= 0:
+            X[:, part["missing"]] = gaps
+
+
+def _write_levels(column: Spec, cells: Any, X: Array) -> None:
+    levels = [_level(cell, column) for cell in cells]
+    slots = column["levels"]
+    for i, level in enumerate(levels):
+        slot = column["missing"] if level is None else slots.get(level, column["other"])
+        if slot >= 0:
+            X[i, slot] = 1.0
+    if column["means"] is not None:
+        rows, values, first = (column["means"][key] for key in ("rows", "values", "first"))
+        # The last row is that of gaps and of what training did not have.
+        X[:, first : first + values.shape[1]] = values[[rows.get(level, -1) for level in levels]]
 
 
 def encoded(spec: Spec, rows: Any) -> Array:
     """Return the inputs of the rows of a table, (n, width)."""
     columns = _columns(rows, [column["name"] for column in spec["columns"]])
-    n = len(next(iter(columns.values())))
-    X = np.zeros((n, spec["width"]))
+    X = np.zeros((len(next(iter(columns.values()))), spec["width"]))
     for column in spec["columns"]:
-        name = column["name"]
-        if column["kind"] == "number":
-            values = _numbers(columns[name], name)
-            gaps = np.isnan(values)
-            if column["value"] >= 0:
-                filled = np.where(gaps, column["fill"], values)
-                X[:, column["value"]] = (filled - column["center"]) / column["scale"]
-            if column["missing"] >= 0:
-                X[:, column["missing"]] = gaps
-            continue
-        for i, value in enumerate(columns[name]):
-            level = _level(value, boolean=column["boolean"])
-            slot = column["missing"]
-            if level is not None:
-                slot = column["levels"].get(level, column["other"])
-            if slot >= 0:
-                X[i, slot] = 1.0
+        write = _write_numbers if column["kind"] == "number" else _write_levels
+        write(column, columns[column["name"]], X)
     return X.astype(spec["type"])
 
 
@@ -218,7 +256,7 @@ def load(tree: str, archive: str) -> Model:
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):
-            if set(value) == {"array"}:
+            if set(value) == {"array"} and isinstance(value["array"], str):
                 return numbers[value["array"]]
             return {name: filled(each) for name, each in value.items()}
         return [filled(each) for each in value] if isinstance(value, list) else value
@@ -237,10 +275,11 @@ def main(model: Model, arguments: Sequence[str]) -> None:
         rows = [{k: None if v in _GAPS else v for k, v in row.items()} for row in read]
     table, spec = model.spec["table"], model.spec
     if table is None:
-        given: Any = np.array([[float(value or "nan") for value in row.values()] for row in rows])
+        cells = [[_as_number(cell, separator) for cell in row.values()] for row in rows]
+        given: Any = np.array([[math.nan if c is None else c for c in row] for row in cells])
     else:
-        numbers = [c["name"] for c in table["columns"] if c["kind"] == "number"]
-        given = [{**row, **{k: _as_number(row.get(k)) for k in numbers}} for row in rows]
+        numbers = [column["name"] for column in table["columns"] if _has_numbers(column)]
+        given = [{**row, **{k: _as_number(row.get(k), separator) for k in numbers}} for row in rows]
     values = np.asarray(model.predict(given))
     columns = list(values.T) if values.ndim == 2 else [values]
     names = [f"prediction_{i}" for i in range(len(columns))] if len(columns) > 1 else ["prediction"]
@@ -256,12 +295,20 @@ def main(model: Model, arguments: Sequence[str]) -> None:
     writer.writerows(zip(*columns, strict=True))
 
 
-def _as_number(text: str | None) -> Any:
+def _has_numbers(column: Spec) -> bool:
+    """Whether the cells of a column in CSV are numbers and dates, not text that is read later."""
+    if column["kind"] == "levels":
+        return bool(column["numeric"])
+    return column["form"] is None or column["form"]["kind"] == "compact"
+
+
+def _as_number(text: str | None, separator: str) -> Any:
     """Read a number, or a date and time in the format of ISO 8601."""
     if text is None:
         return None
     try:
-        return float(text)
+        # A comma that separates no columns stands before decimals.
+        return float(text if separator == "," else text.replace(",", "."))
     except ValueError:
         pass
     try:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from mercer.data import TablePreprocessor
+from mercer.data import TablePreprocessor, calendar_parts, written
+from mercer.data.columns import Levels
 from mercer.data.encoding import scales
-from mercer.data.statistics import LevelCounts, TableStatistics
+from mercer.data.forms import DateForm, NumberForm
+from mercer.data.readings import Reading
+from mercer.data.statistics import TableStatistics
+from mercer.data.target_means import CategoryMeans
 from mercer.export._kernels import ExportError, Tree
 
-__all__ = ["probe_table", "table_tree"]
+__all__ = ["modules_of", "probe_table", "table_tree"]
 
 _MOST_PROBES = 50
 _UNSEEN = "(a value that training did not have)"
+# A moment, and the name of its month, in each order of dates.
+_DATES = {
+    "ymd": "{0:%Y-%m-%d %H:%M:%S}",
+    "dmy": "{0:%d.%m.%Y %H:%M:%S}",
+    "mdy": "{0:%m/%d/%Y %H:%M:%S}",
+    "d month y": "{0.day} {1} {0.year}",
+    "month d y": "{1} {0.day}, {0.year}",
+    "month y": "{1} {0.year}",
+    "time": "{0:%H:%M:%S}",
+}
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 class _Names:
@@ -39,28 +56,39 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
     ExportError
         If it makes inputs of a kind that exported files do not know.
     """
-    _check_plain(preprocessor)
     statistics = _statistics(preprocessor)
     names = _Names(preprocessor.feature_names_out())
-    numbers = statistics.numbers
-    center, scale = scales(numbers, preprocessor.scaling)
-    row_of = {name: row for row, name in enumerate(statistics.number_names)}
+    places = _number_places(statistics, preprocessor.scaling)
     columns = []
-    for name in statistics.names:
-        if name not in row_of:
-            columns.append(_levels(name, statistics.levels[name], names))
+    for reading in preprocessor.readings_.values():
+        if not reading.used:
             continue
-        row = row_of[name]
-        column = {
-            "name": name,
-            "kind": "number",
-            "fill": float(numbers.mean[row]),
-            "center": float(center[row]),
-            "scale": float(scale[row]),
-            "value": names.take(name),
-            "missing": names.take(f"{name}=(missing)"),
-        }
-        columns.append(column)
+        if reading.kind == "text":
+            raise ExportError(
+                f"The column {reading.name!r} is read as text, word by word, which exported files "
+                "do not do. Leave it out or take it as categories in training, or load the model "
+                "with mercer."
+            )
+        if reading.name not in places:
+            columns.append(_levels(reading, statistics, names))
+            continue
+        parts: list[Tree] = [
+            {
+                "part": part,
+                **places[name],
+                "value": names.take(name),
+                "missing": names.take(f"{name}=(missing)"),
+            }
+            for name, part in zip(reading.names, (None, *reading.parts), strict=True)
+        ]
+        columns.append(
+            {
+                "name": reading.name,
+                "kind": "number",
+                "form": _form(reading),
+                "parts": [part for part in parts if max(part["value"], part["missing"]) >= 0],
+            }
+        )
     columns = [column for column in columns if _is_used(column)]
     if names.at < len(names.names):
         raise ExportError(
@@ -70,32 +98,58 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
     return {"columns": columns, "width": len(names.names), "type": str(preprocessor.dtype)}
 
 
-def _check_plain(preprocessor: TablePreprocessor) -> None:
-    """Refuse columns that are read in ways that exported files do not know.
+def modules_of(table: Tree | None) -> list[ModuleType]:
+    """Return the modules that read what is written as text, and dates, if a table has such."""
+    numbers = [c for c in table["columns"] if c["kind"] == "number"] if table is not None else []
+    forms = {column["form"]["kind"] for column in numbers if column["form"] is not None}
+    has_parts = any(part["part"] is not None for column in numbers for part in column["parts"])
+    modules = []
+    if forms & {"number", "date"}:
+        modules.append(written)
+    if "compact" in forms or has_parts:
+        modules.append(calendar_parts)
+    return modules
 
-    Raises
-    ------
-    ExportError
-        If there is one.
-    """
-    for reading in preprocessor.to_state()["readings"]:
-        if reading["form"] is not None or reading["kind"] in ("date", "time", "text"):
-            raise ExportError(
-                f"The column {reading['name']!r} is read as a {reading['kind']} "
-                f"({reading['note'] or 'free text'}), which exported files do not know. Turn it "
-                "into numbers or categories before training, leave it out, or load the model with "
-                "mercer."
-            )
+
+def _number_places(statistics: TableStatistics, scaling: str) -> dict[str, dict[str, float]]:
+    """Return what takes the place of gaps in columns of numbers, and their centres and scales."""
+    numbers = statistics.numbers
+    center, scale = scales(numbers, scaling)
+    return {
+        name: {
+            "fill": float(numbers.mean[row]),
+            "center": float(center[row]),
+            "scale": float(scale[row]),
+        }
+        for row, name in enumerate(statistics.number_names)
+    }
+
+
+def _form(reading: Reading) -> Tree | None:
+    """How the values of a column are written; None for numbers and datetimes themselves."""
+    form = reading.form
+    if isinstance(form, NumberForm):
+        return {"kind": "number", "decimal": form.decimal, "unit": form.unit}
+    if isinstance(form, DateForm):
+        return {"kind": "date", "order": form.order}
+    if form is not None:
+        return {"kind": "compact"}
+    # CSV has no times of its own.
+    return {"kind": "date", "order": "time"} if reading.kind == "time" else None
 
 
 def _is_used(column: Tree) -> bool:
     """Whether a column makes an input: constant ones need not be in the rows."""
-    slots = column.get("levels", {}).values()
-    return bool(max([column.get("value", -1), column["missing"], *slots]) >= 0)
+    if column["kind"] == "number":
+        return bool(column["parts"])
+    has_means = column["means"] is not None
+    return has_means or max([column["missing"], *column["levels"].values()]) >= 0
 
 
-def _levels(name: str, seen: LevelCounts, names: _Names) -> Tree:
-    """Text, categories or truth values: indicators of levels, of others, and of gaps."""
+def _levels(reading: Reading, statistics: TableStatistics, names: _Names) -> Tree:
+    """Categories or truth values: means of the target, indicators of levels, others, and gaps."""
+    name, seen = reading.name, statistics.levels[reading.name]
+    means = _means(name, statistics, names)
     slots = {}
     for level in sorted(seen.counts):
         slot = names.take(f"{name}={level}")
@@ -107,9 +161,29 @@ def _levels(name: str, seen: LevelCounts, names: _Names) -> Tree:
         "name": name,
         "kind": "levels",
         "boolean": bool(seen.boolean),
+        "numeric": reading.kind == "category" and not reading.was_text,
+        "means": means,
         "levels": slots,
         "other": other,
         "missing": other if missing < 0 else missing,
+    }
+
+
+def _means(name: str, statistics: TableStatistics, names: _Names) -> Tree | None:
+    """Means of the target in categories, if they are inputs; unknown ones and gaps are 0."""
+    sums, targets = statistics.sums.get(name), statistics.targets
+    if sums is None or targets is None:
+        return None
+    slots = [names.take(f"{name}:mean{code}") for code in targets.names]
+    if slots[0] < 0:
+        return None
+    levels = list(sums.sums)
+    values = CategoryMeans(sums).transform(Levels(np.arange(len(levels)), levels))
+    # The last row is that of all other values.
+    return {
+        "first": slots[0],
+        "rows": {level: row for row, level in enumerate(levels)},
+        "values": np.vstack([values, np.zeros(len(slots))]),
     }
 
 
@@ -119,11 +193,14 @@ def probe_table(preprocessor: TablePreprocessor) -> dict[str, Any]:
     numbers = statistics.numbers
     row_of = {name: row for row, name in enumerate(statistics.number_names)}
     columns: dict[str, list[Any]] = {}
-    for name in statistics.names:
+    for reading in preprocessor.readings_.values():
+        name = reading.name
+        if not reading.used:
+            continue
         if name in row_of:
             row = row_of[name]
             ends = numbers.minimum[row], numbers.mean[row], numbers.maximum[row]
-            columns[name] = [*(float(end) for end in ends), np.nan]
+            columns[name] = [*(_written(reading, float(end)) for end in ends), None]
         elif statistics.levels[name].boolean:
             columns[name] = [True, False, None]
         else:
@@ -132,6 +209,20 @@ def probe_table(preprocessor: TablePreprocessor) -> dict[str, Any]:
     n = max(map(len, columns.values()))
     # Cycles of different lengths meet in many ways.
     return {name: [values[i % len(values)] for i in range(n)] for name, values in columns.items()}
+
+
+def _written(reading: Reading, value: float) -> float | str | None:
+    """Write a value as its column has it."""
+    form = reading.form
+    if form is None:
+        return value
+    if isinstance(form, NumberForm):
+        return f"{value!r} {form.unit}".replace(".", form.decimal, 1)
+    moment = datetime(1970, 1, 1) + timedelta(seconds=value)
+    if not isinstance(form, DateForm):
+        return moment.year * 1e4 + moment.month * 100 + moment.day
+    month = _MONTHS[moment.month - 1]
+    return _DATES[form.order].format(moment, month)
 
 
 def _statistics(preprocessor: TablePreprocessor) -> TableStatistics:

@@ -25,7 +25,7 @@ from mercer.estimators import (
     ValueFunction,
 )
 from mercer.export import _answers, _runtime
-from mercer.export._columns import probe_table, table_tree
+from mercer.export._columns import modules_of, probe_table, table_tree
 from mercer.export._functions import deviations_tree, function_tree, posterior_tree
 from mercer.export._kernels import ExportError, Tree, map_tree
 from mercer.functions.sum_of_components import SumOfComponents
@@ -260,7 +260,7 @@ def source_of(model: Any, *, std: bool = False) -> str:
     np.savez_compressed(archive, **arrays)  # type: ignore[arg-type]
     packed = base64.b64encode(archive.getvalue()).decode()
     lines = "\n".join(packed[i : i + _LINE] for i in range(0, len(packed), _LINE))
-    return "\n".join([_head(model, tree), _runtime_text(), *_tail(tree, text, lines)])
+    return "\n".join([_head(model, tree), _runtime_text(tree), *_tail(tree, text, lines)])
 
 
 def _without_arrays(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -274,17 +274,19 @@ def _without_arrays(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return [_without_arrays(each, arrays) for each in value] if isinstance(value, list) else value
 
 
-def _runtime_text() -> str:
+def _runtime_text(tree: Tree) -> str:
     """Return the text of the modules that predict, as one module without a docstring."""
     imports: dict[str, None] = {}
     bodies = []
-    for module in (_runtime, _answers):
+    for module in (*modules_of(tree["table"]), _runtime, _answers):
         source, last = inspect.getsource(module), 0
         for node in ast.parse(source).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                last = node.end_lineno or 0
                 if not (getattr(node, "module", None) or "").startswith("mercer"):
                     imports[ast.unparse(node)] = None
+            elif not ast.unparse(node).startswith("__all__ ="):
+                continue
+            last = node.end_lineno or 0
         bodies.append("\n".join(source.splitlines()[last:]).strip("\n"))
     future, *others = sorted(imports, key=_place_of_import)
     return "\n".join([future, "", *others, "", "\n\n\n".join(bodies), ""])

@@ -1,7 +1,8 @@
 """Values of exported functions: NumPy and nothing else.
 
-The text of this module and of ``_answers`` is put into exported files, so that they import nothing
-of mercer but each other. A model is a tree of plain dicts, each with a ``kind``, whose arrays are
+The text of this module and of ``_answers`` is put into exported files, and where columns need it
+that of ``mercer.data.written`` and ``calendar_parts``, so that they import nothing of mercer but
+each other. A model is a tree of plain dicts, each with a ``kind``, whose arrays are
 in an archive; every kind is a few lines here. Numbers are those of the model; sums over points are
 in double precision.
 """

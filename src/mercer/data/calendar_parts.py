@@ -1,0 +1,82 @@
+"""Dates as numbers: what is written as 20240131, and the parts of the calendar.
+
+The text of this module is put into exported models that have dates, see :mod:`mercer.export`: it
+needs nothing but NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PARTS", "compact_dates"]
+
+Seconds = NDArray[np.float64]
+
+_DAY = 86_400.0
+
+
+def _part(of: Callable[[Seconds], Seconds]) -> Callable[[Seconds], Seconds]:
+    """Make a part of the calendar of seconds since 1970, NaN where unknown."""
+
+    def made(seconds: Seconds) -> Seconds:
+        known = np.isfinite(seconds)
+        values = np.full(len(seconds), np.nan)
+        values[known] = of(seconds[known])
+        return values
+
+    return made
+
+
+def _day_of(period: str) -> Callable[[Seconds], Seconds]:
+    """Count the days since the beginning of the month or year, from 1."""
+
+    def days(seconds: Seconds) -> Seconds:
+        today = np.floor(seconds / _DAY).astype(np.int64).astype("datetime64[D]")
+        begun = today.astype(f"datetime64[{period}]").astype("datetime64[D]")
+        return np.asarray((today - begun).astype(np.float64) + 1.0)
+
+    return days
+
+
+#: Parts of the calendar that inputs are made of. 1970 began on a Thursday; Monday is 0.
+PARTS = {
+    "day_of_year": _part(_day_of("Y")),
+    "day": _part(_day_of("M")),
+    "weekday": _part(lambda s: (np.floor(s / _DAY) + 3.0) % 7.0),
+    "hour": _part(lambda s: s % _DAY / 3600.0),
+}
+
+
+def compact_dates(values: Seconds) -> Seconds:
+    """Read numbers such as 20240131 as dates; NaN for what is none.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Numbers.
+
+    Returns
+    -------
+    seconds : ndarray of shape (n,)
+        Since 1970.
+
+    Examples
+    --------
+    >>> compact_dates(np.array([20240131.0, 20240230.0, 17.0])).tolist()
+    [1706659200.0, nan, nan]
+    """
+    seconds = np.full(len(values), np.nan)
+    with np.errstate(invalid="ignore"):
+        able = (values >= 1900_01_01) & (values <= 2100_12_31) & (values == np.round(values))
+    whole = values[able].astype(np.int64)
+    year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
+    real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    months = (year - 1970) * 12 + np.where(real, month, 1) - 1
+    start = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    length = (months + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) - start
+    real &= day <= length
+    seconds[able] = np.where(real, (start + day - 1) * _DAY, np.nan)
+    return seconds

@@ -8,8 +8,9 @@ from mercer.data import TablePreprocessor
 RNG = np.random.default_rng(0)
 
 
-def kind(values, min_count=5):
-    names = TablePreprocessor(min_count=min_count).fit({"c": np.array(values)}).feature_names_out()
+def kind(values):
+    preprocessor = TablePreprocessor(categories=1024)  # no warning of many
+    names = preprocessor.fit({"c": np.array(values)}).feature_names_out()
     if names == ["c"]:
         return "number"
     return "text" if any(":words_" in name for name in names) else "category"
@@ -42,6 +43,15 @@ def test_phrases_that_repeat_are_text_if_there_are_many():
     assert kind(notes(5, 400)) == "text"
     assert kind(notes(5, 80)) == "category"
     assert kind(notes(2, 400)) == "category"
+
+
+def test_lists_are_text_if_there_are_many():
+    genres = np.array(["Comedy", "Drama", "Action", "Crime", "War", "Horror", "Music"])
+    lists = [", ".join(RNG.choice(genres, RNG.integers(1, 4), replace=False)) for _ in range(4000)]
+    assert len(set(lists)) > 100
+    assert kind(lists) == "text"
+    assert kind([one.replace(", ", " ") for one in lists]) == "category"
+    assert kind([one[:8] for one in lists]) == "category"  # few different ones
 
 
 def test_columns_of_text_share_the_directions():

@@ -69,9 +69,10 @@ class TablePreprocessor(Component):
                            them, ``name:mean``, beside outputs of those with 50 rows and more,
                            unless these are more than ``categories``
     text                   values that are mostly rare, or more than 100 phrases of four words and
-                           more: hashed words and pieces of words, in the directions in which texts
-                           vary most (32; 64 of all such columns), ``name:words_0`` and so on, and
-                           if there are targets, what the words predict, ``name:predicts``
+                           more, or lists such as ``Comedy, Drama``: hashed words and pieces of
+                           words, in the directions in which texts vary most (32; 64 of all such
+                           columns), ``name:words_0`` and so on, and if there are targets, what the
+                           words predict, ``name:predicts``
     booleans               ``name=false`` and ``name=true``
     missing values         if the warm-up has some: an additional output ``name=(missing)``; a
                            missing category not seen there counts as ``(other)``

@@ -46,6 +46,8 @@ _DISTINCT = 0.95  # share of rows with a value of their own from which values na
 _MANY_WORDS = 4.0  # of free text, in the mean
 _DIGITS = r"\d{5,}"  # of codes; years have less
 _MANY_PHRASES = 100  # different values of free text, at least
+_LIST_MARK = re.compile(r"[,;|]\s*(?=[^\W\d])")  # between values of a list, as "Comedy, Drama"
+_LISTED = 0.2  # marks of lists, in the mean
 _COMMON = 0.5  # share of rows that frequent categories have at least
 _DENSE = 0.5  # share of the whole numbers of a range from which they count rows
 _FEWEST_DATES = 10  # different numbers such as 20240131 before they are taken for dates
@@ -502,7 +504,8 @@ def _words_or_categories(
         if marked >= 0.9 * k:
             return replace(plain, kind="identifier", note="has another code in each row")
     common = int(counts[counts >= min_count].sum())
-    if words >= _MANY_WORDS and k > _MANY_PHRASES:
+    listed = float(np.dot([len(_LIST_MARK.findall(level)) for level in levels], counts)) / n
+    if k > _MANY_PHRASES and (words >= _MANY_WORDS or listed >= _LISTED):
         return replace(plain, kind="text")
     if common < _COMMON * n:
         return replace(plain, kind="text", note=f"{k:,} different values, most of them rare")

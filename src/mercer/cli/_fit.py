@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,7 +105,8 @@ def run(options: FitOptions) -> None:
     _check(options)
     training = _training(options)
     note_dialects(options.data, quiet=quiet)
-    _begin(training, options)
+    with warnings.catch_warnings(record=True) as found:  # said after what they are about
+        _begin(training, options)
     model = training.model_
     if test is not None:
         note_dialects(test, quiet=quiet)
@@ -113,6 +115,8 @@ def run(options: FitOptions) -> None:
         check_classes(model, training.first_classes_, test)
         note_extra(model, test, quiet=quiet)
     _announce(training, options)
+    for warning in found:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     with logged(options.log):
         speed = (
             train(training, out, checkpoint_every=options.checkpoint_every, quiet=quiet)
@@ -171,7 +175,7 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         "exclude": options.exclude or (),
         "scaling": options.scaling.value,
         "categories": options.categories,
-        "columns": {"include": options.include or (), "kinds": _make_kinds(options.kind)},
+        "columns": _of_columns(options),
         "seed": options.seed,
     }
     workers = workers_of(options)
@@ -185,6 +189,12 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         n_passes=options.passes,
         shuffle_buffer=_shuffle_buffer(options),
     )
+
+
+def _of_columns(options: FitOptions) -> dict[str, Any]:
+    """Return the parameters of the columns that were given."""
+    given = {"include": options.include, "kinds": _make_kinds(options.kind)}
+    return {name: value for name, value in given.items() if value}
 
 
 def _parameters(options: FitOptions) -> dict[str, Any]:

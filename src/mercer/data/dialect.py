@@ -367,7 +367,9 @@ class _Beginning(NamedTuple):
             for delimiter in (d for d in some if any(d in line for line in self.lines)):
                 rows = self.rows(replace(told, delimiter=delimiter, quote=quote))
                 score = _score(rows, quote, told.delimiter is not None)
-                if score is not None and (*score, delimiter == usual) > best:
+                if score is None or (quote == "'" and score[0] <= best[0]):
+                    continue  # double quotes do as well
+                if (*score, delimiter == usual) > best:
                     best, chosen = (*score, delimiter == usual), (delimiter, quote)
         if chosen is None:
             chosen = told.delimiter or self._of_one_column(usual, quotes[0]), quotes[0]

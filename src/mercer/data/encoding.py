@@ -181,8 +181,9 @@ class TableEncoding:
         }
         if not self.feature_names:
             raise ValueError(
-                f"No column varies in the {statistics.n_rows} rows seen, so there is nothing to "
-                "learn from. Use more rows for the warm-up, or other columns."
+                "No column varies in the "
+                f"{'one row' if statistics.n_rows == 1 else f'{statistics.n_rows} rows'} seen, so "
+                "there is nothing to learn from. Use more rows for the warm-up, or other columns."
             )
 
     @property

@@ -194,7 +194,7 @@ class OneRow:
         if names is not None and self._begins_stream([x]):
             names = [name for name in names if _is_said(x[name])] or names
         values = x if names is None else [_number(x[name]) for name in names]
-        if any(isinstance(value, str) for value in values):
+        if isinstance(values, list | tuple) and any(isinstance(value, str) for value in values):
             row = _cells(list(values))[0]
         else:
             row = np.asarray(values, dtype=np.float64)

@@ -445,7 +445,6 @@ class TableModel:
     >>> import numpy as np
     >>> from mercer import KernelClassifier
     >>> from mercer.data import TablePreprocessor
-    from mercer.data.audit import TableAudit
     >>> towns = np.array(["Bern", "Bonn"] * 100)
     >>> table = {"town": towns, "height": np.where(towns == "Bern", 540.0, 60.0)}
     >>> model = TableModel(

@@ -235,6 +235,11 @@ class TableInputs:
             if isinstance(rows, np.ndarray) and not gaps:
                 self._means = _means(rows)
             return rows, *y
+        if is_plain and not gaps and rows.shape[0] == 1 and _has_gaps(rows):
+            raise ValueError(
+                "Input X contains NaN, and a first row alone does not tell what takes its place. "
+                "Begin with a row without gaps, or with several rows."
+            )
         if sparse.issparse(rows):
             raise ValueError(
                 "`categorical_features` are for dense rows, and these are sparse. Leave it out, or "

@@ -316,6 +316,17 @@ def test_parts_of_the_calendar():
     assert_array_equal(X[:, 4], days.hour)
 
 
+def test_gaps_of_dates_are_marked_once():
+    days = pd.date_range("2023-12-25", periods=400, freq="37h").where(np.arange(400) % 5 > 0)
+    seen = TablePreprocessor().fit(pd.DataFrame({"t": days}))
+    names = ["t", "t=(missing)", "t:day_of_year", "t:day", "t:weekday", "t:hour"]
+    assert seen.feature_names_out() == names
+    X = seen.transform(pd.DataFrame({"t": days}))
+    assert_array_equal(X[:, 1], np.arange(400) % 5 == 0)
+    assert_allclose(X[::5, [0, 2, 3, 4, 5]], 0.0, atol=1e-12)  # the means
+    assert seen.fillings() == {}
+
+
 def test_the_audit_is_a_compact_table(rng):
     seen, _ = kinds_of(COLUMNS["amounts"][0])
     text = str(seen.audit_)

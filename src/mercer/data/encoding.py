@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,6 +117,10 @@ class TableEncoding:
         Rarer categories share the output "other".
     scaling : str
         Passed to :func:`scales`.
+    parts : collection of str, optional
+        Columns made of another one, whose gaps are marked there.
+    texts : dict of str to TextMap, optional
+        Maps of columns of text, if they are known.
 
     Attributes
     ----------
@@ -140,8 +145,10 @@ class TableEncoding:
         categories: int,
         min_count: int,
         scaling: str,
+        parts: Collection[str] = (),
         texts: dict[str, TextMap] | None = None,
     ) -> None:
+        self._parts = frozenset(parts)
         self.number_names = list(statistics.number_names)
         self.feature_names: list[str] = []
         self.owners: list[str] = []
@@ -201,7 +208,7 @@ class TableEncoding:
             return
         if numbers.maximum[row] > numbers.minimum[row]:
             self._value_slot[row] = self._slot(name, name)
-        if numbers.missing[row]:
+        if numbers.missing[row] and name not in self._parts:
             self._missing_slot[row] = self._slot(f"{name}=(missing)", name)
 
     def _place_text(self, name: str, fitted: TextMap, statistics: TableStatistics) -> _TextSlots:
@@ -299,6 +306,8 @@ class TableEncoding:
         """Say what takes the place of missing values, for columns that had none."""
         filled = {}
         for row, name in enumerate(self.number_names):
+            if name in self._parts:
+                continue
             if self._value_slot[row] >= 0 and self._missing_slot[row] < 0:
                 filled[name] = f"the mean, {self._fill[row]:.4g}"
         for name, slots in self._levels.items():

@@ -476,6 +476,7 @@ class TablePreprocessor(Component):
             categories=self.categories,
             min_count=self.min_count,
             scaling=self.scaling,
+            parts=self._read().parts,
             texts=texts,
         )
         for sample in statistics.texts.values():

@@ -187,6 +187,11 @@ class Readings:
         """Names of the columns of what :meth:`read` returns."""
         return [name for one in self.columns.values() if one.used for name in one.names]
 
+    @property
+    def parts(self) -> list[str]:
+        """Names of the parts of the calendar among :attr:`names`."""
+        return [name for one in self.columns.values() if one.used for name in one.names[1:]]
+
     def read(self, view: TableView) -> TableView:
         """Return a view of what the columns mean: numbers, categories and texts only."""
         sources = {

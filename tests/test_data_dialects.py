@@ -8,7 +8,7 @@ import tracemalloc
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from mercer.data import (
@@ -548,6 +548,15 @@ def test_what_was_written_is_read_back_when_it_is_told(tmp_path, drawn):
 
 @ROUND
 @given(written(sure=True))
+@example(
+    (
+        ["text", "text"],
+        {"a": ["t,t", "t,t", "t,t"], "aa": ["tt", "tt", "t\n,,t"]},  # as if it had row names
+        CsvDialect(",", ".", "utf-8", "'"),
+        csv.QUOTE_ALL,
+        "\n",
+    )
+)
 def test_what_was_written_is_read_back_when_it_is_found_out(tmp_path, drawn):
     _, table, dialect, quoting, end = drawn
     # Single quotes can be told from apostrophes where they are around everything.

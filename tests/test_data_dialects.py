@@ -557,6 +557,15 @@ def test_what_was_written_is_read_back_when_it_is_told(tmp_path, drawn):
         "\n",
     )
 )
+@example(
+    (
+        ["text", "text"],
+        {"a": ["tt", "tt", 't\t"t'], "b": ["tt", "tt", "tt"]},  # two cells in each row by " too
+        CsvDialect("\t", ".", "utf-8", "'"),
+        csv.QUOTE_ALL,
+        "\n",
+    )
+)
 def test_what_was_written_is_read_back_when_it_is_found_out(tmp_path, drawn):
     _, table, dialect, quoting, end = drawn
     # Single quotes can be told from apostrophes where they are around everything.

@@ -45,7 +45,7 @@ _BOMS = (  # the marks of UTF-32 begin with those of UTF-16
 _ENCODINGS = {"cp1252": "Latin-1 (Windows-1252)", "iso8859-1": "Latin-1"}
 _MOST_LINES = 5000  # from which delimiter, decimal mark and header are found out
 _TYPED_ROWS = 200  # whose cells are looked at to tell two delimiters apart
-_UNNAMED = 0.01  # what a name that is missing counts in rows; more would be too much
+_TIE = 0.01  # what decides between readings that are as good otherwise
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 _DATE = re.compile(r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\s*\d{1,2}:\d{2}")
@@ -533,11 +533,11 @@ def _score(rows: list[list[str]], quote: str, told: bool) -> tuple[float, int] |
         return None
     cells = [cell for row in others[:_TYPED_ROWS] for cell in row if cell.strip()]
     numbers = sum(map(_is_number, cells)) / max(len(cells), 1)
-    same -= _UNNAMED * ("" in rows[0])
+    same -= _TIE * ("" in rows[0])
     if quote == "'":
         return same + numbers, width
     # Columns whose cells all are between quotes of the other kind are not read by these.
-    wrapped = _wrapped(rows)
+    wrapped = _wrapped(rows) + _TIE * all(map(_is_wrapped, rows[0]))
     return same + numbers - wrapped, width
 
 
@@ -546,11 +546,15 @@ def _wrapped(rows: list[list[str]]) -> float:
     columns = list(zip(*(row for row in rows if len(row) == len(rows[0])), strict=True))
     whole = [
         len(column) > 1
-        and all(len(cell) > 1 and cell[0] == "'" == cell[-1] for cell in column[1:] if cell)
+        and all(_is_wrapped(cell) for cell in column[1:] if cell)
         and any(column[1:])
         for column in columns
     ]
     return sum(whole) / max(len(whole), 1)
+
+
+def _is_wrapped(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == "'" == cell[-1]
 
 
 def _is_number(cell: str) -> bool:

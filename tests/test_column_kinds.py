@@ -468,6 +468,16 @@ def test_words_tell_of_the_target_and_not_of_their_own():
     assert by_others < 0.05 < by_own - 0.03
 
 
+def test_ends_of_long_texts_do_not_give_their_own_targets_away(monkeypatch):
+    monkeypatch.setattr("mercer.data.texts._LONGEST", 40)
+    rng = np.random.default_rng(8)
+    texts = [" ".join(rng.choice(WORDS, 6)).ljust(40) + f" and the end {i}" for i in range(300)]
+    table, y = {"text": texts}, rng.normal(size=300)
+    seen = TablePreprocessor(kinds={"text": "text"}).fit(table, y)
+    shorter = {"text": [text[:40] for text in texts]}
+    assert_array_equal(seen.transform(table, learned=True), seen.transform(shorter, learned=True))
+
+
 # -- leaks -----------------------------------------------------------------------------------------
 
 

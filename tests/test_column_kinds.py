@@ -402,6 +402,13 @@ def test_rows_have_the_same_fold_wherever_they_are(rng):
     assert set(folds) == set(range(N_FOLDS))
 
 
+def test_rows_stay_in_their_folds_where_a_column_gets_values_later(rng):
+    rows = pd.DataFrame({"a": rng.normal(size=50), "b": rng.choice(["u", "v"], 50)})
+    folds = folds_of(view_table(rows))
+    for nothing in (np.nan, pd.Categorical([None] * 50)):
+        assert_array_equal(folds_of(view_table(rows.assign(late=nothing))), folds)
+
+
 def test_codes_of_targets():
     assert TargetCodes.of(np.arange(50)) is None  # too many classes
     assert TargetCodes.of(np.ones(9)) is None

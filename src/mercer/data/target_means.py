@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, TableView
-from mercer.data.keys import bits_of_labels, content_keys
+from mercer.data.keys import bits_of_labels, content_keys, mixed
 
 __all__ = ["N_FOLDS", "CategoryMeans", "CategorySums", "TargetCodes", "array_text", "folds_of",
            "text_array"]  # fmt: skip
@@ -29,7 +29,6 @@ N_FOLDS = 5
 _MOST_CLASSES = 10  # beyond, means of each class would be too many inputs
 _TRACKED_LEVELS = 4096
 _LARGEST_SMOOTHING = 1e6
-_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -94,20 +93,24 @@ class TargetCodes:
 
 
 def folds_of(view: TableView) -> NDArray[np.int64]:
-    """Draw the fold of each row by what is in it."""
-    bits = []
+    """Draw the fold of each row by what is in it.
+
+    Missing values count for nothing, so that rows stay in their folds where a column gets its first
+    value only later.
+    """
+    keys = np.zeros(view.n_rows, dtype=np.uint64)
     for name in view.names:
         column = view.column(name)
         if isinstance(column, Numbers):
             values = column.values.astype(np.float64)
-            bits.append(np.where(np.isnan(values), np.nan, values))  # all NaN of the same bits
+            known = ~np.isnan(values)
         else:
             # The code -1 of missing values picks the last entry.
             found = bits_of_labels([*column.levels, "\0"])[column.codes]
-            bits.append((found >> np.uint64(11)).astype(np.float64))
-    if not bits:
-        return np.zeros(view.n_rows, dtype=np.int64)
-    return (content_keys(_SEED, bits) % np.uint64(N_FOLDS)).astype(np.int64)
+            values, known = (found >> np.uint64(11)).astype(np.float64), column.codes >= 0
+        seed = int(bits_of_labels([name])[0])
+        keys[known] += content_keys(seed, [values[known]])
+    return (mixed(keys) % np.uint64(N_FOLDS)).astype(np.int64)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from mercer.data.readings import Readings
 from mercer.data.target_means import N_FOLDS, CategoryMeans, CategorySums, TargetCodes, folds_of
 from mercer.data.texts import TextMap, TextSample
 from mercer.estimators import TableModel
+from mercer.estimators.columns import StreamColumns
 from mercer.exceptions import LeakWarning
 
 
@@ -314,6 +315,18 @@ def test_parts_of_the_calendar():
     assert_array_equal(X[:, 2], days.day)
     assert_array_equal(X[:, 3], days.day_of_week)
     assert_array_equal(X[:, 4], days.hour)
+
+
+def test_columns_with_the_names_of_parts_of_the_calendar_are_kept(rng):
+    days = pd.date_range("2023-12-25", periods=40, freq="37h")
+    frame = pd.DataFrame({"t": days, "t:hour": rng.normal(size=40)})
+    seen = TablePreprocessor(scaling="none").fit(frame)
+    assert seen.feature_names_out() == ["t", "t:hour"]
+    assert "other columns have their names" in seen.audit_[0].remarks
+    X = TablePreprocessor.from_state(json.loads(json.dumps(seen.to_state()))).transform(frame)
+    assert_array_equal(X[:, 1], frame["t:hour"])
+    stream = StreamColumns([]).grown(view_table(frame))
+    assert_array_equal(stream.transform(frame), X)
 
 
 def test_gaps_of_dates_are_marked_once():

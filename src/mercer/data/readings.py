@@ -237,7 +237,7 @@ class Readings:
             column = view.column(name)
             text = isinstance(column, Levels) and not column.boolean
             readings.append(Reading(name, _kind_of(column), was_text=text))
-        return cls(readings)
+        return cls(_without_taken_names(readings, view.names))
 
     @classmethod
     def of(
@@ -290,6 +290,7 @@ class Readings:
             if not found.used and (name in include or kept):
                 found = _forced(name, column, found)
             readings.append(found)
+        readings = _without_taken_names(readings, view.names)
         return cls(readings if any(one.used for one in readings) else _all_used(readings))
 
     @property
@@ -332,6 +333,21 @@ class Readings:
                 f"{differing}. Let all of them `look` at the same rows first."
             )
         return type(self)(joined)
+
+
+def _without_taken_names(readings: Sequence[Reading], taken: Sequence[str]) -> list[Reading]:
+    """Read dates without parts of the calendar where other columns have the names of these."""
+    names = set(taken)
+    return [
+        one
+        if names.isdisjoint(one.names[1:])
+        else replace(
+            one,
+            calendar=False,
+            note=_joined(one.note, "no parts of the calendar: other columns have their names"),
+        )
+        for one in readings
+    ]
 
 
 def _all_used(readings: Sequence[Reading]) -> list[Reading]:

@@ -433,6 +433,33 @@ def test_tables_that_do_not_fit_are_refused(table, message):
             method(table)
 
 
+@pytest.mark.parametrize("wrong", [{"x": [1.0, np.inf]}, {"x": ["a", "b"]}, {"c": [1.0, 2.0]}])
+def test_tables_that_are_refused_leave_no_trace(wrong):
+    right = {"x": np.array([1.0, 2.0, 4.0]), "c": ["u", "v", "u"]}
+    seen = TablePreprocessor(warmup_rows=None).partial_fit(right, np.array([1.0, 2.0, 3.0]))
+    before = json.dumps(seen.to_state())
+    with pytest.raises(ValueError, match="Column"):
+        seen.partial_fit({"x": [1.0, 2.0], "c": ["u", "w"], **wrong}, np.array([1.0, 2.0]))
+    assert json.dumps(seen.to_state()) == before
+
+
+def test_a_first_table_that_is_refused_does_not_say_what_the_columns_are():
+    seen = TablePreprocessor(warmup_rows=None)
+    with pytest.raises(ValueError, match="inf"):
+        seen.partial_fit({"other": [1.0, np.inf]})
+    assert seen.partial_fit({"x": [1.0, 2.0]}).feature_names_in_ == ["x"]
+
+
+def test_targets_must_be_as_many_as_rows_and_of_all_tables():
+    table, y = {"town": [f"town {i % 40}" for i in range(80)]}, np.arange(80.0)
+    for wrong in (y[1:], np.append(y, 1.0)):
+        with pytest.raises(ValueError, match="`y` must have one target for each row, got"):
+            TablePreprocessor().fit(table, wrong)
+    seen = TablePreprocessor(warmup_rows=None).partial_fit(table, y)
+    with pytest.raises(ValueError, match="with all tables or with none"):
+        seen.partial_fit(table)
+
+
 def test_a_column_that_is_all_missing_later_is_imputed():
     frame = mixed()
     X = TablePreprocessor().fit(frame).transform(frame.assign(age=None, town=np.nan))

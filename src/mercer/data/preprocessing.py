@@ -285,13 +285,25 @@ class TablePreprocessor(Component):
         ------
         ValueError
             If a column is missing, new, of an unusable type, changed between numbers and text, or
-            holds infinite numbers; if the first table lacks a column of ``exclude``.
+            holds infinite numbers; if the first table lacks a column of ``exclude``; if there are
+            not as many targets as rows. Nothing of the table is then counted.
         """
         if self.frozen_:
             return self
         view = view_table(table)
         y = None if y is None else np.asarray(y)
-        readings = self.look(table, y)._read()
+        before = self._readings, self._targets
+        try:
+            self._count(view, y)
+        except BaseException:
+            self._readings, self._targets = before
+            raise
+        return self._freeze_if_complete()
+
+    def _count(self, view: TableView, y: NDArray[Any] | None) -> None:
+        """Add rows to the statistics."""
+        readings = self.look(view, y)._read()
+        self._check_targets(view, y)
         self._check_columns(view, allow_extra=False)
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
@@ -305,7 +317,20 @@ class TablePreprocessor(Component):
             statistics = statistics.retyped(TableStatistics.like(read).kinds())
         statistics.update(read, y)
         self._readings, self._statistics = readings, statistics
-        return self._freeze_if_complete()
+
+    def _check_targets(self, view: TableView, y: NDArray[Any] | None) -> None:
+        """Raise ``ValueError`` unless each row has a target if those before had."""
+        if y is None:
+            if self._targets is not None:
+                raise ValueError(
+                    "`y` must be given with all tables or with none: the first rows had targets, "
+                    "these have none. Pass theirs."
+                )
+        elif len(y) != view.n_rows:
+            raise ValueError(
+                f"`y` must have one target for each row, got {len(y):,} for {view.n_rows:,} rows. "
+                "Targets of several tables are given with each of them, to `partial_fit`."
+            )
 
     def look(self, table: Any, y: Any = None) -> Self:
         """Find out what the columns are, without learning from the rows; only the first time.

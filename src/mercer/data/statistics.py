@@ -224,24 +224,40 @@ class TableStatistics:
         Raises
         ------
         ValueError
-            If columns changed between numbers and text.
+            If columns changed between numbers and text, or hold infinite numbers; the statistics
+            stay as they were.
         """
+        new = self._empty()
         for start, block in row_blocks(view, len(self.number_names)):
             values = number_block(block, self.number_names, start)
             whole = [getattr(block.column(name), "integer", False) for name in self.number_names]
-            self.numbers.merge(NumberStatistics.of(values, np.array(whole, dtype=bool)))
-            for name, counts in self.levels.items():
+            new.numbers.merge(NumberStatistics.of(values, np.array(whole, dtype=bool)))
+            for name, counts in new.levels.items():
                 counts.update(level_column(block, name))
             codes = None
             if self.targets is not None and y is not None:
                 codes = self.targets.codes(y[start : start + block.n_rows])
-            for name, texts in self.texts.items():
+            for name, texts in new.texts.items():
                 texts.update(level_column(block, name), codes)
-            if self.sums and codes is not None:
+            if new.sums and codes is not None:
                 folds = folds_of(block)
-                for name, sums in self.sums.items():
+                for name, sums in new.sums.items():
                     sums.update(level_column(block, name), folds, codes)
-        self.n_rows += view.n_rows
+        new.n_rows = view.n_rows
+        self.merge(new)
+
+    def _empty(self) -> Self:
+        """Return statistics of the same columns and targets, without rows."""
+        return type(self)(
+            list(self.names),
+            list(self.number_names),
+            NumberStatistics.of(np.empty((len(self.number_names), 0))),
+            {name: LevelCounts() for name in self.levels},
+            0,
+            {name: TextSample() for name in self.texts},
+            self.targets,
+            {} if self.targets is None else {n: CategorySums(self.targets.n) for n in self.sums},
+        )
 
     def missing(self, name: str) -> int:
         """Count the rows without a value in a column."""

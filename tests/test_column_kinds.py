@@ -269,6 +269,15 @@ def test_copies_are_left_out_and_named(rng):
     assert "b" in TablePreprocessor(include=("b",)).fit(table).feature_names_out()
 
 
+def test_columns_that_are_constant_at_first_are_no_copies(rng):
+    seen = TablePreprocessor(warmup_rows=None, min_count=1)
+    none = np.zeros(40)
+    seen.partial_fit({"a": none, "b": none, "u": ["-"] * 40, "v": ["-"] * 40})
+    later = {"a": rng.normal(size=40), "b": none, "u": ["-", "x"] * 20, "v": ["x"] * 40}
+    seen.partial_fit(later).freeze()
+    assert [one.name for one in seen.audit_ if not one.left_out] == ["a", "u", "v"]
+
+
 def test_kinds_that_are_told(rng):
     codes = rng.integers(1, 6, N)
     assert "x=3" in kinds_of(codes, kinds={"x": "category"})[0].feature_names_out()

@@ -283,7 +283,7 @@ class Readings:
                 found = _as_told(name, column, kinds[name])
             else:
                 found = _look(name, column, min_count)
-            same = first.setdefault(_fingerprint(column), name)
+            same = first.setdefault(_fingerprint(column), name) if _varies(column) else name
             if same != name and view.n_rows >= _FEW_ROWS and name not in kinds and not keep:
                 found = Reading(name, "copy", note=f"is the same as {same!r}")
             kept = keep and isinstance(column, Numbers)
@@ -358,6 +358,14 @@ def _all_used(readings: Sequence[Reading]) -> list[Reading]:
         else one
         for one in readings
     ]
+
+
+def _varies(column: Numbers | Levels) -> bool:
+    """Whether a column is not always the same, as two columns may be that differ later."""
+    if isinstance(column, Levels):
+        return bool((column.codes != column.codes[0]).any())
+    values = column.values
+    return bool(((values != values[0]) & ~(np.isnan(values) & np.isnan(values[0]))).any())
 
 
 def _fingerprint(column: Numbers | Levels) -> bytes:

@@ -95,6 +95,17 @@ def test_some_values_can_be_nothing_else():
     assert guess_task(20 * [Decimal("1.50"), Decimal("2")]).task == "regression"
 
 
+@pytest.mark.parametrize("cells", [[*range(2000)], [0.5, 1.5], ["$1,200", "$900"]])
+def test_columns_of_categories_are_classes_whatever_they_hold(cells):
+    categories = pd.Series(cells * 2, dtype="category")
+    for values in (categories, pa.array(cells).dictionary_encode()):
+        assert guess_task(values).task == "classification"
+        assert guess_task(values).certain
+    assert infer_task(categories.astype(object)) == "regression"
+    with pytest.raises(ValueError, match="no values"):
+        guess_task(categories[:0])
+
+
 def test_the_reason_names_numbers_that_a_reader_can_check():
     letters = guess_task(np.repeat(np.arange(26), SCRIPT.LETTERS))
     assert letters.reason == "26 evenly spaced whole numbers, each about 769 times"

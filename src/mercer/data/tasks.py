@@ -108,13 +108,15 @@ def guess_task(values: Any) -> TaskGuess:
     if isinstance(column, Levels):
         if column.first() is None:
             raise ValueError("The target has no values, so the task cannot be told.")
-        if written_numbers(column) is not None:
+        if not _are_categories(values) and written_numbers(column) is not None:
             return TaskGuess("regression", f"numbers written as {column.first()!r}")
         kind = "truth values" if column.boolean else "text"
         return TaskGuess("classification", kind, certain=True)
     present = column.values[~np.isnan(column.values)]
     if len(present) == 0:
         raise ValueError("The target has no values, so the task cannot be told.")
+    if _are_categories(values):
+        return TaskGuess("classification", "categories", certain=True)
     if _are_times(plain):
         return TaskGuess("regression", "times", certain=True)
     if not np.all(present == np.round(present)):
@@ -146,6 +148,12 @@ def infer_task(values: Any) -> Task:
     ('classification', 'classification', 'regression')
     """
     return guess_task(values).task
+
+
+def _are_categories(values: Any) -> bool:
+    """Whether the type of a column of pandas, polars or Arrow says that it holds categories."""
+    kind = str(getattr(values, "type", getattr(values, "dtype", "")))
+    return kind.startswith(("category", "Categorical", "Enum", "dictionary"))
 
 
 def _are_times(values: NDArray[Any] | list[Any]) -> bool:

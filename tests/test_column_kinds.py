@@ -465,6 +465,18 @@ def test_noise_of_many_categories_does_no_harm():
     assert np.mean(model.predict(frame[800:]) != frame["y"][800:]) < 0.18
 
 
+def test_categories_in_which_all_targets_are_alike_say_nothing(rng):
+    reasons = [f"reason {i % 60}" if i % 2 else None for i in range(2000)]
+    phrases = [f"{r} of {i % 200} which is given here" if r else None
+               for i, r in enumerate(reasons)]  # fmt: skip
+    y = np.where(np.arange(2000) % 2, 0.1, rng.normal(size=2000))
+    seen = TablePreprocessor().fit({"why": reasons, "said": phrases}, y)
+    assert "why:mean" not in seen.feature_names_out()
+    X = seen.transform({"why": reasons, "said": phrases}, learned=True)
+    predicted = X[:, seen.feature_names_out().index("said:predicts")]
+    assert_array_equal(predicted, 0.0)
+
+
 # -- text ------------------------------------------------------------------------------------------
 
 

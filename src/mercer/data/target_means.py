@@ -29,6 +29,7 @@ N_FOLDS = 5
 _MOST_CLASSES = 10  # beyond, means of each class would be too many inputs
 _TRACKED_LEVELS = 4096
 _LARGEST_SMOOTHING = 1e6
+_ROUNDING = 1e-10  # of means of targets that are all alike
 
 
 @dataclass(frozen=True)
@@ -228,8 +229,8 @@ class CategoryMeans:
         values = self._means(np.full(len(table), N_FOLDS), np.arange(len(table)))
         counts = self._tables[-1, :, :1]
         spread = np.sqrt(np.sum(counts * values**2, axis=0) / max(overall[0], 1.0))
-        self._scale = np.where(spread > 0.0, spread, 1.0)
-        self.varies = bool((spread > 0.0).any())
+        self._scale = np.where(spread > _ROUNDING, spread, np.inf)
+        self.varies = bool((spread > _ROUNDING).any())
 
     def _smoothed(self) -> Floats:
         """Ratio of the variances within and between categories."""

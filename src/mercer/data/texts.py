@@ -28,6 +28,7 @@ _FEWEST = 2  # texts that must have a word
 _FEWEST_TEXTS = 50  # before the target is predicted of them
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0)
 _CLIP = 5.0  # deviations of the directions
+_ROUNDING = 1e-6  # of what is the same for all texts
 _SEED = 0
 
 
@@ -266,7 +267,7 @@ def _directions(rows: Any, counts: Floats, n: int) -> Floats:
     values = rows @ found.T
     center = share @ values
     spread = np.sqrt(share @ (values - center) ** 2)
-    scale = np.where(spread > 1e-6, spread, np.inf)
+    scale = np.where(spread > _ROUNDING, spread, np.inf)
     return np.vstack([-center / scale, found.T / scale])
 
 
@@ -297,7 +298,7 @@ def _predictions(rows: Any, sums: Floats, folds: NDArray[np.int64]) -> list[Floa
     share = counts / counts.sum()
     center = share @ out_of_fold
     spread = np.sqrt(share @ (out_of_fold - center) ** 2)
-    scale = np.where(spread > 0.0, spread, 1.0)
+    scale = np.where(spread > _ROUNDING, spread, np.inf)
     made = [columns / scale for columns in best]
     for columns in made:
         columns[0] -= center / scale

@@ -189,28 +189,30 @@ def audit_of(
     encoding : TableEncoding
         Made of these.
     """
+    made: dict[str, list[str]] = {}
+    for feature, owner in zip(encoding.feature_names, encoding.owners, strict=True):
+        made.setdefault(owner, []).append(feature)
     columns = []
     for one in readings.columns.values():
-        n_inputs = sum(encoding.owners.count(name) for name in one.names) if one.used else 0
+        n_inputs = sum(len(made.get(name, ())) for name in one.names) if one.used else 0
         missing, remarks = np.nan, one.note
         if one.used:
             missing = statistics.missing(one.name) / max(statistics.n_rows, 1)
-        becomes = _becomes(one, encoding) if n_inputs else "left out"
+        becomes = _becomes(one, made) if n_inputs else "left out"
         if not n_inputs and one.used:
             remarks = _why_unused(one.name, statistics)
         columns.append(ColumnAudit(one.name, one.kind, becomes, n_inputs, missing, remarks))
     return TableAudit(columns, statistics.n_rows)
 
 
-def _becomes(reading: Reading, encoding: TableEncoding) -> str:
+def _becomes(reading: Reading, made: Mapping[str, Sequence[str]]) -> str:
     """Say what is made of a column."""
     name = reading.name
-    made = [f for f, owner in zip(encoding.feature_names, encoding.owners, strict=True)
-            if owner == name]  # fmt: skip
-    gap = f"{name}=(missing)" in made
-    other = f"{name}=(other)" in made
-    means = sum(feature.startswith(f"{name}:mean") for feature in made)
-    n = len(made) - gap - means
+    mine = made.get(name, ())
+    gap = f"{name}=(missing)" in mine
+    other = f"{name}=(other)" in mine
+    means = sum(feature.startswith(f"{name}:mean") for feature in mine)
+    n = len(mine) - gap - means
     if reading.kind == "text":
         said = [f"{n} numbers of its words"]
     elif reading.kind in ("category", "boolean"):
@@ -220,7 +222,7 @@ def _becomes(reading: Reading, encoding: TableEncoding) -> str:
             said.append(f"{n} categor{'y' if n == 1 else 'ies'}" + (" and others" if other else ""))
     else:
         said = ["number"] if n else []
-        parts = [part for part in reading.parts if f"{name}:{part}" in encoding.owners]
+        parts = [part for part in reading.parts if f"{name}:{part}" in made]
         said += [part.replace("_", " ") for part in parts]
     return ", ".join([*said, *["gaps"] * gap])
 

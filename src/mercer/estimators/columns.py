@@ -286,9 +286,9 @@ class StreamColumns:
             if name not in known and missing_cells(view.column(name)) < view.n_rows:
                 known[name] = _reading(view, name, self.named)
         readings = Readings(list(known.values()))
-        read, inputs = readings.read(view), list(self.inputs)
+        read, inputs, slots = readings.read(view), list(self.inputs), self._slots()
         for name in read.names:
-            of_column = {level for of, level in inputs if of == name}
+            of_column = slots.get(name, {})
             found: list[str | None] = [None]
             if _has_levels(readings, name):
                 found = list(_present(level_column(read, name)))
@@ -300,6 +300,13 @@ class StreamColumns:
             return self
         return replace(self, readings=readings, inputs=inputs)
 
+    def _slots(self) -> dict[str, dict[str | None, int]]:
+        """Return the numbers of the inputs of each column, by category."""
+        slots: dict[str, dict[str | None, int]] = {}
+        for i, (name, level) in enumerate(self.inputs):
+            slots.setdefault(name, {})[level] = i
+        return slots
+
     def past_of_new(self, n_known: int) -> Array:
         """Return what rows had so far in the inputs after ``n_known``: 0 for one of a category."""
         new = self.inputs[n_known:]
@@ -309,9 +316,9 @@ class StreamColumns:
         """Return the inputs of rows, NaN for what they do not say, whatever else there is."""
         view = view_table(table)
         X = np.zeros((view.n_rows, len(self.inputs)))
-        read = self.readings.read(view)
+        read, all_slots = self.readings.read(view), self._slots()
         for name in read.names:
-            slots = {level: i for i, (of, level) in enumerate(self.inputs) if of == name}
+            slots = all_slots[name]
             if not _has_levels(self.readings, name):
                 X[:, slots[None]] = _truth_as_numbers(read, name)
                 continue

@@ -417,6 +417,18 @@ def test_own_targets_do_not_matter_to_rows_that_are_learned():
     assert np.corrcoef(mine, y)[0, 1] < 0.1 < np.corrcoef(all_rows, y)[0, 1]
 
 
+def test_targets_that_categories_determine_leave_no_gaps():
+    towns = np.arange(600) % 60
+    sums = CategorySums(1)
+    folds = np.where(towns == 0, 3, np.arange(600) // 60 % N_FOLDS)
+    column = Levels(towns, [f"town {i}" for i in range(60)])
+    sums.update(column, folds, np.round(towns[:, None] / 60.0))
+    values = CategoryMeans(sums).transform(column, folds)
+    # Without the fold of all its rows nothing is known.
+    assert_allclose(values[towns == 0], 0.0, atol=1e-12)
+    assert_allclose(np.abs(values[towns > 0]), 1.0, atol=0.05)
+
+
 def test_rows_have_the_same_fold_wherever_they_are(rng):
     table = pd.DataFrame({"a": rng.normal(size=50), "b": rng.choice(["u", "v", None], 50)})
     folds = folds_of(view_table(table))

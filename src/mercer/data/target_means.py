@@ -243,7 +243,9 @@ class CategoryMeans:
         within = np.maximum(self.sums.squares - counts @ means**2, 0.0) / (n - n_levels)
         spread = (between - (n_levels - 1) * within) / (n - (counts @ counts) / n)
         tiny = within / _LARGEST_SMOOTHING
-        return np.asarray(within / np.maximum(np.maximum(spread, tiny), np.finfo(float).tiny))
+        ratio = within / np.maximum(np.maximum(spread, tiny), np.finfo(float).tiny)
+        # Above 0, so that a category without rows in other folds has the mean of all.
+        return np.asarray(np.maximum(ratio, 1.0 / _LARGEST_SMOOTHING))
 
     def _means(self, folds: NDArray[np.int64], places: NDArray[np.int64]) -> Floats:
         """Shrunken means of some categories, less the mean of all rows."""

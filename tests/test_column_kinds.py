@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.data import TablePreprocessor
+from mercer.data import TablePreprocessor, read_tables
 from mercer.data.calendar_parts import compact_dates
 from mercer.data.columns import Levels, view_table
 from mercer.data.forms import DateForm, NumberForm
@@ -52,6 +52,8 @@ NUMBERS = {
     "decimal comma": (["12,5", "1,234"], [12.5, 1.234]),
     "a zero before the comma": (["0,123", "1,234"], [0.123, 1.234]),
     "thousands, all alike": (["1,234", "2,345"], [1234.0, 2345.0]),
+    "thousands with points": (["1.234 €", "950 €", "-12.500 €"], [1234.0, 950.0, -12500.0]),
+    "decimals beside thousands without marks": (["1.234", "1500"], [1.234, 1500.0]),
 }
 
 
@@ -59,6 +61,14 @@ NUMBERS = {
 def test_numbers_as_people_write_them(name):
     levels, expected = NUMBERS[name]
     assert_allclose(number_form(*levels).read(levels), expected)
+
+
+def test_thousands_in_a_file_with_decimal_commas(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("height;people\n1,5;1.234\n2,25;950\n0,5;12.500\n")
+    (table,) = read_tables(file)
+    X = TablePreprocessor(scaling="none").fit(table).transform(table)
+    assert_array_equal(X, [[1.5, 1234.0], [2.25, 950.0], [0.5, 12500.0]])
 
 
 @pytest.mark.parametrize(

@@ -68,19 +68,26 @@ class NumberForm:
         unit = max(sorted(units), key=lambda name: (bool(name), units[name]), default="")
         if sum(units.get(name, 0) for name in {unit, ""}) < mostly * total or not total:
             return None
-        best: Self | None = None
-        most = mostly * total
-        for decimal in (".", ","):
-            form = cls(decimal, unit)
-            read = np.isfinite(form.read(levels))
-            n = int(np.dot(read, counts))
-            if n > most or (best is None and n == most):
-                best, most = form, n
-        return best
+        point, comma = cls(".", unit), cls(",", unit)
+        by_point, by_comma = point.read(levels), comma.read(levels)
+        n_point, n_comma = (int(np.dot(np.isfinite(read), counts)) for read in (by_point, by_comma))
+        if max(n_point, n_comma) < mostly * total:
+            return None
+        if n_point == n_comma:
+            return comma if _has_thousands(by_comma, by_point) else point
+        return point if n_point > n_comma else comma
 
     def read(self, levels: Sequence[str]) -> Floats:
         """Read values; NaN for what is none of this form."""
         return read_numbers(levels, self.decimal, self.unit)
+
+
+def _has_thousands(values: Floats, as_decimals: Floats) -> bool:
+    """Whether marks part thousands, as in 1.234 beside 950, rather than decimals."""
+    with np.errstate(invalid="ignore"):
+        marked = np.abs(values) > np.abs(as_decimals)
+    whole = np.abs(values[values == as_decimals])
+    return bool(marked.any() and whole.any() and whole.max() < 1000.0)
 
 
 # -- dates ----------------------------------------------------------------------------------------

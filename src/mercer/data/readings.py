@@ -497,9 +497,18 @@ def written_numbers(column: Numbers | Levels) -> NumberForm | None:
         return None
     levels, counts = column.counted()
     form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
-    if form is None or _are_codes(levels, form, True) or all(map(is_number, levels)):
+    if form is None or _are_codes(levels, form, True) or _are_plain(levels, form.read(levels)):
         return None
     return form
+
+
+def _are_plain(levels: Sequence[str], values: Floats) -> bool:
+    """Whether all that was read as numbers is what a computer reads there, too."""
+    return all(
+        is_number(level) and float(level) == value
+        for level, value in zip(levels, values.tolist(), strict=True)
+        if np.isfinite(value)
+    )
 
 
 def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
@@ -514,9 +523,7 @@ def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
         return True
     values = form.read(levels)
     known = values[np.isfinite(values)]
-    plain = not form.unit and all(
-        is_number(level) for level, value in zip(levels, values, strict=True) if np.isfinite(value)
-    )
+    plain = not form.unit and _are_plain(levels, values)
     return plain and known.size <= _FEW_LEVELS and bool(np.all(known == np.round(known)))
 
 

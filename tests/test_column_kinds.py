@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, date, datetime
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pandas as pd
@@ -87,6 +88,13 @@ def test_thousands_in_a_file_with_decimal_commas(tmp_path):
 )
 def test_what_is_no_number(levels):
     assert number_form(*levels) is None
+
+
+def test_long_runs_of_blanks_do_not_take_long():
+    start = process_time()
+    for text in ("1" + " " * 400 + "x(", "(" + " " * 400 + "x("):
+        assert number_form(text) is None
+    assert process_time() - start < 1.0  # it was a quarter of a minute
 
 
 @given(

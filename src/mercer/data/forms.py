@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data.written import NO_UNIT, ORDERS, SIGNED, read_dates, read_numbers, unit_of
+from mercer.data.written import NO_UNIT, ORDERS, number_match, read_dates, read_numbers, unit_of
 
 __all__ = ["DateForm", "NumberForm"]
 
@@ -57,7 +57,7 @@ class NumberForm:
         mostly : float, default=0.95
             Share of all that must have it.
         """
-        found = [SIGNED.fullmatch(level.strip()) for level in levels]
+        found = [number_match(level) for level in levels]
         total = sum(counts)
         units: dict[str, int] = {}
         for match, count in zip(found, counts, strict=True):

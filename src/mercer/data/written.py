@@ -14,13 +14,13 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_UNIT", "ORDERS", "SIGNED", "read_dates", "read_numbers", "unit_of"]
+__all__ = ["NO_UNIT", "ORDERS", "number_match", "read_dates", "read_numbers", "unit_of"]
 
 
 # -- numbers --------------------------------------------------------------------------------------
 
 _SPACES = re.compile(r"[\s\u00a0\u202f\u2009']")
-SIGNED = re.compile(
+_SIGNED = re.compile(
     r"(?P<open>\(?)\s*(?P<sign>[-+\u2212]?)\s*(?P<before>[^\d\s.,()+-]*)\s*(?P<sign2>[-+\u2212]?)\s*"
     r"(?P<digits>\d[\d.,\s\u00a0\u202f\u2009']*|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
     r"\s*(?P<after>[^\d.,()+-]*?)\s*(?P<close>\)?)"
@@ -30,6 +30,7 @@ _CURRENCY = re.compile(
     r"[$€£¥₹₩₽฿₺₪¢]|[A-Z]{0,3}[$€£¥]|USD|EUR|GBP|JPY|CHF|CNY|INR|CAD|AUD|Fr\.?|kr\.?"
 )
 _LONGEST_UNIT = 8  # letters, as in "minutes"
+_LONGEST = 64  # characters; of long runs of blanks there are many ways to make parts of a number
 # Groups of three digits with one mark between; in India of two before the last, as 12,34,567.
 _GROUPED = re.compile(
     r"[1-9]\d{0,2}(?P<mark>[., ])\d{3}(?:(?P=mark)\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}"
@@ -42,8 +43,14 @@ def read_numbers(texts: Sequence[str], decimal: str, unit: str) -> NDArray[np.fl
     return np.array([_number_of(text, decimal, unit) for text in texts], dtype=np.float64)
 
 
+def number_match(text: str) -> re.Match[str] | None:
+    """Find the parts of a number, if text may be one."""
+    text = text.strip()
+    return _SIGNED.fullmatch(text) if len(text) <= _LONGEST else None
+
+
 def _number_of(text: str, decimal: str, unit: str) -> float:
-    match = SIGNED.fullmatch(text.strip())
+    match = number_match(text)
     if match is None or unit_of(match) not in (unit, ""):
         return math.nan
     digits = _SPACES.sub(" ", match["digits"]).strip()

@@ -333,6 +333,16 @@ def test_a_column_that_gets_its_first_values_later():
     assert seen.feature_names_out() == ["x=a", "x=b", "x=(other)", "x=(missing)", "y"]
 
 
+def test_codes_that_come_later_are_identifiers(rng):
+    seen = TablePreprocessor(warmup_rows=None)
+    codes = [f"A-{i}x" for i in range(40)]
+    for values in ([None] * 40, codes):
+        seen.partial_fit({"x": rng.normal(size=40), "code": values})
+    assert seen.freeze().feature_names_out() == ["x"]
+    alone = TablePreprocessor(warmup_rows=None).partial_fit({"code": [None] * 40})
+    assert alone.partial_fit({"code": codes}).text_columns_ == ["code"]
+
+
 def test_parts_of_the_calendar():
     days = pd.date_range("2023-12-25", periods=400, freq="37h")
     seen = TablePreprocessor(scaling="none").fit(pd.DataFrame({"t": days}))

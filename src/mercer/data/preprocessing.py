@@ -308,7 +308,8 @@ class TablePreprocessor(Component):
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
         if readings.empty:  # these may have values now
-            readings = readings.known(self._found(view, readings.empty))
+            found = self._found(view, readings.empty)
+            readings = readings.known(found).or_identifiers()
         read = readings.read(view)
         statistics = self._statistics
         if statistics is None:
@@ -368,7 +369,7 @@ class TablePreprocessor(Component):
         names = [name for name in view.names if name not in set(self.exclude)]
         if not names:
             raise ValueError("The table has no columns left to learn from.")
-        self._readings = self._found(view, names)
+        self._readings = self._found(view, names).or_identifiers()
         self._targets = None if y is None else TargetCodes.of(np.asarray(y))
         return self
 

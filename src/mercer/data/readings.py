@@ -290,8 +290,24 @@ class Readings:
             if not found.used and (name in include or kept):
                 found = _forced(name, column, found)
             readings.append(found)
-        readings = _without_taken_names(readings, view.names)
-        return cls(readings if any(one.used for one in readings) else _all_used(readings))
+        return cls(_without_taken_names(readings, view.names))
+
+    def or_identifiers(self) -> Self:
+        """Use what looks like identifiers if there is nothing else: numbers, or words of codes."""
+        if any(one.used for one in self.columns.values()):
+            return self
+        return type(self)(
+            [
+                replace(
+                    one,
+                    kind="text" if one.was_text else "number",
+                    note=f"used, though it {one.note}",
+                )
+                if one.kind == "identifier"
+                else one
+                for one in self.columns.values()
+            ]
+        )
 
     @property
     def empty(self) -> list[str]:
@@ -346,16 +362,6 @@ def _without_taken_names(readings: Sequence[Reading], taken: Sequence[str]) -> l
             calendar=False,
             note=_joined(one.note, "no parts of the calendar: other columns have their names"),
         )
-        for one in readings
-    ]
-
-
-def _all_used(readings: Sequence[Reading]) -> list[Reading]:
-    """Use what looks like identifiers where there is nothing else: numbers, or words of codes."""
-    return [
-        replace(one, kind="text" if one.was_text else "number", note=f"used, though it {one.note}")
-        if one.kind == "identifier"
-        else one
         for one in readings
     ]
 

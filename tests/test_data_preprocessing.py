@@ -460,6 +460,25 @@ def test_targets_must_be_as_many_as_rows_and_of_all_tables():
         seen.partial_fit(table)
 
 
+def test_targets_of_merged_parts_are_in_the_same_units():
+    towns, y = [f"town {i % 40}" for i in range(400)], np.arange(400) % 40 + 0.5
+
+    def part(rows, *, looks, told=True):
+        seen = TablePreprocessor(warmup_rows=None)
+        if looks:
+            seen.look({"town": towns}, y)
+        return seen.partial_fit({"town": towns[rows]}, y[rows] if told else None)
+
+    first, second = slice(0, 250), slice(250, None)
+    whole = part(slice(None), looks=True).freeze()
+    joined = part(first, looks=True).merge(part(second, looks=True)).freeze()
+    table = {"town": towns}
+    assert_allclose(joined.transform(table), whole.transform(table))
+    for told in (True, False):
+        with pytest.raises(ValueError, match="different units"):
+            part(first, looks=False).merge(part(second, looks=False, told=told))
+
+
 def test_a_column_that_is_all_missing_later_is_imputed():
     frame = mixed()
     X = TablePreprocessor().fit(frame).transform(frame.assign(age=None, town=np.nan))

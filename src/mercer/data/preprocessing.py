@@ -427,7 +427,8 @@ class TablePreprocessor(Component):
         Raises
         ------
         ValueError
-            If either is frozen, or parameters or columns differ.
+            If either is frozen, or parameters or columns differ, or how targets are counted: by
+            the first ones that each saw.
         """
         if self.frozen_ or other.frozen_:
             raise ValueError(
@@ -437,6 +438,11 @@ class TablePreprocessor(Component):
         if self != other:
             raise ValueError(f"Only preprocessors with equal parameters merge: {self}, {other}.")
         mine, theirs = self._seen(), other._seen()
+        if mine.targets != theirs.targets:
+            raise ValueError(
+                "Statistics of targets in different units, or with and without targets, cannot be "
+                "merged. Let all preprocessors `look` at the same rows and targets first."
+            )
         readings = self._read().merged(
             other._read(), self._without_values(), other._without_values()
         )

@@ -188,6 +188,20 @@ def test_a_failed_table_leaves_the_model_as_it_was():
     assert_array_equal(model.decision_function(rows), before)
 
 
+def test_a_failed_warm_up_leaves_the_model_as_it_was():
+    model = TableModel(KernelRegressor(random_state=0), TablePreprocessor(exclude=("y",)), "y")
+    y = np.arange(40.0)
+    amounts = [f"${value:,.0f}" for value in y]
+    with pytest.raises(ValueError, match="No column varies"):
+        model.partial_fit({"same": np.ones(40), "y": amounts})
+    with pytest.raises(ValueError, match="inf"):
+        model.warm_up([{"z": y, "y": y}, {"z": np.where(y > 30, np.inf, y), "y": y}])
+    assert model.target_form_ is None
+    assert model.preprocessor.n_samples_seen_ == 0
+    model.partial_fit({"x": np.sin(y), "y": y})
+    assert model.preprocessor.columns_in_ == ["x"]
+
+
 def test_new_columns_are_an_error_unless_dropped():
     rows = table()
     model = classifier().partial_fit(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, Self
@@ -23,6 +24,7 @@ from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
+from mercer.estimators.undo import all_or_nothing
 from mercer.estimators.value_function import ValueFunction
 from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
 from mercer.history import History
@@ -670,13 +672,27 @@ class TableModel:
         Raises
         ------
         ValueError
-            If there are no rows, a column is unusable, or targets are missing or of a wrong kind.
+            If there are no rows, a column is unusable, or targets are missing or of a wrong kind;
+            nothing is measured then.
         """
         if self.preprocessor.frozen_:
             raise ValueError(
                 "The warm-up is over: what was learned since is in its units. Make a new "
                 "TableModel to measure the columns again."
             )
+        columns = self.preprocessor.__dict__
+        before = copy.deepcopy(columns)
+        with all_or_nothing(self):
+            try:
+                self._measure_first(tables)
+            except BaseException:
+                columns.clear()
+                columns.update(before)
+                raise
+        return self
+
+    def _measure_first(self, tables: Any) -> None:
+        """Measure columns and target on the first rows."""
         parts: Iterable[Any] = [tables] if is_table(tables) else tables
         targets: list[NDArray[Any]] = []
         for table in parts:
@@ -693,7 +709,6 @@ class TableModel:
         if self.predicts_quantities and not self._counts():
             self.target_mean_ = float(y.mean())
             self.target_scale_ = float(y.std()) or 1.0
-        return self
 
     def measure(self, columns: TablePreprocessor, table: Any, y: NDArray[Any]) -> TablePreprocessor:
         """Add rows to the statistics of columns, with what they tell of the target.

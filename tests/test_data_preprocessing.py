@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer.data import TablePreprocessor
+from mercer.data.columns import view_table
 
 pa = pytest.importorskip("pyarrow")
 import pandas as pd  # noqa: E402
@@ -358,6 +359,30 @@ def test_arrow_types(values):
     X = preprocessor.fit(pa.table(table)).transform(pa.table(table))
     assert "x=(missing)" in preprocessor.feature_names_out()
     assert len(np.unique(X[:, : preprocessor.feature_names_out().index("y")], axis=0)) == 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([date(1950, 1, 1), None]),
+        pa.array([date(1950, 1, 1), date(2020, 2, 29)]),
+        pa.array([datetime(1950, 1, 1, tzinfo=UTC), None]),
+        pa.array([1.5, None]),
+        pa.array([2**60, 1]),
+        pa.array(["x", None, "y"]),
+        pa.array(["x", None, "y"]).dictionary_encode(),
+        pa.array([True, None]),
+    ],
+    ids=lambda values: str(values.type)[:10],
+)
+def test_columns_of_pandas_in_types_of_arrow(values):
+    series = pd.Series(values, dtype=pd.ArrowDtype(values.type))
+    halves = pd.concat([series[:1], series[1:]])  # two chunks
+    wanted = view_table(pa.table({"a": values})).column("a")
+    for frame in (pd.DataFrame({"a": series}), pd.DataFrame({"a": halves})):
+        found = view_table(frame).column("a")
+        for name, expected in vars(wanted).items():
+            assert_array_equal(getattr(found, name), expected)
 
 
 def test_times_are_seconds_since_1970():

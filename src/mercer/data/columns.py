@@ -263,6 +263,13 @@ def _pandas_column(name: str, series: Any) -> Numbers | Levels:
     import pandas as pd
 
     kind, types = series.dtype, pd.api.types
+    if isinstance(kind, pd.ArrowDtype):
+        import pyarrow as pa
+
+        values = series.array.__arrow_array__()
+        return _arrow_column(
+            name, pa.chunked_array(getattr(values, "chunks", [values]), values.type)
+        )
     if isinstance(kind, np.dtype) and kind.kind in "iufb":
         return _array_column(name, series.to_numpy())
     if isinstance(kind, pd.CategoricalDtype):

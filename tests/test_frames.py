@@ -373,6 +373,19 @@ def test_targets_of_all_shapes_go_with_many_categories(make_y, tmp_path):
     assert np.array_equal(load_model(tmp_path / "model").predict(frame), model.predict(frame))
 
 
+@pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
+def test_rows_of_weight_0_say_nothing_of_the_columns(make):
+    frame, worth, _ = shops(600, 60)
+    y = worth if make is KernelRegressor else (worth > np.median(worth)).astype(int)
+    weights = (np.arange(600) < 400).astype(float)
+    model = make(random_state=0).fit(frame, y, sample_weight=weights)
+    some = make(random_state=0).fit(frame[:400], y[:400])
+    assert model.preprocessor_.to_state() == some.preprocessor_.to_state()
+    x = frame[["x"]].to_numpy()
+    plain = make(random_state=0).fit(x, y, sample_weight=weights)
+    assert np.array_equal(plain._means, x[:400].mean(axis=0))
+
+
 @pytest.mark.parametrize("n_classes", [2, 4, 12])
 @pytest.mark.parametrize("dtype", [float, int, str])
 def test_classes_of_all_types_go_with_many_categories(n_classes, dtype, tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -27,6 +27,7 @@ __all__ = [
     "TableView",
     "Texts",
     "check_names",
+    "chosen_rows",
     "first_text",
     "is_frame",
     "is_number",
@@ -94,6 +95,23 @@ class TableView:
     n_rows: int
     column: Callable[[str], Numbers | Levels]
     slice: Callable[[int, int], TableView]
+
+
+def chosen_rows(view: TableView, rows: NDArray[np.intp]) -> TableView:
+    """Look at some rows of a table."""
+
+    def column(name: str) -> Numbers | Levels:
+        found = view.column(name)
+        if isinstance(found, Levels):
+            return replace(found, codes=found.codes[rows])
+        return replace(found, values=found.values[rows])
+
+    return TableView(
+        names=list(view.names),
+        n_rows=len(rows),
+        column=column,
+        slice=lambda start, stop: chosen_rows(view, rows[start:stop]),
+    )
 
 
 def missing_cells(column: Numbers | Levels) -> int:

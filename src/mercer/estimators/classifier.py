@@ -336,7 +336,11 @@ class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
                 "requires y to be passed, but the target y is None: a classifier needs labels."
             )
         X, y = self._checked_rows(
-            given.X, given.y, first=known is None, gaps=self._may_have_gaps(given, known)
+            given.X,
+            given.y,
+            first=known is None,
+            gaps=self._may_have_gaps(given, known),
+            weights=given.sample_weight,
         )
         y = column_or_1d(y, warn=True)
         check_labels(y)

@@ -251,6 +251,7 @@ class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
             given.y,
             first=known is None,
             gaps=self._may_have_gaps(given, known),
+            weights=given.sample_weight,
             multi_output=True,
             y_numeric=True,
         )

@@ -21,6 +21,7 @@ from mercer.data.audit import TableAudit
 from mercer.data.columns import (
     Levels,
     TableView,
+    chosen_rows,
     is_frame,
     is_number,
     number_block,
@@ -33,6 +34,7 @@ from mercer.estimators.columns import (
     measured,
     named_columns,
 )
+from mercer.estimators.inputs import check_weights
 
 __all__ = ["TableInputs", "column_names", "numeric_rows", "without_columns"]
 
@@ -108,6 +110,14 @@ def _means(X: FloatArray) -> Array:
     if not np.isfinite(means).all():  # sums of huge numbers
         means = (X / np.float64(len(X))).sum(axis=0)
     return means
+
+
+def _counted(weights: Any, n_rows: int) -> NDArray[np.intp] | slice:
+    """Return the rows whose weight is not 0; all if that is so of none."""
+    if weights is None:
+        return slice(None)
+    rows = np.flatnonzero(check_weights(weights, n_rows, some=False))
+    return rows if 0 < rows.size < n_rows else slice(None)
 
 
 def _view(X: Any, names: Sequence[str], texts: Sequence[str] = ()) -> TableView:
@@ -191,7 +201,14 @@ class TableInputs:
         return self.n_features_in_ if self._columns is None else self._columns.n_features_out_
 
     def _checked_rows(
-        self, X: Any, *y: Any, first: bool, gaps: bool, learns: bool = True, **options: Any
+        self,
+        X: Any,
+        *y: Any,
+        first: bool,
+        gaps: bool,
+        learns: bool = True,
+        weights: Any = None,
+        **options: Any,
     ) -> Any:
         """Return rows as inputs, and targets if there are any.
 
@@ -207,6 +224,8 @@ class TableInputs:
             Whether the function knows what to do with NaN.
         learns : bool
             Whether the rows are to be learned.
+        weights : array-like of shape (n_rows,) or None
+            Of the rows; those of weight 0 say nothing of the columns.
         **options : dict
             Checks of the targets.
         """
@@ -216,12 +235,14 @@ class TableInputs:
             return numeric_rows(self, X, *y, reset=first, **checks)
         X, y = _as_rows(X), tuple(map(_plain_targets, y))
         if first:
-            found = self._first_rows(X, y, gaps, options)
+            found = self._first_rows(X, y, gaps, weights, options)
         else:
             found = self._later_rows(X, y, gaps, learns, options)
         return found if y else found[0]
 
-    def _first_rows(self, X: Any, y: Sequence[Any], gaps: bool, options: dict[str, Any]) -> Any:
+    def _first_rows(
+        self, X: Any, y: Sequence[Any], gaps: bool, weights: Any, options: dict[str, Any]
+    ) -> Any:
         """Decide what becomes of the columns."""
         self._columns = self._means = None
         rows, is_plain = X, _are_numbers(X)
@@ -233,7 +254,7 @@ class TableInputs:
         named = named_columns(self.categorical_features, names, hasattr(self, "feature_names_in_"))
         if is_plain and not named and (gaps or not _has_gaps(rows)):
             if isinstance(rows, np.ndarray) and not gaps:
-                self._means = _means(rows)
+                self._means = _means(rows[_counted(weights, len(rows))])
             return rows, *y
         if is_plain and not gaps and rows.shape[0] == 1 and _has_gaps(rows):
             raise ValueError(
@@ -252,7 +273,10 @@ class TableInputs:
         else:
             dtype = str(rows.dtype) if is_plain else "float64"
             told = _told(y, quantities=options.get("y_numeric", False))
-            self._columns = measured(view, told, named, dtype)
+            some, counted = view, _counted(weights, view.n_rows)
+            if isinstance(counted, np.ndarray):
+                some, told = chosen_rows(view, counted), None if told is None else told[counted]
+            self._columns = measured(some, told, named, dtype)
         return self._encoded(view, gaps, learned=True), *y
 
     def _later_rows(

@@ -620,3 +620,13 @@ def test_a_beginning_is_enough_wherever_it_is_cut():
         expected = sniff(whole).dialect
         for n in range(len("größe;b\n1,5;ä\n1,".encode(encoding)), len(whole)):
             assert sniff(whole[:n], whole=False).dialect == expected
+
+
+def test_threads_that_read_ahead_hold_no_object_of_python(tmp_path, monkeypatch):
+    # One that lets go of such an object while Python ends aborts the process.
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    given, read = [], pa.BufferReader
+    monkeypatch.setattr(pa, "BufferReader", lambda data: given.append(data) or read(data))
+    assert schema(tmp_path / "a.csv").names == ["x", "y"]
+    assert given
+    assert all(buffer.is_mutable for buffer in given)  # pyarrow's own memory; bytes are not

@@ -202,9 +202,10 @@ def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
 
     if _is_plain(file):
         # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
-        # of the next one to see that the last row of the block may be incomplete.
+        # of the next one to see that the last row of the block may be incomplete. Its threads may
+        # let go of the bytes while Python ends, which aborts the process if they are Python's.
         with pa.input_stream(os.fspath(file), compression="detect") as source:
-            beginning = pa.py_buffer(source.read(INFERENCE_BYTES + _BLOCK_BYTES))
+            beginning = source.read_buffer(INFERENCE_BYTES + _BLOCK_BYTES)
         try:
             source = pa.BufferReader(beginning)
             with _streamed(file, source, types, marks, block=INFERENCE_BYTES) as rows:

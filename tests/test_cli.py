@@ -424,7 +424,7 @@ def work(files, tmp_path_factory):
         pq.write_table(table, tmp_path / name)
     for name in ("train.parquet", "classes.mercer", "regression.mercer"):
         (tmp_path / name).write_bytes((files / name).read_bytes())
-    (tmp_path / "text.txt").write_text("hello")
+    (tmp_path / "text.doc").write_text("hello")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "train.parquet").read_bytes()[:-100])
     model = (tmp_path / "classes.mercer").read_bytes()
     (tmp_path / "cut.mercer").write_bytes(model[: len(model) // 2])
@@ -436,7 +436,7 @@ def work(files, tmp_path_factory):
 FIT = "fit train.parquet --target y --out m"
 MISTAKES = {
     "fit nothing.parquet --target y --out m": "no file or folder nothing.parquet",
-    "fit text.txt --target y --out m": "'.txt' is not supported",
+    "fit text.doc --target y --out m": "'.doc' is not supported",
     "fit cut.parquet --target y --out m": "damaged or cut off",
     "fit train.parquet --target twon --out m": "Did you mean 'town'?",
     "fit train.parquet --target y --exclude idd --out m": "Did you mean 'id'?",
@@ -495,7 +495,7 @@ MISTAKES = {
     "predict classes.mercer train.parquet --out p.xlsx": "another ending",
     "predict classes.mercer train.parquet --out away/p.csv": "does not exist",
     "predict classes.mercer train.parquet --out p.csv --keep ids": "Did you mean 'id'?",
-    "inspect text.txt": "not a model file of mercer",
+    "inspect text.doc": "not a model file of mercer",
     "inspect nothing": "no model file nothing",
 }
 

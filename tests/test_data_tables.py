@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import os
 import pickle
@@ -148,6 +149,37 @@ def test_an_unsupported_ending_lists_the_supported_ones(tmp_path):
     (tmp_path / "a.xlsx").write_text("")
     with pytest.raises(ValueError, match=r"'\.xlsx' is not supported\. Supported are \.parquet"):
         read_tables(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("a.XLSX", "Save the sheet as CSV"),
+        ("a.jsonl", "Learn it with `mercer stream`, or write it as Parquet or CSV"),
+        ("a.csv.zip", "Unpack it"),
+        ("a.doc", "If it is one of these, rename it"),
+        ("a", "a: the name has no ending"),
+    ],
+)
+def test_an_unsupported_ending_comes_with_what_to_do(tmp_path, name, advice):
+    (tmp_path / name).write_text("")
+    with pytest.raises(ValueError, match=advice):
+        read_tables(tmp_path / name)
+
+
+@pytest.mark.parametrize("ending", ["txt", "TXT", "data", "dat"])
+def test_other_texts_are_read_as_csv_where_they_are_named(tmp_path, ending):
+    (tmp_path / f"a.{ending}").write_text("x\ty\n1\t2\n")
+    (table,) = read_tables(tmp_path / f"a.{ending}")
+    assert table.to_pydict() == {"x": [1], "y": [2]}
+    with pytest.raises(FileNotFoundError, match="holds no file that can be read"):
+        read_tables(tmp_path)
+
+
+def test_csv_compressed_by_bzip2(tmp_path):
+    (tmp_path / "a.csv.bz2").write_bytes(bz2.compress(b"x,y\n1,2\n"))
+    (table,) = read_tables(tmp_path)
+    assert table.to_pydict() == {"x": [1], "y": [2]}
 
 
 def test_a_wrong_column_name_suggests_the_nearest(tmp_path):
@@ -310,7 +342,7 @@ def test_addresses_that_lead_nowhere_are_refused(store):
         find_files("memory://else")
     with pytest.raises(FileNotFoundError, match=r"No file matches 'memory://bucket/\*.csv'"):
         find_files("memory://bucket/*.csv")
-    with pytest.raises(ValueError, match=r"notes.txt: the ending '.txt' is not supported"):
+    with pytest.raises(ValueError, match=r"notes.txt is in an object store, of which only"):
         find_files("memory://bucket/notes.txt")
     with store.open("/bucket/d.csv", "wb") as sink:
         sink.write(b"a\n1\n")

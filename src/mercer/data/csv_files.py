@@ -154,7 +154,7 @@ class Csv:
 
 
 def _usual(file: AnyFile) -> str:
-    return "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    return "\t" if file.name.lower().endswith((".tsv", ".tsv.gz", ".tsv.bz2")) else ","
 
 
 def _sniffed(file: AnyFile) -> Sniffed:

@@ -85,7 +85,8 @@ def read_tables(
     path : path
         A file, a folder (its own files with a supported ending; names that begin with "." or "_"
         are skipped) or a glob such as ``"2024-*.parquet"`` (``**`` crosses folders). Endings:
-        .parquet, .pq; .csv, .tsv, also with .gz; .arrow, .feather, .ipc. Addresses such as
+        .parquet, .pq; .csv, .tsv, also with .gz or .bz2; .arrow, .feather, .ipc; of files that are
+        not found in a folder .txt, .data, .dat, which are read as CSV. Addresses such as
         ``s3://bucket/folder/*.parquet``, ``gs://...`` or ``file:///...`` are read by pyarrow, or
         by fsspec if it is installed; of object stores Parquet files only.
     columns : sequence of str or None, default=None
@@ -660,13 +661,21 @@ class _Ipc:
 _FORMATS: dict[str, type[_Format]] = {
     ".parquet": _Parquet,
     ".pq": _Parquet,
-    ".csv": Csv,
-    ".csv.gz": Csv,
-    ".tsv": Csv,
-    ".tsv.gz": Csv,
+    **dict.fromkeys((".csv", ".csv.gz", ".csv.bz2", ".tsv", ".tsv.gz", ".tsv.bz2"), Csv),
     ".arrow": _Ipc,
     ".feather": _Ipc,
     ".ipc": _Ipc,
+}
+
+# Endings that tables of text have as well as other texts: in a folder they are not looked for.
+_MAYBE = (".txt", ".data", ".dat")
+_ADVICE = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save the sheet as CSV."),
+    **dict.fromkeys(
+        (".jsonl", ".ndjson"), "Learn it with `mercer stream`, or write it as Parquet or CSV."
+    ),
+    ".json": "Write it as Parquet or CSV.",
+    **dict.fromkeys((".zip", ".7z", ".tar", ".xz", ".zst"), "Unpack it."),
 }
 
 
@@ -684,10 +693,13 @@ def _format_of(file: AnyFile) -> type[_Format]:
     ValueError
         If the ending is not supported.
     """
-    ending = _ending_of(file)
-    if ending is None:
-        raise ValueError(
-            f"{file}: the ending {file.suffix!r} is not supported. Supported are "
-            f"{', '.join(_FORMATS)}."
-        )
-    return _FORMATS[ending]
+    ending, last = _ending_of(file), file.suffix.lower()
+    if ending is not None:
+        return _FORMATS[ending]
+    if last in _MAYBE:
+        return Csv
+    what = f"the ending {file.suffix!r} is not supported" if last else "the name has no ending"
+    raise ValueError(
+        f"{file}: {what}. Supported are {', '.join((*_FORMATS, *_MAYBE))}. "
+        f"{_ADVICE.get(last, 'If it is one of these, rename it.')}"
+    )

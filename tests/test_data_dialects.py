@@ -622,6 +622,31 @@ def test_a_beginning_is_enough_wherever_it_is_cut():
             assert sniff(whole[:n], whole=False).dialect == expected
 
 
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}\n{"a": 2}\n', '[{"a": 1},\n {"a": 2}]', ' {\n "a": [1]}']
+)
+def test_json_is_named_as_such(text):
+    with pytest.raises(ValueError, match="holds JSON, not CSV"):
+        sniff(text.encode())
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_title_above_the_names_is_named(delimiter):
+    lines = ["Report 2023", "", "town,height", "Bern,540.5", "Bonn,60.25", "Total,"]
+    text = "\n".join(lines).replace(",", delimiter).encode()
+    with pytest.raises(ValueError, match="begins with 'Report 2023', which looks like a title"):
+        sniff(text)
+    sniff(text, told=CsvDialect(header=True))  # who says so has names there
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["height\n53,5\n60,25\n61,5\n", "place\nBern, Switzerland\nBonn, Germany\nRome, Italy\n"],
+)
+def test_one_column_with_commas_has_no_title(text):
+    assert sniff(text.encode()).names in (("height",), ("place",))
+
+
 def test_threads_that_read_ahead_hold_no_object_of_python(tmp_path, monkeypatch):
     # One that lets go of such an object while Python ends aborts the process.
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")

@@ -306,6 +306,7 @@ def sniff(
         told = told.or_else(CsvDialect(delimiter=excel[1]))
     comment = "#" if told.comment is None else told.comment
     looked_at = _Beginning(lines, int(bool(excel)), comment, cut)
+    _refuse_other_texts(text, looked_at, told, place)
     delimiter, quote = looked_at.cells(told, usual)
     found = replace(told, encoding=encoding, delimiter=delimiter, quote=quote)
     sniffed = _with_lines(found, told, looked_at, place)
@@ -515,6 +516,30 @@ def bad_bytes(place: str, line: int, encoding: str) -> ReadError:
             " or another, or mend the line.",
         )
     )
+
+
+def _refuse_other_texts(text: str, looked_at: _Beginning, told: CsvDialect, place: str) -> None:
+    """Raise for JSON, and for a title above the names of the columns."""
+    if re.match(r'\s*(\[\s*)?\{\s*"', text):
+        raise ReadError(
+            f"{place} holds JSON, not CSV. Write it as CSV or Parquet; JSON lines can be learned "
+            "with `mercer stream`."
+        )
+    for delimiter in _CANDIDATES if told.delimiter is None and told.header is None else ():
+        rows = looked_at.rows(replace(told, delimiter=delimiter, quote=told.quote or '"'))
+        start = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
+        if not start or any(map(_is_number, rows[start])):
+            continue
+        width, body = len(rows[start]), rows[start + 1 :]
+        like = [row for row in body if len(row) == width]
+        if len(like) < max(2, 0.8 * len(body)):
+            continue
+        if any(_is_numeric(row[n] for row in like) for n in range(width)):
+            raise ReadError(
+                f"{place} begins with {rows[0][0].strip()[:40]!r}, which looks like a title: the "
+                f"names of the columns seem to be {', '.join(rows[start])[:60]!r} below it. Delete "
+                "what is above the names, or begin those lines with '#'."
+            )
 
 
 def _lack_a_name(rows: list[list[str]]) -> bool:

@@ -643,6 +643,18 @@ def test_the_file_of_arrays_reads_csv(tmp_path: Path) -> None:
     assert "name of a CSV file" in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_the_file_reads_csv_in_the_usual_encodings(tmp_path: Path, encoding: str) -> None:
+    model = NoveltyDetector(random_state=0).fit(X)
+    export_python(model, tmp_path / "model.py")
+    table = pd.DataFrame(NEW, columns=[f"Größe {i}" for i in range(NEW.shape[1])])
+    table.to_csv(tmp_path / "new.csv", index=False, encoding=encoding)
+    command = [sys.executable, "model.py", "new.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = pd.read_csv(io.StringIO(done.stdout))
+    assert_allclose(found["score"], model.decision_function(NEW), rtol=1e-6, atol=1e-9)
+
+
 def test_the_same_model_gives_the_same_file_and_an_old_one_stays_if_it_fails(tmp_path) -> None:
     model = KernelRegressor(expansion="komp", random_state=0).fit(X, Y)
     size = export_python(model, tmp_path / "a.py")

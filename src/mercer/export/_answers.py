@@ -268,11 +268,12 @@ def main(model: Model, arguments: Sequence[str]) -> None:
     """Predict for the rows of a CSV file, the first argument; writes CSV to standard output."""
     if len(arguments) != 1:
         raise SystemExit("Give the name of a CSV file, whose first line names its columns.")
-    with open(arguments[0], newline="", encoding="utf-8-sig") as file:
-        separator = max(",;\t", key=file.readline().count)
-        file.seek(0)
-        read = csv.DictReader(file, delimiter=separator)
-        rows = [{k: None if v in _GAPS else v for k, v in row.items()} for row in read]
+    with open(arguments[0], "rb") as file:
+        lines = io.StringIO(_decoded(file.read()), newline="")
+    separator = max(",;\t", key=lines.readline().count)
+    lines.seek(0)
+    read = csv.DictReader(lines, delimiter=separator)
+    rows = [{k: None if v in _GAPS else v for k, v in row.items()} for row in read]
     table, spec = model.spec["table"], model.spec
     if table is None:
         cells = [[_as_number(cell, separator) for cell in row.values()] for row in rows]
@@ -293,6 +294,17 @@ def main(model: Model, arguments: Sequence[str]) -> None:
     writer = csv.writer(sys.stdout)
     writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))
+
+
+def _decoded(content: bytes) -> str:
+    """Read text in UTF-8 or UTF-16, or else in Windows-1252, of which Latin-1 is a part."""
+    utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    for encoding in ("utf-16",) if utf16 else ("utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1")
 
 
 def _has_numbers(column: Spec) -> bool:

@@ -682,6 +682,8 @@ def test_whole_numbers_of_all_libraries_are_classes(make):
         pd.Series([None, "a", "b", "a"], dtype="string"),
         pl.Series([None, "a", "b", "a"]),
         pd.Series([None, True, False, True], dtype="boolean"),
+        [None, "a", "b", "a"],
+        (None, 1, 2, 1),
     ],
 )
 def test_missing_targets_are_refused(y):
@@ -689,6 +691,42 @@ def test_missing_targets_are_refused(y):
         ValueError, match="y contains NaN, or nothing, in 1 of 4 rows, first in row 0"
     ):
         classifier().fit(np.eye(4), y)
+
+
+@pytest.mark.parametrize("y", [["low", "1.5", "2", "3"], pd.Series([1.0, "low", 2.0, 3.0])])
+def test_text_as_quantities_leads_to_the_classifier(y):
+    with pytest.raises(ValueError, match=r"y holds text, such as 'low'.* use KernelClassifier"):
+        regressor().fit(np.eye(4), y)
+
+
+def test_dates_as_text_where_dates_were_learned_lead_to_their_conversion():
+    days = pd.date_range("2024-01-01", periods=30)
+    model = KernelRegressor(random_state=0).fit(pd.DataFrame({"day": days}), np.arange(30.0))
+    with pytest.raises(ValueError, match=r"'day'.*'31\.01\.2024' in row 0.*pandas\.to_datetime"):
+        model.predict(pd.DataFrame({"day": ["31.01.2024"]}))
+    with pytest.raises(ValueError, match=r"such entries\.$"):
+        model.predict(pd.DataFrame({"day": ["soon"]}))
+
+
+def test_numbers_as_text_are_quantities():
+    model = regressor().fit(np.eye(4), ["1.5", "2", "3", "4"])
+    assert model.predict(np.eye(4)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        ([{"a": 1.0}, {"a": 2.0}], r"put them into a DataFrame"),
+        ({"a": [1.0, 2.0]}, r"put them into a DataFrame"),
+        (pl.LazyFrame({"a": [1.0, 2.0]}), r"call its method collect\(\)"),
+    ],
+)
+def test_tables_of_other_forms_are_refused_with_advice(rows, advice):
+    with pytest.raises(TypeError, match=advice):
+        regressor().fit(rows, [1.0, 2.0])
+    model = regressor().fit([[1.0], [2.0]], [1.0, 2.0])
+    with pytest.raises(TypeError, match=advice):
+        model.predict(rows)
 
 
 def test_quantities_of_decimals_and_nullable_numbers_are_learned():

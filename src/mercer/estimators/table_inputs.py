@@ -71,9 +71,22 @@ def _dense(X: Any) -> Any:
 
 
 def _as_rows(X: Any) -> Any:
-    """Return rows in a form that keeps the types of cells: lists with text would become text."""
+    """Return rows in a form that keeps the types of cells: lists with text would become text.
+
+    Raises
+    ------
+    TypeError
+        For dicts, and for frames that are not computed yet.
+    """
     if is_frame(X):
         return _dense(X) if hasattr(X, "iloc") else X
+    if isinstance(X, Mapping) or (isinstance(X, list | tuple) and X and isinstance(X[0], Mapping)):
+        raise TypeError(
+            "Rows are dicts here, or columns in a dict: put them into a DataFrame, such as "
+            "pandas.DataFrame(X). Single dicts are for `learn_one` and `predict_one`."
+        )
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("A LazyFrame has no rows yet: call its method collect() before.")
     if isinstance(X, list | tuple):
         try:
             array = np.asarray(X)
@@ -234,6 +247,8 @@ class TableInputs:
             checks = {**_CHECKS, **options, "ensure_all_finite": finite}
             return numeric_rows(self, X, *y, reset=first, **checks)
         X, y = _as_rows(X), tuple(map(_plain_targets, y))
+        if options.get("y_numeric"):
+            _refuse_text(self, y)
         if first:
             found = self._first_rows(X, y, gaps, weights, options)
         else:
@@ -340,6 +355,21 @@ class TableInputs:
         return np.where(np.isnan(X), self._means.astype(X.dtype), X)
 
 
+def _refuse_text(estimator: Any, y: Sequence[Any]) -> None:
+    """Raise ``ValueError`` if quantities are text that is no number."""
+    for targets in y:
+        cells = np.asarray(targets, dtype=object if isinstance(targets, list | tuple) else None)
+        if cells.dtype.kind not in "USO":
+            continue
+        texts = (str(cell) for cell in cells.flat if isinstance(cell, str))
+        text = next((one for one in texts if not is_number(one)), None)
+        if text is not None:
+            raise ValueError(
+                f"y holds text, such as {text!r}, but a {type(estimator).__name__} learns "
+                "quantities. For classes use KernelClassifier; else convert y to numbers."
+            )
+
+
 def _plain_targets(y: Any) -> Any:
     """Return targets of pandas' own types in those of NumPy: whole numbers stay whole.
 
@@ -349,6 +379,8 @@ def _plain_targets(y: Any) -> Any:
         If some are missing.
     """
     cells = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if isinstance(y, list | tuple) and any(cell is None for cell in y):
+        cells = np.asarray(y, dtype=object)
     dtype = getattr(cells, "dtype", None)
     if dtype is None or cells.ndim != 1:
         return y

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import logging
 import os
 import re
 import shlex
@@ -360,6 +361,23 @@ def test_whole_numbers_are_classes_and_the_first_line_says_what_makes_them_quant
     assert code == 0, err
     why = "(guessed: the first one is a whole number; --task regression overrides)"
     assert err.startswith(f"classification of 'y' {why}; inputs: 1\n")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_it_says_that_code_is_compiled(make, mercer, monkeypatch, quiet):
+    def opened(*args, **options):
+        logging.getLogger("mercer.compile").warning("mercer: compiling, only the first time")
+        return open_source(*args, **options)
+
+    monkeypatch.setattr("mercer.cli._stream.open_source", opened)
+    folder = make("compiled")
+    (folder / "rows.csv").write_text(csv_lines(rows_of(9)))
+    words = [w for w in words_of(folder / "rows.csv", folder) if quiet or w != "--quiet"]
+    before = list(logging.getLogger("mercer.compile").handlers)
+    code, _, err = mercer(*words)
+    assert code == 0, err
+    assert err.startswith("compiling, only the first time\n") != quiet
+    assert logging.getLogger("mercer.compile").handlers == before
 
 
 def test_late_labels_are_those_of_the_class_in_python(make, mercer):

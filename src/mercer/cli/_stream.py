@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import time
@@ -64,8 +65,25 @@ _SETTINGS = (
 def run(options: StreamOptions) -> None:
     """Predict and learn rows as they arrive."""
     _check(options)
-    with _alone(options.checkpoint):
+    with _alone(options.checkpoint), _compiling_noted(quiet=options.quiet):
         _Run(options).run()
+
+
+@contextmanager
+def _compiling_noted(*, quiet: bool) -> Iterator[None]:
+    """Say so if code is compiled: nothing else says why the first rows take so long."""
+    logger, handler = logging.getLogger("mercer.compile"), _Note()
+    if not quiet:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Note(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage().removeprefix("mercer: "))
 
 
 def _check(options: StreamOptions) -> None:

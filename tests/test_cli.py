@@ -814,3 +814,19 @@ def test_a_narrow_terminal_shows_a_bar_and_a_table_that_fit(files, many, tmp_pat
     bars = [line for line in re.split(r"[\r\n]+", shown) if "%" in line and "loss" in line]
     assert bars
     assert max(map(len, bars)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("word", "known"), [("train", "fit"), ("score", "evaluate"), ("report", "fit ... --report")]
+)
+def test_commands_under_other_names_lead_to_those_that_there_are(word, known, capsys):
+    assert run(word, "rows.csv", "--target", "y") == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: There is no command '{word}'. Did you mean `mercer {known}")
+
+
+@pytest.mark.parametrize("module", ["mercer", "mercer.cli"])
+def test_the_package_runs_as_the_command(module):
+    command = [sys.executable, "-m", module, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("mercer ")

@@ -18,6 +18,13 @@ from mercer.cli.command import Command
 __all__ = ["Command", "main"]
 
 _NEEDED = ("typer", "rich", "pyarrow", "matplotlib")
+_ELSEWHERE = {  # what other programs call the commands
+    **dict.fromkeys(("train", "learn"), "fit"),
+    **dict.fromkeys(("test", "eval", "score", "validate"), "evaluate"),
+    **dict.fromkeys(("infer", "apply"), "predict"),
+    **dict.fromkeys(("info", "show", "describe"), "inspect"),
+    "report": "fit ... --report report.html",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -52,6 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(
             f"error: the command needs {' and '.join(missing)}, not installed here. Install with: "
             'pip install "mercer[cli]"\n'
+        )
+        raise SystemExit(2)
+    if words and words[0] in _ELSEWHERE:
+        known = _ELSEWHERE[words[0]]
+        sys.stderr.write(
+            f"error: There is no command {words[0]!r}. Did you mean `mercer {known}`?\n"
         )
         raise SystemExit(2)
     from mercer.cli._app import app

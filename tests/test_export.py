@@ -5,6 +5,7 @@ import copy
 import inspect
 import io
 import json
+import runpy
 import subprocess
 import sys
 from datetime import time
@@ -641,6 +642,26 @@ def test_the_file_of_arrays_reads_csv(tmp_path: Path) -> None:
     done = subprocess.run(command[:2], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "name of a CSV file" in done.stderr
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_estimators_that_learned_frames_are_exported_with_their_columns(tmp_path, numbers) -> None:
+    table = frame()
+    columns = ["age", "rooms"] if numbers else ["age", "town", "smokes", "when", "shop"]
+    rows, y = table[columns].copy(), table["price"].to_numpy()
+    if not numbers:
+        rows.loc[::9, "age"] = np.nan
+    for model, targets in [
+        (KernelRegressor(random_state=0), y),
+        (KernelClassifier(), y > y.mean()),
+    ]:
+        model.fit(rows[:200], targets[:200])
+        export_python(model, tmp_path / "model.py")
+        found = runpy.run_path(str(tmp_path / "model.py"))["predict"](rows[200:])
+        if targets is y:
+            assert_allclose(found, model.predict(rows[200:]), rtol=1e-3)
+        else:
+            assert np.mean(found == model.predict(rows[200:])) > 0.98
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])

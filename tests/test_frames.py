@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import json
 import pickle
 from decimal import Decimal
 
@@ -876,6 +877,28 @@ def test_commands_take_files_of_models_of_tables(ending, tmp_path, capsys):
     assert [len(one) for one in predict(model, [frame, frame[:0]], engine="here")] == [N, 0]
 
 
+def test_commands_take_files_of_models_of_frames_of_numbers(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(5, 1, 120), "b": rng.normal(size=120)})
+    model = regressor().fit(frame, frame["a"] * frame["b"])
+    model.save(tmp_path / "m")
+    frame["y"] = frame["a"] * frame["b"]
+    frame[["b", "y", "a"]].to_csv(tmp_path / "rows.csv", index=False)
+    words = [str(tmp_path / "m"), str(tmp_path / "rows.csv")]
+    assert run("predict", *words, "--out", str(tmp_path / "p.csv")) == 0
+    found = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    np.testing.assert_allclose(found, model.predict(frame[["a", "b"]]), rtol=1e-9)
+    capsys.readouterr()
+    assert run("evaluate", *words, "--target", "y", "--json") == 0
+    r2 = json.loads(capsys.readouterr().out)["r2"]
+    assert r2 == pytest.approx(model.score(frame[["a", "b"]], frame["y"]))
+    frame.loc[0, "a"] = np.nan  # becomes the mean
+    frame[["a", "b"]].to_csv(tmp_path / "rows.csv", index=False)
+    assert run("predict", *words, "--out", str(tmp_path / "p.csv")) == 0
+    found = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    np.testing.assert_allclose(found, model.predict(frame[["a", "b"]]), rtol=1e-9)
+
+
 def test_commands_say_that_streams_of_text_are_for_python(tmp_path, capsys):
     frame, y = mixed()
     model = KernelClassifier(random_state=0).partial_fit(frame[:50], y[:50])
@@ -886,7 +909,7 @@ def test_commands_say_that_streams_of_text_are_for_python(tmp_path, capsys):
         == 2
     )
     assert "Predict in Python" in capsys.readouterr().err
-    with pytest.raises(ExportError, match="TableModel"):
+    with pytest.raises(ExportError, match=r"dates as a stream\. Exported files know"):
         export_python(model, tmp_path / "model.py")
     (spread,) = predict(model, [frame], engine="here")
     assert np.array_equal(spread, model.predict(frame))

@@ -19,7 +19,7 @@ NO_TARGET = "(target)"
 
 
 def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
-    """Join a model that learned tables, or dicts by ``learn_one``, with the columns of their names.
+    """Join a model that learned named columns, or dicts by ``learn_one``, with these columns.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
     Returns
     -------
     table_model : TableModel or None
-        One that learned tables reads them as it did. One of streams takes numbers as they are, and
-        gaps as the mean so far, as the model takes features that a row does not have. None for
-        others, and for models whose features have no names.
+        One that learned tables reads them as it did. One of numbers takes them as they are, and
+        gaps as the mean of their column; one of streams as the mean so far, as it takes features
+        that a row does not have. None for models whose features have no names.
 
     Raises
     ------
@@ -58,9 +58,7 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
                 "This is a model of a stream whose rows hold text, categories or dates; each of "
                 "these became inputs when it came. Predict in Python, with mercer.load_model."
             )
-    elif not isinstance(function, StreamFunction):
-        return None
-    elif names is None:
+    elif names is None and isinstance(function, StreamFunction):
         names = model._row_names
     if names is None or not all(isinstance(name, str) for name in names):
         return None
@@ -75,12 +73,14 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
         columns = copy.copy(columns)
         columns.exclude = (*columns.exclude, column)
         return TableModel(model, columns, column)
-    assert isinstance(function, StreamFunction)
     # Two rows with the means in the middle, which take the place of what is missing.
-    means = function.mixture.inputs.mean
+    means, kind = getattr(model, "_means", None), TablePreprocessor
+    if isinstance(function, StreamFunction):
+        means, kind = function.mixture.inputs.mean, _Columns
+    means = np.zeros(len(names)) if means is None else np.asarray(means, dtype=np.float64)
     ends = [means - np.maximum(1.0, np.abs(means)), means + np.maximum(1.0, np.abs(means))]
     rows = dict(zip(names, np.transpose(ends), strict=True))
-    columns = _Columns(scaling="none", exclude=(column,))
+    columns = kind(scaling="none", exclude=(column,))
     return TableModel(model, columns.fit({**rows, column: np.zeros(2)}), column)
 
 

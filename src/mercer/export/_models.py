@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import copy
 import inspect
 import io
 import json
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
+from mercer.data import TablePreprocessor
 from mercer.estimators import (
     GaussianProcessRegressor,
     KernelClassifier,
@@ -24,6 +26,7 @@ from mercer.estimators import (
     TableModel,
     ValueFunction,
 )
+from mercer.estimators.table_inputs import without_columns
 from mercer.export import _answers, _runtime
 from mercer.export._columns import modules_of, probe_table, table_tree
 from mercer.export._functions import deviations_tree, function_tree, posterior_tree
@@ -38,6 +41,7 @@ __all__ = ["model_tree", "source_of"]
 # largest value: models in single precision differ by their own rounding errors.
 _USUALLY, _AT_MOST = 1e-3, 5e-2
 _PROBES = 64
+_NO_TARGET = "(target)"  # models of frames do not know the column of what they predict
 _LINE = 120  # characters of base 64
 
 
@@ -118,10 +122,12 @@ def model_tree(model: Any, *, std: bool = False) -> Tree:
         )
     check_is_fitted(model, "learner_")
     if getattr(model, "_columns", None) is not None:
+        at_once = isinstance(model._columns, TablePreprocessor)
         raise ExportError(
-            f"This {type(model).__name__} learned columns with gaps, text, categories or dates. "
-            "Exported files know such columns of a mercer.estimators.TableModel only: train one, "
-            "or load the model with mercer."
+            f"This {type(model).__name__} learned columns with gaps, text, categories or dates "
+            + ("that have no names" if at_once else "as a stream")
+            + ". Exported files know such columns of a DataFrame that `fit` has learned: learn "
+            "one, or load the model with mercer."
         )
     task, more = tasks[type(model)]
     if task == "rank" and not hasattr(model, "decision_function"):
@@ -208,7 +214,7 @@ def check_tree(tree: Tree, model: Any) -> None:
             )
         exported = _answers.Model({**tree, "table": None})
     else:
-        rows = _probes(model)
+        estimator, rows = without_columns(model), _probes(model)
     scored = hasattr(estimator, "decision_function")
     if scored:
         expected, found = estimator.decision_function(rows), exported.decision_function(rows)
@@ -252,6 +258,11 @@ def source_of(model: Any, *, std: bool = False) -> str:
     ExportError
         If it cannot be exported.
     """
+    columns = getattr(model, "_columns", None)
+    if isinstance(columns, TablePreprocessor) and hasattr(model, "feature_names_in_"):
+        columns = copy.copy(columns)
+        columns.exclude = (*columns.exclude, _NO_TARGET)
+        model = TableModel(without_columns(model), columns, _NO_TARGET)
     tree = model_tree(model, std=std)
     check_tree(tree, model)
     arrays: dict[str, NDArray[Any]] = {}

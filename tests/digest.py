@@ -818,6 +818,8 @@ def add_pairs():
     configuration(
         "ranker-fit-auto-grades", ranked(made(KernelRanker, expansion=KOMP(max_size=60), **g))
     )
+    # The explicit inverse gives way to its triangular root in the midst of a call.
+    configuration("ranker-changes-paths", ranked(made(KernelRanker), targets="classes"))
     configuration(
         "ranker-hinge-reservoir-stream",
         ranked(

@@ -11,10 +11,10 @@ from mercer.expansions import KOMP, Budget, Full
 from mercer.functions import KernelExpansion
 from mercer.kernels import Gaussian
 from mercer.numerics.blas import blas_addresses, rank_update, symmetric_product
-from mercer.numerics.komp import komp_step, removal_errors
+from mercer.numerics.komp import removal_errors
 from mercer.numerics.small_dense import cholesky
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
-from mercer.numerics.triangular import triangular_step
+from mercer.numerics.step import DONE, INVERSE, TRIANGULAR, Compressor, compress
 from oracles import brute_force_komp, exact_distance, gaussian_gram
 
 LENGTH_SCALE = 0.6
@@ -62,12 +62,12 @@ def run_step(path, points, weights, n_old, tolerance, max_size=10**6):
         np.zeros(len(points) - n_old, np.bool_),
     )
     limits = Limits(tolerance**2, max_size, 1e-10, GREEDY, weights.shape[1])
-    if path == "inverse":
-        size, squared, status = komp_step(blas_addresses(float), state, n_old, new, limits)
-        assert status == 0
-    else:
-        size, squared = triangular_step(state, n_old, new, limits)
-    return state, size, squared
+    kind = INVERSE if path == "inverse" else TRIANGULAR
+    size, _, error, status = compress(
+        blas_addresses(float), Compressor(kind, 0.0, np.inf), state, n_old, 0, new, limits
+    )
+    assert status == DONE
+    return state, size, error**2
 
 
 def check_against_brute_force(path, points, weights, n_old, tolerance, max_size=10**6):

@@ -188,7 +188,12 @@ def test_a_wide_kernel_changes_paths_and_forgets_nothing():
     y = np.where(np.sin(3.0 * X[:, 0]) > 0, 1.0, -1.0)
     data = X, np.column_stack([y, np.zeros(120)]), np.ones(120)
     learners = both(parts, KOMP(tolerance=1e-6), data, kernel=Gaussian(0.5))
-    assert learners[0].function.promoted == "triangular"
+    f = learners[0].function
+    assert f.promoted == "triangular"
+    # The steps of that path, not those of the explicit inverse, kept its root from there on.
+    root = np.tril(f.arrays.inverse[: f.size, : f.size])
+    gram = f.kernel(f.dictionary)
+    assert_allclose(root @ gram @ root.T, np.eye(f.size), atol=2e-3)
     full = make(Pairwise(*parts), Full(), kernel=Gaussian(0.5))
     full.learn(*data)
     for learner in learners:

@@ -7,14 +7,17 @@ compiled once, receives its address as an integer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba import extending, types
+from numba.core import cgutils as typed_cgutils
 from numba.core.errors import TypingError
 
-__all__ = ["call_pointer"]
+__all__ = ["call_pointer", "machine_code", "pointer_call"]
 
+cgutils: Any = typed_cgutils
 _intrinsic: Any = extending.intrinsic  # numba is only partly typed
 _WORD = ir.IntType(64)
 _WORDS = (types.int64, types.uint64)
@@ -75,3 +78,50 @@ def call_pointer(typingctx: Any, address: Any, arguments: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, arguments), codegen
+
+
+def machine_code(function: Any, arguments: tuple[Any, ...]) -> int:
+    """Address of a jitted function's code for arguments of these numba types, compiled if need be.
+
+    It is valid as long as the function lives.
+    """
+    function.compile(arguments)
+    code = function.overloads[arguments]
+    return int(code.library.get_pointer_to_function(code.fndesc.llvm_func_name))
+
+
+def pointer_call(returns: Any, signatures: Callable[[], Sequence[tuple[Any, ...]]]) -> Any:
+    """Make ``call(address, arguments)``, for use inside ``numba.njit`` only.
+
+    A jitted function that calls another by its name is compiled together with a copy of it; one
+    that has its address is not, and what it calls need not be compiled before it is used. What the
+    called function raises is raised, as by any call.
+
+    Parameters
+    ----------
+    returns : numba type
+        What the functions return: numbers, or tuples of them.
+    signatures : callable
+        Returns the types of the arguments of all functions whose addresses (see
+        :func:`machine_code`) may come; others end in a ``TypingError`` when the caller is compiled.
+    """
+
+    @_intrinsic
+    def call(typingctx: Any, address: Any, arguments: Any) -> Any:
+        expected = tuple(arguments)
+        if expected not in signatures():
+            raise TypingError(f"No function with an address takes arguments of types {arguments}.")
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            convention = context.call_conv
+            kind = convention.get_function_type(returns, expected)
+            function = builder.inttoptr(values[0], kind.as_pointer())
+            unpacked = cgutils.unpack_tuple(builder, values[1])
+            status, out = convention.call_function(builder, function, returns, expected, unpacked)
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return out
+
+        return returns(types.int64, arguments), codegen
+
+    return call

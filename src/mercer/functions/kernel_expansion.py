@@ -33,7 +33,6 @@ from mercer.numerics.step import (
     compress,
     worst_conditioning,
 )
-from mercer.numerics.triangular import triangular_step
 
 __all__ = ["KernelExpansion"]
 
@@ -640,7 +639,9 @@ class KernelExpansion(Function):
         origin = self.arrays.origin[:n].copy()
         new = Newcomers(points, np.zeros((n, 0)), self.kernel(points), weights, pinned)
         limits = self.limits(-1.0)._replace(max_size=n)
-        self.size, _ = triangular_step(self.arrays, 0, new, limits)
+        triangular = self.compressor._replace(kind=TRIANGULAR)
+        blas = blas_addresses(self.dtype)
+        self.size = compress(blas, triangular, self.arrays, 0, 0, new, limits)[0]
         # The slots were filled in another order.
         old = -1 - self.arrays.origin[: self.size]
         self.arrays.origin[: self.size] = origin[old]

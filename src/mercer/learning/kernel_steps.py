@@ -51,6 +51,7 @@ from mercer.numerics.row_loop import (
     run_rows,
     score_one_row,
 )
+from mercer.numerics.step import Compressor, with_code
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.schedules import Constant
 
@@ -76,8 +77,10 @@ class _SingleRow(NamedTuple):
     step_size: Any
     regularization: float
     batch_size: int
+    compressor: Compressor
     dtype: np.dtype[Any]
     functions: tuple[Any, ...]
+    compression: tuple[Any, ...]
     rows: Rows
     steps: Steps
     limits: tuple[Any, ...]
@@ -292,7 +295,7 @@ class KernelLearner(StepLearner):
         f.reserve(min(len(rows.inputs) - row, b))
         progress, reason = run_rows(
             functions,
-            f.compressor,
+            with_code(f.compressor, f.dtype),
             f.arrays,
             rows,
             steps,
@@ -350,7 +353,7 @@ class KernelLearner(StepLearner):
                 kernels_of_buffer(functions, f.arrays, f.size, buffered)
                 progress, reason = run_pairs(
                     functions,
-                    f.compressor,
+                    with_code(f.compressor, f.dtype),
                     f.arrays,
                     buffered,
                     rules,
@@ -398,7 +401,7 @@ class KernelLearner(StepLearner):
             f.reserve(1)
         *progress, reason = run_one_row(
             single.functions,
-            tuple(f.compressor),
+            single.compression,
             tuple(f.arrays),
             tuple(rows),
             tuple(steps),
@@ -430,6 +433,7 @@ class KernelLearner(StepLearner):
             and single.dtype is self.function.arrays.points.dtype
             and single.regularization == self.regularization
             and single.batch_size == self.batch_size
+            and single.compressor is self.function.compressor
         )
 
     def _prepared(self, x: Array, target: Array, weight: float) -> _SingleRow | None:
@@ -452,8 +456,10 @@ class KernelLearner(StepLearner):
             self.step_size,
             self.regularization,
             self.batch_size,
+            f.compressor,
             f.dtype,
             tuple(functions),
+            tuple(with_code(f.compressor, f.dtype)),
             rows,
             steps,
             tuple(f.limits()),

@@ -364,8 +364,10 @@ def _close_gap(
     """Move the last point into the slot of one that went."""
     for matrix in (state.coefficients, state.gram, state.inverse):
         if matrix.size:
-            matrix[gap, :last] = matrix[last, :last]
-            matrix[:last, gap] = matrix[:last, last]
+            for i in range(last):
+                matrix[gap, i] = matrix[last, i]
+            for i in range(last):
+                matrix[i, gap] = matrix[i, last]
             matrix[gap, gap] = matrix[last, last]
     for vector in (state.self_kernel, state.row_norms, state.column_norms):
         if vector.size:
@@ -463,7 +465,8 @@ def project_away(
         if not forced and (rule != GREEDY or squared_error + values[j] > squared_tolerance):
             break
         # The residual of point j is r = Φ q with q = P[:, j] / P[j, j].
-        p[:size] = P[j, :size]
+        for i in range(size):
+            p[i] = P[j, i]
         for attempt in range(REFINEMENTS + 1):
             if not p[j] > 0.0:
                 return size, squared_error, False

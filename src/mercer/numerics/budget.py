@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._jit import jit
-from mercer.numerics.state import Dictionary, Newcomers
+from mercer.numerics.state import Dictionary, Newcomers, move, put
 
 __all__ = ["append", "merge_smallest", "overwrite_oldest", "quantise", "remove_smallest"]
 
@@ -30,19 +30,10 @@ def _norm2(row: Array, n_criterion: int) -> float:
 
 
 @jit()
-def _put(dictionary: Dictionary, slot: int, new: Newcomers, i: int) -> None:
-    dictionary.points[slot] = new.points[i]
-    dictionary.self_kernel[slot] = new.gram[i, i]
-    dictionary.weights[slot] = new.coefficients[i]
-    dictionary.origin[slot] = -1 - i
-    dictionary.pinned[slot] = new.pinned[i]
-
-
-@jit()
 def append(dictionary: Dictionary, size: int, new: Newcomers) -> int:
     """Append all newcomers; return the new size."""
     for i in range(new.points.shape[0]):
-        _put(dictionary, size + i, new, i)
+        put(dictionary, size + i, new, i)
     return int(size + new.points.shape[0])
 
 
@@ -77,12 +68,12 @@ def overwrite_oldest(
     error = 0.0
     for i in range(new.points.shape[0]):
         if size < max_size:
-            _put(dictionary, size, new, i)
+            put(dictionary, size, new, i)
             size += 1
             continue
         idle = _idle(dictionary, size)
         if idle >= 0:
-            _put(dictionary, idle, new, i)
+            put(dictionary, idle, new, i)
             continue
         for _ in range(max_size):
             if not dictionary.pinned[oldest]:
@@ -90,18 +81,9 @@ def overwrite_oldest(
             oldest = (oldest + 1) % max_size
         dropped = _norm2(dictionary.weights[oldest], n_criterion)
         error += np.sqrt(dropped * dictionary.self_kernel[oldest])
-        _put(dictionary, oldest, new, i)
+        put(dictionary, oldest, new, i)
         oldest = (oldest + 1) % max_size
     return size, oldest, error
-
-
-@jit()
-def _close_gap(dictionary: Dictionary, slot: int, last: int) -> None:
-    dictionary.points[slot] = dictionary.points[last]
-    dictionary.self_kernel[slot] = dictionary.self_kernel[last]
-    dictionary.weights[slot] = dictionary.weights[last]
-    dictionary.origin[slot] = dictionary.origin[last]
-    dictionary.pinned[slot] = dictionary.pinned[last]
 
 
 @jit()
@@ -134,7 +116,7 @@ def remove_smallest(
             break  # all are pinned
         error += np.sqrt(least)
         size -= 1
-        _close_gap(dictionary, best, size)
+        move(dictionary, best, size)
     return size, error
 
 
@@ -239,7 +221,7 @@ def merge_smallest(
         if partner < 0:  # a budget of zero points, or a single one
             error += np.sqrt(alpha)
             size -= 1
-            _close_gap(dictionary, m, size)
+            move(dictionary, m, size)
             continue
         error += np.sqrt(max(least, 0.0))
         to_m = np.exp(log_best * (1.0 - place) ** 2)
@@ -250,7 +232,7 @@ def merge_smallest(
             points[partner, j] = place * points[m, j] + (1.0 - place) * points[partner, j]
         dictionary.origin[partner] = 0
         size -= 1
-        _close_gap(dictionary, m, size)
+        move(dictionary, m, size)
     return size, error
 
 
@@ -296,7 +278,7 @@ def quantise(
             if distance < least:
                 nearest, least = j, distance
         if nearest < 0 or (least > squared_radius and size < max_size):
-            _put(dictionary, size, new, i)
+            put(dictionary, size, new, i)
             size += 1
             continue
         if nearest < before:

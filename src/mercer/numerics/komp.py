@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from mercer._jit import jit
 from mercer.numerics.blas import exchange_update, rank_update, symmetric_product
 from mercer.numerics.small_dense import cholesky, dot, lower_solve, lower_transpose_solve
-from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
+from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers, copy_row, move, put
 
 __all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "absorb", "komp_step", "removal_errors"]
 
@@ -149,7 +149,7 @@ def absorb(
         n_kept += 1
     factor = np.zeros((n_kept, n_kept))
     for p in range(n_kept):
-        factor[p, : p + 1] = rows[order[p], : p + 1]
+        copy_row(factor, p, rows, order[p], p + 1)
     return order[:n_kept].copy(), order[n_kept:].copy(), factor
 
 
@@ -236,7 +236,10 @@ def _prune(
             squares[i] += coefficients[i, c] ** 2
     alive = np.ones(total, np.bool_)
     n_alive = total
-    n_free = total - np.sum(pinned)
+    n_free = 0
+    for i in range(total):
+        if not pinned[i]:
+            n_free += 1
     removed = np.empty((min(total, 8), total), growth.dtype)
     n_removed = 0
     column = np.empty(total, growth.dtype)
@@ -293,7 +296,8 @@ def _prune(
         squared_error += cost
         if n_removed == removed.shape[0]:
             larger = np.empty((min(2 * n_removed, _MAX_FACTOR), total), growth.dtype)
-            larger[:n_removed] = removed
+            for p in range(n_removed):
+                copy_row(larger, p, removed, p, total)
             removed = larger
         root = 1.0 / np.sqrt(pivot)
         for i in range(total):
@@ -372,10 +376,11 @@ def _commit_net_change(
     for p in range(kept.size):
         if alive[size + p]:
             stay[n_stay] = kept[p]
-            stay_weights[n_stay] = coefficients[size + p]
+            copy_row(stay_weights, n_stay, coefficients, size + p, n_outputs)
             n_stay += 1
     if n_gone == 0 and n_stay == 0:
-        weights[:size] = coefficients[:size]
+        for i in range(size):
+            copy_row(weights, i, coefficients, i, n_outputs)
         return size, True
     # Downdate: Y2 = L_R^-1 P[R, :].
     block = np.empty((n_gone, n_gone))
@@ -416,7 +421,8 @@ def _commit_net_change(
     fresh_factor, fine = cholesky(fresh)
     if not fine:
         return size, False
-    weights[:size] = coefficients[:size]
+    for i in range(size):
+        copy_row(weights, i, coefficients, i, n_outputs)
     lower_solve(fresh_factor, up)
     if n_stay == 1 and n_gone == 1:
         exchange_update(up[0], down[0], inverse)
@@ -433,11 +439,8 @@ def _commit_net_change(
     # Newcomers take the slots of those that went, then append; left-over holes get the tail.
     for q in range(n_stay):
         slot = gone[q] if q < n_gone else size + q - n_gone
-        dictionary.points[slot] = new.points[stay[q]]
-        dictionary.self_kernel[slot] = new.gram[stay[q], stay[q]]
-        weights[slot] = stay_weights[q]
-        dictionary.origin[slot] = -1 - stay[q]
-        dictionary.pinned[slot] = new.pinned[stay[q]]
+        put(dictionary, slot, new, stay[q])
+        copy_row(weights, slot, stay_weights, q, n_outputs)
         for i in range(size):
             value = -up[q, i]
             if i <= slot:
@@ -458,11 +461,7 @@ def _commit_net_change(
         if hole > back:
             break
         slot = gone[hole]
-        dictionary.points[slot] = dictionary.points[last]
-        dictionary.self_kernel[slot] = dictionary.self_kernel[last]
-        weights[slot] = weights[last]
-        dictionary.origin[slot] = dictionary.origin[last]
-        dictionary.pinned[slot] = dictionary.pinned[last]
+        move(dictionary, slot, last)
         for i in range(last):
             if i < slot:
                 inverse[slot, i] = inverse[last, i]
@@ -474,7 +473,7 @@ def _commit_net_change(
     return new_size, True
 
 
-@jit()
+@jit(inline="always")  # it has one caller, which would be compiled with a copy of it else
 def komp_step(
     blas: tuple[int, int],
     dictionary: Dictionary,
@@ -523,7 +522,8 @@ def komp_step(
     # Those that depend on the rest are absorbed by it.
     kept, absorbed, factor = absorb(schur, new_self, limits.threshold)
     coefficients = np.empty((size + kept.size, weights.shape[1]))
-    coefficients[:size] = weights[:size]
+    for i in range(size):
+        copy_row(coefficients, i, weights, i, weights.shape[1])
     squared_error = _book_absorbed(
         schur,
         factor,
@@ -555,14 +555,16 @@ def komp_step(
     # V, what the other newcomers add to P.
     growth = np.zeros((kept.size, size + kept.size), inverse.dtype)
     self_kernel = np.empty(size + kept.size)
-    self_kernel[:size] = dictionary.self_kernel[:size]
     pinned = np.empty(size + kept.size, np.bool_)
-    pinned[:size] = dictionary.pinned[:size]
+    for i in range(size):
+        self_kernel[i] = dictionary.self_kernel[i]
+        pinned[i] = dictionary.pinned[i]
     for p in range(kept.size):
-        coefficients[size + p] = new.coefficients[kept[p]]
+        copy_row(coefficients, size + p, new.coefficients, kept[p], weights.shape[1])
         self_kernel[size + p] = new_self[kept[p]]
         pinned[size + p] = new.pinned[kept[p]]
-        growth[p, :size] = -projections[kept[p]]
+        for i in range(size):
+            growth[p, i] = -projections[kept[p], i]
         growth[p, size + p] = 1.0
     lower_solve(factor, growth)
     # Remove and commit, again while U was full; below 0 nothing was committed yet.

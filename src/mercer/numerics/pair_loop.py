@@ -31,13 +31,13 @@ from mercer.numerics.row_loop import (
     squared_tolerance,
 )
 from mercer.numerics.small_dense import dot
-from mercer.numerics.state import Dictionary, Limits, Newcomers
+from mercer.numerics.state import Dictionary, Limits, Newcomers, copy_row
 from mercer.numerics.step import (
     BREAKDOWN,
     INVERSE,
     UNFINISHED,
     Compressor,
-    compress,
+    call_compress,
     worst_conditioning,
 )
 
@@ -236,7 +236,8 @@ def _follow(
             buffered.kernels[place, s] = own_row[origin - 1]
         else:
             _kernel_row(functions, dictionary.points[s:], 1, x, buffered.kernels[place, s:])
-    buffered.points[place] = x
+    for j in range(x.size):
+        buffered.points[place, j] = x[j]
     buffered.slots[place] = own_slot
 
 
@@ -311,8 +312,8 @@ def run_pairs(
             break
         factor = 1.0 - eta * regularization
         scale = shrink(dictionary, size, 1, scale, factor)
-        before[:size] = dictionary.weights[:size, 0]
         for j in range(size):
+            before[j] = dictionary.weights[j, 0]
             dictionary.origin[j] = j + 1
             dictionary.pinned[j] = False
         # Points that are in the dictionary get their coefficients there; the others join it.
@@ -349,33 +350,29 @@ def run_pairs(
         for i in range(n_new):
             b = newcomer_places[i]
             if b < 0:
-                points[i], new_rows[i] = x, own_row[:size]
+                copy_row(points, i, inputs, row, n_features)
+                for j in range(size):
+                    new_rows[i, j] = own_row[j]
                 pinned[i] = place >= 0
             else:
-                points[i], new_rows[i] = buffered.points[b], buffered.kernels[b, :size]
+                copy_row(points, i, buffered.points, b, n_features)
+                copy_row(new_rows, i, buffered.kernels, b, size)
                 pinned[i] = b != place
             coefficients[i, 0] = -eta * newcomer_pull[i] / scale
         for i in range(n_new):
             _kernel_row(functions, points, n_new, points[i], gram[i])
         old_size = size
-        size, oldest, error, status = compress(
-            functions.blas,
-            compressor,
-            dictionary,
-            size,
-            oldest,
-            Newcomers(points, new_rows, gram, coefficients, pinned),
-            Limits(
-                squared_tolerance(steps.tolerances[row], scale),
-                limits.max_size,
-                limits.threshold,
-                limits.rule,
-                1,
-            ),
+        new = Newcomers(points, new_rows, gram, coefficients, pinned)
+        squared = squared_tolerance(steps.tolerances[row], scale)
+        reach = Limits(squared, limits.max_size, limits.threshold, limits.rule, 1)
+        size, oldest, error, status = call_compress(
+            compressor.code,
+            (functions.blas, compressor, dictionary, size, oldest, new, reach),
         )
         if status == BREAKDOWN:
             # The caller repeats the step on another path: as if it had not begun.
-            dictionary.weights[:size, 0] = before[:size]
+            for j in range(size):
+                dictionary.weights[j, 0] = before[j]
             scale /= factor
             reason = BROKEN_DOWN
             break
@@ -392,7 +389,7 @@ def run_pairs(
             place,
         )
         if place >= 0:
-            buffered.targets[place] = target
+            copy_row(buffered.targets, place, rows.targets, row, 2)
             buffered.weights[place] = weight
         n_steps += 1
         if averaging >= 0.0:

@@ -231,7 +231,9 @@ def _fill_words(k0: Any, k1: Any, block: Any, stream: Any, first: Any, out: Any)
             n = min(_CHUNK, m - start)
             _chunk_of_words(k0, k1, np.uint64(group), first + np.uint64(start), block, stream, r, n)
             for j in range(4 * group, min(4 * group + 4, d)):
-                out[j, start : start + n] = r[j - 4 * group, :n]
+                row, words = out[j, start:], r[j - 4 * group]
+                for i in range(n):
+                    row[i] = words[i]
 
 
 @jit(nogil=True)

@@ -238,9 +238,11 @@ def _join(
     state: Recursion, size: int, rules: Rules, x: Array, b: Array, diagonal: float, pivot: float
 ) -> None:
     """Give a row, which is ``b`` in the basis, the next slot."""
-    state.points[size] = x
+    for i in range(x.size):
+        state.points[size, i] = x[i]
     state.diagonal[size] = diagonal
-    state.factor[:size, size] = b
+    for i in range(size):
+        state.factor[i, size] = b[i]
     state.factor[size, size] = np.sqrt(pivot)
     if rules.removal == ERROR:
         combination = _backward(state.factor, b)
@@ -274,7 +276,8 @@ def _shed(state: Recursion, size: int, rules: Rules) -> float:
         state.precisions[i] = max(without, 1.0 / state.diagonal[i])
     _turn_out(state, size, j)
     for i in range(j, size - 1):
-        state.points[i] = state.points[i + 1]
+        for j in range(state.points.shape[1]):
+            state.points[i, j] = state.points[i + 1, j]
         state.diagonal[i] = state.diagonal[i + 1]
         state.precisions[i] = state.precisions[i + 1]
         state.weights[i] = state.weights[i + 1]

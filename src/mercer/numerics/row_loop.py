@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 from mercer._pointers import call_pointer
-from mercer.numerics.state import Dictionary, Limits, Newcomers
+from mercer.numerics.state import Dictionary, Limits, Newcomers, copy_row
 from mercer.numerics.step import (
     BREAKDOWN,
     INVERSE,
     UNFINISHED,
     Compressor,
-    compress,
+    call_compress,
     needs_rows,
     worst_conditioning,
 )
@@ -125,7 +125,8 @@ def run_rows(
     Parameters
     ----------
     functions, compressor, dictionary, rows, steps, limits
-        See the tuples. ``limits.squared_tolerance`` is replaced by each step's own tolerance.
+        See the tuples; ``compressor`` comes from :func:`mercer.numerics.step.with_code`.
+        ``limits.squared_tolerance`` is replaced by each step's own tolerance.
     start : Progress
         Where to begin; ``rows_done`` tells which row of ``rows`` comes first.
     regularization : float
@@ -230,11 +231,11 @@ def run_rows(
         new_gram = np.zeros((n_active, n_active), inputs.dtype)
         for p in range(n_active):
             i = active[p]
-            new_points[p] = inputs[row + i]
+            copy_row(new_points, p, inputs, row + i, n_features)
             for c in range(n_outputs):
                 coefficients[p, c] = -eta / n * slopes[i, c] / scale
             if reads_rows:
-                new_rows[p] = kernel_rows[i]
+                copy_row(new_rows, p, kernel_rows, i, size)
         for p in range(n_active):
             # All kernels among the newcomers where they are needed, else only k(x, x).
             first = 0 if reads_rows else p
@@ -252,20 +253,12 @@ def run_rows(
             for q in range(first, p):
                 new_gram[q, p] = new_gram[p, q]
         # Add them, and keep the function small.
-        size, oldest, error, status = compress(
-            functions.blas,
-            compressor,
-            dictionary,
-            size,
-            oldest,
-            Newcomers(new_points, new_rows, new_gram, coefficients, np.zeros(n_active, np.bool_)),
-            Limits(
-                squared_tolerance(steps.tolerances[step], scale),
-                limits.max_size,
-                limits.threshold,
-                limits.rule,
-                n_outputs,
-            ),
+        new = Newcomers(new_points, new_rows, new_gram, coefficients, np.zeros(n_active, np.bool_))
+        squared = squared_tolerance(steps.tolerances[step], scale)
+        reach = Limits(squared, limits.max_size, limits.threshold, limits.rule, n_outputs)
+        size, oldest, error, status = call_compress(
+            compressor.code,
+            (functions.blas, compressor, dictionary, size, oldest, new, reach),
         )
         if status == BREAKDOWN:
             # The caller repeats the step on another path: take the shrinking back.

@@ -7,7 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GREEDY", "SMALLEST", "Dictionary", "Limits", "Newcomers"]
+from mercer._jit import jit
+
+__all__ = [
+    "GREEDY", "SMALLEST",
+    "Dictionary", "Limits", "Newcomers",
+    "copy_row", "move", "put",
+]  # fmt: skip
 
 GREEDY, SMALLEST = 0, 1
 
@@ -44,3 +50,36 @@ class Limits(NamedTuple):
     threshold: float  # newcomers whose relative pivot is at most this are absorbed
     rule: int  # GREEDY: remove the cheapest point (KOMP); SMALLEST: of smallest norm (BSGD)
     n_criterion: int  # leading columns whose change counts as error
+
+
+# Assignments of slices are written out as loops: numba compiles the text of an error about their
+# shapes with each, which takes longer than all else in these functions.
+
+
+@jit()
+def copy_row(
+    target: NDArray[np.floating], i: int, source: NDArray[np.floating], j: int, n: int
+) -> None:
+    """``target[i, :n] = source[j, :n]``."""
+    for k in range(n):
+        target[i, k] = source[j, k]
+
+
+@jit()
+def put(dictionary: Dictionary, slot: int, new: Newcomers, i: int) -> None:
+    """Let newcomer ``i`` have a slot."""
+    copy_row(dictionary.points, slot, new.points, i, new.points.shape[1])
+    dictionary.self_kernel[slot] = new.gram[i, i]
+    copy_row(dictionary.weights, slot, new.coefficients, i, new.coefficients.shape[1])
+    dictionary.origin[slot] = -1 - i
+    dictionary.pinned[slot] = new.pinned[i]
+
+
+@jit()
+def move(dictionary: Dictionary, slot: int, last: int) -> None:
+    """Let the point of slot ``last`` have another one; the inverse is left to the caller."""
+    copy_row(dictionary.points, slot, dictionary.points, last, dictionary.points.shape[1])
+    dictionary.self_kernel[slot] = dictionary.self_kernel[last]
+    copy_row(dictionary.weights, slot, dictionary.weights, last, dictionary.weights.shape[1])
+    dictionary.origin[slot] = dictionary.origin[last]
+    dictionary.pinned[slot] = dictionary.pinned[last]

@@ -1,16 +1,21 @@
 """One compression step, whichever way the expansion keeps itself small.
 
 The Python loop and the compiled row loop both end here, so that there is one place where
-newcomers join a dictionary.
+newcomers join a dictionary. The compiled loop has the step by its address: it is compiled once for
+all kinds, and of these only what is used.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
+import numba.core.types
 import numpy as np
+from numba.np.numpy_support import from_dtype
 
 from mercer._jit import jit
+from mercer._pointers import machine_code, pointer_call
 from mercer.numerics.budget import (
     append,
     merge_smallest,
@@ -25,8 +30,11 @@ from mercer.numerics.triangular import triangular_step
 __all__ = [
     "BREAKDOWN", "DONE", "INVERSE", "MERGE", "PLAIN", "QUANTISE", "REMOVE", "RING", "TRIANGULAR",
     "UNFINISHED",
-    "Compressor", "compress", "needs_rows", "worst_conditioning",
+    "Compressor", "call_compress", "compress", "needs_rows", "with_code",
+    "worst_conditioning",
 ]  # fmt: skip
+
+_t: Any = numba.core.types  # numba is only partly typed
 
 # How a dictionary is kept small.
 PLAIN, RING, INVERSE, TRIANGULAR, REMOVE, MERGE, QUANTISE = range(7)
@@ -39,6 +47,7 @@ class Compressor(NamedTuple):
     inverse_width: float  # MERGE: 1 / (2 length_scale²) of the Gaussian kernel
     conditioning_limit: float  # INVERSE: largest k(d, d) P_jj that is still trusted
     squared_radius: float = 0.0  # QUANTISE: of a point, within which newcomers add to it
+    code: int = 0  # address of the step in compiled code, from with_code
 
 
 @jit()
@@ -56,7 +65,69 @@ def worst_conditioning(dictionary: Dictionary, size: int) -> float:
     return worst
 
 
+# -- one function for each kind, compiled when it is first used ------------------------------------
+
+
 @jit()
+def _inverse(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    size, squared_error, status = komp_step(blas, dictionary, size, new, limits)
+    return size, oldest, np.sqrt(squared_error), status
+
+
+@jit()
+def _triangular(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    size, squared_error = triangular_step(dictionary, size, new, limits)
+    return size, oldest, np.sqrt(squared_error), DONE
+
+
+@jit()
+def _ring(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    size, oldest, error = overwrite_oldest(
+        dictionary, size, new, limits.max_size, oldest, limits.n_criterion
+    )
+    return size, oldest, error, DONE
+
+
+@jit()
+def _quantise(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    size, error = quantise(
+        dictionary, size, new, compressor.squared_radius, limits.max_size, limits.n_criterion
+    )
+    return size, oldest, error, DONE
+
+
+@jit()
+def _plain(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    return append(dictionary, size, new), oldest, 0.0, DONE
+
+
+@jit()
+def _remove(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    size = append(dictionary, size, new)
+    size, error = remove_smallest(dictionary, size, limits.max_size, limits.n_criterion)
+    return size, oldest, error, DONE
+
+
+@jit()
+def _merge(blas, compressor, dictionary, size, oldest, new, limits):  # type: ignore[no-untyped-def]
+    size = append(dictionary, size, new)
+    size, error = merge_smallest(
+        dictionary, size, limits.max_size, compressor.inverse_width, limits.n_criterion
+    )
+    return size, oldest, error, DONE
+
+
+_FUNCTIONS: dict[int, Any] = {
+    PLAIN: _plain,
+    RING: _ring,
+    INVERSE: _inverse,
+    TRIANGULAR: _triangular,
+    REMOVE: _remove,
+    MERGE: _merge,
+    QUANTISE: _quantise,
+}
+
+
 def compress(
     blas: tuple[int, int],
     compressor: Compressor,
@@ -93,28 +164,47 @@ def compress(
     status : int
         ``DONE``, ``BREAKDOWN`` or ``UNFINISHED``, see :func:`mercer.numerics.komp.komp_step`.
     """
-    if compressor.kind == INVERSE:
-        size, squared_error, status = komp_step(blas, dictionary, size, new, limits)
-        return size, oldest, np.sqrt(squared_error), status
-    if compressor.kind == TRIANGULAR:
-        size, squared_error = triangular_step(dictionary, size, new, limits)
-        return size, oldest, np.sqrt(squared_error), DONE
-    if compressor.kind == RING:
-        size, oldest, error = overwrite_oldest(
-            dictionary, size, new, limits.max_size, oldest, limits.n_criterion
-        )
-        return size, oldest, error, DONE
-    if compressor.kind == QUANTISE:
-        size, error = quantise(
-            dictionary, size, new, compressor.squared_radius, limits.max_size, limits.n_criterion
-        )
-        return size, oldest, error, DONE
-    size = append(dictionary, size, new)
-    error = 0.0
-    if compressor.kind == REMOVE:
-        size, error = remove_smallest(dictionary, size, limits.max_size, limits.n_criterion)
-    elif compressor.kind == MERGE:
-        size, error = merge_smallest(
-            dictionary, size, limits.max_size, compressor.inverse_width, limits.n_criterion
-        )
-    return size, oldest, error, DONE
+    function = _FUNCTIONS[compressor.kind]
+    changed: tuple[int, int, float, int]
+    changed = function(blas, compressor, dictionary, size, oldest, new, limits)
+    return changed
+
+
+def with_code(compressor: Compressor, dtype: np.dtype[Any]) -> Compressor:
+    """Add the address of what :func:`compress` does on points of ``dtype``, for compiled loops.
+
+    It goes with the kind, which may change in the midst of learning, and means nothing in another
+    process: ask for it at each call of a loop.
+    """
+    return compressor._replace(code=_address(compressor.kind, dtype))
+
+
+@functools.cache
+def _address(kind: int, dtype: np.dtype[Any]) -> int:
+    return machine_code(_FUNCTIONS[kind], _arguments(dtype))
+
+
+@functools.cache
+def _arguments(dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Types of the arguments of :func:`compress` in compiled code."""
+    array, points = _t.Array, from_dtype(dtype)
+    matrix, numbers = array(points, 2, "C"), array(_t.float64, 1, "C")
+    weights, flags = array(_t.float64, 2, "C"), array(_t.boolean, 1, "C")
+    dictionary = matrix, numbers, weights, matrix, array(_t.int64, 1, "C"), flags
+    return (
+        _t.UniTuple(_t.int64, 2),
+        _t.NamedTuple((_t.int64, *3 * [_t.float64], _t.int64), Compressor),
+        _t.NamedTuple(dictionary, Dictionary),
+        _t.int64,
+        _t.int64,
+        _t.NamedTuple((matrix, matrix, matrix, weights, flags), Newcomers),
+        _t.NamedTuple((_t.float64, _t.int64, _t.float64, _t.int64, _t.int64), Limits),
+    )
+
+
+# ``call_compress(address, arguments)``: :func:`compress` in compiled loops, which are the same for
+# all kinds.
+call_compress = pointer_call(
+    _t.Tuple((_t.int64, _t.int64, _t.float64, _t.int64)),
+    lambda: [_arguments(np.dtype(name)) for name in ("f", "d")],
+)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 from mercer.numerics.small_dense import dot
-from mercer.numerics.state import SMALLEST, Dictionary, Limits, Newcomers
+from mercer.numerics.state import SMALLEST, Dictionary, Limits, Newcomers, move, put
 
 __all__ = ["triangular_step"]
 
@@ -73,14 +73,10 @@ def _remove(j: int, size: int, dictionary: Dictionary) -> None:
             for k in range(i + 1):
                 root[i, k] = -root[i, k]
     for i in range(j, size - 1):
-        dictionary.points[i] = dictionary.points[i + 1]
-        dictionary.self_kernel[i] = dictionary.self_kernel[i + 1]
-        dictionary.weights[i] = dictionary.weights[i + 1]
-        dictionary.origin[i] = dictionary.origin[i + 1]
-        dictionary.pinned[i] = dictionary.pinned[i + 1]
+        move(dictionary, i, i + 1)
 
 
-@jit()
+@jit(inline="always")  # it has one caller, which would be compiled with a copy of it else
 def triangular_step(
     dictionary: Dictionary, size: int, new: Newcomers, limits: Limits
 ) -> tuple[int, float]:
@@ -131,7 +127,8 @@ def triangular_step(
                 best, largest = i, pivots[i] / new.gram[i, i]
         if best < 0:
             break
-        row[:old] = new.rows[best]
+        for j in range(old):
+            row[j] = new.rows[best, j]
         for p in range(n_kept):
             row[old + p] = new.gram[best, kept[p]]
         pivot = pivots[best]
@@ -146,11 +143,7 @@ def triangular_step(
         for j in range(size):
             root[size, j] = -share[j] * scale
         root[size, size] = scale
-        dictionary.points[size] = new.points[best]
-        self_kernel[size] = new.gram[best, best]
-        weights[size] = new.coefficients[best]
-        dictionary.origin[size] = -1 - best
-        dictionary.pinned[size] = new.pinned[best]
+        put(dictionary, size, new, best)
         kept[n_kept] = best
         n_kept += 1
         size += 1
@@ -171,7 +164,8 @@ def triangular_step(
     inners = np.zeros((n_absorbed, size))
     for m in range(n_absorbed):
         i = absorbed[m]
-        row[:old] = new.rows[i]
+        for j in range(old):
+            row[j] = new.rows[i, j]
         for p in range(n_kept):
             row[old + p] = new.gram[i, kept[p]]
         _outside(root, size, row, new.gram[i, i], inners[m])
@@ -192,7 +186,8 @@ def triangular_step(
     squared_error = max(squared_error, 0.0)
     diagonal = np.empty(size)
     while size > 0:
-        diagonal[:size] = 0.0
+        for j in range(size):
+            diagonal[j] = 0.0
         for i in range(size):
             for j in range(i + 1):
                 diagonal[j] += root[i, j] ** 2

@@ -1,5 +1,6 @@
 """Machine code on disk: where it is kept, what it is named after, who may read and write it."""
 
+import gc
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from numba.core.errors import TypingError
 
 import mercer
 from mercer import _jit
@@ -191,3 +193,29 @@ def test_a_line_says_why_it_takes_so_long(tmp_path, monkeypatch, caplog):
     for model in ("numpy", "python", "numpy", "python"):
         is_read({"error_model": model})
     assert [record.message.count("only the first time") for record in caplog.records] == [1]
+
+
+def test_garbage_is_looked_for_less_often_only_while_something_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr(_jit, "cache_folders", lambda: [tmp_path])
+    usual, seen = gc.get_threshold(), []
+    monkeypatch.setattr(_jit._Cache, "save_overload", lambda *_: seen.append(gc.get_threshold()))
+
+    def inner(x):
+        return x + 1.0
+
+    inner = _jit.jit()(inner)
+
+    def outer(x):
+        return inner(x).nothing  # so it cannot be compiled
+
+    with pytest.raises(TypingError, match="nothing"):
+        _jit.jit()(outer)(1.0)
+    assert seen == [(_jit._OBJECTS, *usual[1:])]
+    assert gc.get_threshold() == usual
+    gc.set_threshold(0)  # whoever switched it off keeps it so
+    try:
+        assert _jit.jit()(plus_one)(1.0) == 2.0
+        assert [threshold[0] for threshold in seen] == [_jit._OBJECTS, 0]
+        assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*usual)

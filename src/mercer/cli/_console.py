@@ -24,7 +24,7 @@ __all__ = ["COMPILING", "LINE_SECONDS", "ProgressView", "is_table", "print_resul
 
 LINE_SECONDS = 5.0  # between two lines of progress in a log
 _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
-COMPILING = "compiling, only the first time (about ten seconds)"
+COMPILING = "compiling, only the first time (ten to twenty seconds)"
 # That is said here, among the progress: not once more by the library.
 logging.getLogger("mercer.compile").addHandler(logging.NullHandler())
 

@@ -409,6 +409,29 @@ def test_datetimes_may_come_where_dates_were_written_as_numbers():
     assert_array_equal(seen.transform({"day": days.to_numpy()}), seen.transform(written))
 
 
+@pytest.mark.parametrize(
+    "with_gaps",
+    [
+        pd.DataFrame({"x": pd.Categorical([1.0, 2.0, None] * 8)}),  # gaps make the numbers floats
+        pa.table({"x": pa.array([1.0, 2.0, None] * 8).dictionary_encode()}),
+        {"x": np.array(["1", 1, 1.0, 2, "2", None] * 4, dtype=object)},
+    ],
+)
+@pytest.mark.parametrize(
+    "without",
+    [
+        pd.DataFrame({"x": pd.Categorical([1, 2])}),
+        pd.DataFrame({"x": pd.Categorical([1.0, 2.0])}),
+        pd.DataFrame({"x": pd.Categorical(["1", 2], categories=["3", "1", 1, 2])}),
+        {"x": ["1", "2"]},
+    ],
+)
+def test_whole_numbers_are_the_same_categories_in_all_types(with_gaps, without):
+    seen = TablePreprocessor(warmup_rows=None, min_count=1).fit(with_gaps)
+    assert seen.feature_names_out() == ["x=1", "x=2", "x=(other)", "x=(missing)"]
+    assert seen.transform(without).tolist() == [[1, 0, 0, 0], [0, 1, 0, 0]]
+
+
 def test_pandas_categories_and_frames_with_numbered_columns():
     frame = pd.DataFrame({0: pd.Categorical([3, 5, None, 3]), 1: [1.5, 2.5, 3.5, 4.5]})
     preprocessor = TablePreprocessor(min_count=1).fit(frame)

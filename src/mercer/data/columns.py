@@ -34,6 +34,7 @@ __all__ = [
     "is_number",
     "is_table",
     "level_column",
+    "level_text",
     "levels_of",
     "listed",
     "missing_cells",
@@ -260,7 +261,28 @@ def _arrow_levels(values: Any, *, declared: bool = False) -> Levels:
         levels = chunk.dictionary.to_pylist()
     if None in levels:
         codes[codes == levels.index(None)] = -1
-    return Levels(codes, [str(level) for level in levels], declared=declared)
+    return _levels_of_values(codes, levels, declared=declared)
+
+
+def _levels_of_values(codes: NDArray[np.int64], values: Sequence[Any], *, declared: bool) -> Levels:
+    texts = [level_text(value) for value in values]
+    place = {text: n for n, text in enumerate(dict.fromkeys(texts))}
+    if len(place) < len(texts):  # of several types
+        # The code -1 of missing values picks the last entry.
+        codes = np.array([*(place[text] for text in texts), -1])[codes]
+    return Levels(codes, list(place), declared=declared)
+
+
+def level_text(value: Any) -> str:
+    """Name a category: whole numbers without a point, which gaps in pandas give them.
+
+    Examples
+    --------
+    >>> level_text(2.0), level_text(2), level_text(2.5), level_text("b")
+    ('2', '2', '2.5', 'b')
+    """
+    number = isinstance(value, float | np.floating)
+    return str(int(value)) if number and float(value).is_integer() else str(value)
 
 
 def _boolean_levels(values: NDArray[np.float64]) -> Levels:
@@ -293,7 +315,7 @@ def _pandas_column(name: str, series: Any) -> Numbers | Levels:
         return _array_column(name, series.to_numpy())
     if isinstance(kind, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.int64)
-        return Levels(codes, [str(level) for level in series.cat.categories], declared=True)
+        return _levels_of_values(codes, series.cat.categories.tolist(), declared=True)
     if types.is_bool_dtype(kind):
         return _boolean_levels(series.to_numpy(dtype=np.float64, na_value=np.nan))
     if types.is_numeric_dtype(kind) and not types.is_complex_dtype(kind):
@@ -368,7 +390,9 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
             seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
             return Numbers(seconds, integer=False, unit=unit)
     index: dict[str, int] = {}
-    codes = [-1 if cell is None else index.setdefault(str(cell), len(index)) for cell in cells]
+    codes = [
+        -1 if cell is None else index.setdefault(level_text(cell), len(index)) for cell in cells
+    ]
     return Levels(np.array(codes, dtype=np.int64), list(index))
 
 

@@ -17,6 +17,7 @@ from mercer.data.columns import (
     TableView,
     Texts,
     is_number,
+    level_text,
     levels_of,
     missing_cells,
 )
@@ -154,12 +155,7 @@ def _as_levels(column: Numbers | Levels) -> Levels:
     distinct, places = np.unique(values[present], return_inverse=True)
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[present] = places
-    return Levels(codes, [_plain(value) for value in distinct.tolist()])
-
-
-def _plain(value: float) -> str:
-    """Write a number as text: whole ones without a point, of whatever type."""
-    return str(int(value)) if float(value).is_integer() else str(value)
+    return Levels(codes, [level_text(value) for value in distinct.tolist()])
 
 
 # -- all columns ----------------------------------------------------------------------------------

@@ -730,6 +730,17 @@ def test_tables_of_other_forms_are_refused_with_advice(rows, advice):
         model.predict(rows)
 
 
+def test_names_that_repeat_and_columns_without_a_value_are_refused():
+    twice = pd.DataFrame(np.eye(4), columns=["a", "b", "a", "c"])
+    model = regressor().fit(twice.iloc[:, 1:], [1.0, 2.0, 3.0, 4.0])
+    for method in (regressor().fit, model.score):
+        with pytest.raises(ValueError, match="more than one column named 'a'; rename one"):
+            method(twice, [1.0, 2.0, 3.0, 4.0])
+    nothing = pd.DataFrame({"a": [np.nan] * 4, "b": [None] * 4})
+    with pytest.raises(ValueError, match="no value in any column"):
+        regressor().fit(nothing, [1.0, 2.0, 3.0, 4.0])
+
+
 def test_quantities_of_decimals_and_nullable_numbers_are_learned():
     rng = np.random.default_rng(9)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 50, 60) / 4

@@ -49,6 +49,7 @@ _RARE_SHARE = 20
 # Inputs that a column of categories may get in a stream.
 _MOST_LEVELS = 128
 _BY_DTYPE = "from_dtype"
+_NO_VALUE = "The rows have no value in any column, so there is nothing to learn."
 
 
 # -- columns that are named ------------------------------------------------------------------------
@@ -206,6 +207,8 @@ def measured(
     ['town=Bern', 'town=Bonn']
     """
     empty = [name for name in view.names if missing_cells(view.column(name)) == view.n_rows]
+    if len(empty) == len(view.names):
+        raise ValueError(_NO_VALUE)
     kinds = kinds_of(view, named)
     columns = TablePreprocessor(
         min_count=max(1, min(_RARE, view.n_rows // _RARE_SHARE)),
@@ -295,7 +298,7 @@ class StreamColumns:
             new = [level for level in found if level not in of_column]
             inputs += [(name, level) for level in new[: _MOST_LEVELS - len(of_column)]]
         if not inputs:
-            raise ValueError("The rows have no value in any column, so there is nothing to learn.")
+            raise ValueError(_NO_VALUE)
         if len(inputs) == len(self.inputs):
             return self
         return replace(self, readings=readings, inputs=inputs)

@@ -77,8 +77,12 @@ def _as_rows(X: Any) -> Any:
     ------
     TypeError
         For dicts, and for frames that are not computed yet.
+    ValueError
+        For frames in which two columns have the same name.
     """
     if is_frame(X):
+        if hasattr(X, "iloc"):  # others refuse such themselves
+            view_table(X)
         return _dense(X) if hasattr(X, "iloc") else X
     if isinstance(X, Mapping) or (isinstance(X, list | tuple) and X and isinstance(X[0], Mapping)):
         raise TypeError(

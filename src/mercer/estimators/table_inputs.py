@@ -84,6 +84,8 @@ def _as_rows(X: Any) -> Any:
         if hasattr(X, "iloc"):  # others refuse such themselves
             view_table(X)
         return _dense(X) if hasattr(X, "iloc") else X
+    if sparse.issparse(X):
+        return X  # of one kind scipy makes dicts
     if isinstance(X, Mapping) or (isinstance(X, list | tuple) and X and isinstance(X[0], Mapping)):
         raise TypeError(
             "Rows are dicts here, or columns in a dict: put them into a DataFrame, such as "

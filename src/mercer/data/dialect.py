@@ -570,9 +570,7 @@ def _wrapped(rows: list[list[str]]) -> float:
     """Return the share of columns whose cells stand between single quotes, name included."""
     columns = list(zip(*(row for row in rows if len(row) == len(rows[0])), strict=True))
     whole = [
-        len(column) > 1
-        and all(_is_wrapped(cell) for cell in column[1:] if cell)
-        and any(column[1:])
+        any(column[1:]) and all(_is_wrapped(cell) for cell in column[1:] if cell)
         for column in columns
     ]
     return sum(whole) / max(len(whole), 1)

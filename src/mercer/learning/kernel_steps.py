@@ -439,9 +439,8 @@ class KernelLearner(StepLearner):
     def _prepared(self, x: Array, target: Array, weight: float) -> _SingleRow | None:
         """Prepare for single rows; None where one must be learned the long way."""
         f = self.function
-        if not self.first.seen or weight > 1.0 or f.size == 0 or self._pairs:
-            return None
-        functions = self.compiled(f.dtype)
+        waits = not self.first.seen or weight > 1.0 or f.size == 0 or self._pairs
+        functions = None if waits else self.compiled(f.dtype)
         if functions is None:
             return None
         rows = Rows(np.empty((1, x.size), f.dtype), np.empty((1, target.size)), np.ones(1))
@@ -469,9 +468,8 @@ class KernelLearner(StepLearner):
         return self._single
 
     def _plan_row(self, steps: Steps, rows: Rows) -> None:
-        ones = np.ones(1)
-        step_sizes, tolerances = self._plan(np.ones(1, np.int64), rows.inputs, rows.targets, ones)
-        steps.step_sizes[0], steps.tolerances[0] = step_sizes[0], tolerances[0]
+        planned = self._plan(np.ones(1, np.int64), rows.inputs, rows.targets, np.ones(1))
+        steps.step_sizes[0], steps.tolerances[0] = (values[0] for values in planned)
 
     def _is_constant(self) -> bool:
         """Whether all steps of one row are planned alike."""
@@ -559,9 +557,8 @@ class KernelLearner(StepLearner):
         kernel, loss = self.function.kernel.compiled(dtype), objective.loss.compiled()
         if kernel is None or loss is None:
             return None
-        return Functions(
-            kernel.address, kernel.parameters, loss.address, loss.parameters, blas_addresses(dtype)
-        )
+        parts = kernel.address, kernel.parameters, loss.address, loss.parameters
+        return Functions(*parts, blas_addresses(dtype))
 
     # -- things that must not pass in silence ---------------------------------------------------
 

@@ -47,6 +47,7 @@ NOT_NUMERICAL = (
         "mapped_models",
         "model_file",
         "names",
+        "odd_files",
         "public_names",
         "report*",
         "reproduce*",
@@ -59,6 +60,7 @@ NOT_NUMERICAL = (
         "table_model",
         "training*",
         "transition_columns",
+        "unlabelled_rows",
     ),
 )
 

@@ -506,12 +506,13 @@ def test_wrong_arguments_are_refused(files, mercer, tmp_path, words, message):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("worth", np.nan, "The target 'worth' has no value in 1 of"),
         ("worth", np.inf, "The target 'worth' holds inf in row 7"),
         ("query", None, "The group 'query' has no value in 1 of"),
     ],
 )
-def test_missing_targets_and_groups_are_refused(files, mercer, tmp_path, column, value, message):
+def test_wrong_targets_and_gaps_in_groups_are_refused(
+    files, mercer, tmp_path, column, value, message
+):
     rows = pq.read_table(files / "train.parquet")
     values = rows.column(column).to_pylist()
     values[7] = value

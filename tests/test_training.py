@@ -628,7 +628,7 @@ def test_files_without_rows_or_targets_are_refused(tmp_path):
         training(tmp_path / "empty.parquet").start()
     table = rows(10).set_column(4, "y", pa.nulls(10, pa.float64()))
     pq.write_table(table, tmp_path / "nulls.parquet")
-    with pytest.raises(ValueError, match="no value in 10 of 10 rows"):
+    with pytest.raises(ValueError, match="no value in 10 of the first 10 rows"):
         training(tmp_path / "nulls.parquet").start()
 
 

@@ -15,7 +15,7 @@ from mercer.cli._measures import RowSample, novel_rows, refuse_unknown, scores_f
 from mercer.cli._workers import Asked, Workers, encoded_shard, of_shards
 from mercer.data import read_tables, schema
 from mercer.data.columns import check_names
-from mercer.data.tables import find_files, has_types, in_place
+from mercer.data.tables import Labelled, find_files, has_types, in_place
 from mercer.default import DefaultLearner
 from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
@@ -148,7 +148,7 @@ def check_classes(
     if all(isinstance(label, str) for label in classes) and not has_types(find_files(data)):
         types[target] = "string"  # all digits are text here, too
     tables = read_tables(data, columns=[target], column_types=types)
-    for labels in in_place(data, tables, model.targets):
+    for labels in in_place(data, tables, model.targets, labelled=Labelled(target)):
         found.update(np.unique(labels).tolist())
         if not found.isdisjoint(classes):
             return
@@ -232,7 +232,8 @@ def evaluate(
         odd.warn(model, data)
     scores, kept = found.scores, found.kept
     if not scores.n_rows:
-        raise ValueError(f"{data} holds no rows, so there is nothing to evaluate on.")
+        some = "" if name is None else f" with a value of {name!r}"
+        raise ValueError(f"{data} holds no rows{some}, so there is nothing to evaluate on.")
     scores.check(data, name)
     losses = None if scores.tail is None else scores.tail.losses
     return Evaluation(

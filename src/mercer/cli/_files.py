@@ -23,7 +23,7 @@ from mercer.cli._rows import table_model_of
 from mercer.data import read_tables, schema
 from mercer.data.columns import first_text, level_column, listed, view_table
 from mercer.data.places import check_place, local_path
-from mercer.data.tables import find_files, has_types, in_place, place_of
+from mercer.data.tables import Labelled, find_files, has_types, in_place, place_of
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
 
@@ -113,6 +113,8 @@ class Oddities:
     ----------
     n_rows : int
         Rows of the tables.
+    unlabelled : int
+        Further rows, without a target, that were left out.
     gaps : Counter of str
         Rows with a gap in a column that had none.
     new : Counter of str
@@ -122,7 +124,7 @@ class Oddities:
     """
 
     def __init__(self) -> None:
-        self.n_rows = 0
+        self.n_rows = self.unlabelled = 0
         self.gaps: Counter[str] = Counter()
         self.new: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
@@ -138,12 +140,19 @@ class Oddities:
     def merge(self, other: Oddities) -> None:
         """Take what other tables hold, which come behind."""
         self.n_rows += other.n_rows
+        self.unlabelled += other.unlabelled
         self.gaps.update(other.gaps)
         self.new.update(other.new)
         self.examples = {**other.examples, **self.examples}
 
     def warn(self, model: TableModel, data: str | os.PathLike[str]) -> None:
         """Warn of what there was."""
+        if self.unlabelled:
+            warnings.warn(
+                f"{data} has {_rows(self.unlabelled)} without a value of {model.target!r}. There "
+                "is nothing to compare with in them: they are left out.",
+                stacklevel=3,
+            )
         if self.gaps:
             filled = model.preprocessor.fillings()
             said = [
@@ -188,7 +197,11 @@ def encoded_tables(
     columns, types = columns_of(model, target, more), column_types(model, data)
     tables = read_tables(data, columns=columns, column_types=types)
     odd = Oddities()
-    yield from in_place(data, tables, lambda table: encoded(model, table, target, odd))
+    labelled = Labelled(target if model.has_target else None)
+    yield from in_place(
+        data, tables, lambda table: encoded(model, table, target, odd), labelled=labelled
+    )
+    odd.unlabelled += labelled.n_left_out
     odd.warn(model, data)
 
 

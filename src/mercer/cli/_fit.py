@@ -123,11 +123,11 @@ def run(options: FitOptions) -> None:
             if isinstance(training, FileTraining)
             else _train_shards(training, out, quiet=quiet)
         )
-    order = training.model_.model_order_
-    note(
-        f"{out}: model order {order:,} after {training.n_rows_:,} rows, {speed}",
-        quiet=quiet,
+    order, left_out = training.model_.model_order_, getattr(training, "n_left_out_", 0)
+    rows = f"{training.n_rows_:,} rows" + f" ({left_out:,} without a target left out)" * bool(
+        left_out
     )
+    note(f"{out}: model order {order:,} after {rows}, {speed}", quiet=quiet)
     model = load_table_model(out)  # what is said from here on is of the file
     parts = parts_table(model.estimator)
     if parts:

@@ -13,6 +13,7 @@ from mercer._validation import check_integer
 from mercer.cli._choices import EngineName
 from mercer.cli._files import Encoded, Oddities, column_types, columns_of, encoded, refuse_text
 from mercer.cli._stages import StageView
+from mercer.data.tables import Labelled
 from mercer.distributed.predicting import Answer, over_shards
 from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
@@ -202,4 +203,6 @@ def of_shards(
 
 def encoded_shard(asked: Asked, shard: FileShard, odd: Oddities) -> Iterator[Encoded]:
     """Yield tables of a shard with encoded inputs and, with a target, targets."""
-    return shard.encoded(lambda table: encoded(asked.model, table, asked.target, odd))
+    labelled = Labelled(asked.target if asked.model.has_target else None)
+    yield from shard.encoded(lambda table: encoded(asked.model, table, asked.target, odd), labelled)
+    odd.unlabelled += labelled.n_left_out

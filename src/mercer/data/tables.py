@@ -11,6 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mercer._validation import check_integer
 from mercer.data.columns import check_names
 from mercer.data.csv_files import INFERENCE_BYTES, Csv
@@ -28,8 +31,10 @@ from mercer.exceptions import Advice, InPython
 
 __all__ = [
     "FilePart",
+    "Labelled",
     "common_schema",
     "count_rows",
+    "drawn_in_place",
     "file_parts",
     "find_files",
     "has_types",
@@ -405,10 +410,60 @@ def has_types(files: Iterable[AnyFile]) -> bool:
     return not all(map(_is_csv, files))
 
 
+class Labelled:
+    """Chooses the rows of tables that have a target, and counts the others.
+
+    Parameters
+    ----------
+    column : str or None
+        Where targets are; None chooses all rows.
+
+    Attributes
+    ----------
+    n_left_out : int
+        Rows without a value there.
+    """
+
+    def __init__(self, column: str | None) -> None:
+        self.column = column
+        self.n_left_out = 0
+
+    def rows(self, table: Any) -> NDArray[np.int64]:
+        """Return the numbers of the rows chosen."""
+        if self.column not in table.column_names:
+            return np.arange(table.num_rows)
+        missing = table.column(self.column).is_null(nan_is_null=True).to_numpy()
+        self.n_left_out += int(np.count_nonzero(missing))
+        return np.flatnonzero(~missing)
+
+    def of(self, table: Any) -> tuple[Any, NDArray[np.int64]]:
+        """Return the table of the rows chosen, and their numbers."""
+        rows = self.rows(table)
+        return table if len(rows) == table.num_rows else table.take(rows), rows
+
+
 def in_place(
-    data: FilePath, tables: Iterator[Any], encode: Callable[[Any], Result], start: int = 0
+    data: FilePath,
+    tables: Iterator[Any],
+    encode: Callable[[Any], Result],
+    start: int = 0,
+    *,
+    labelled: Labelled | None = None,
 ) -> Iterator[Result]:
     """Encode tables of a file, from a row on; errors say which rows of the file they concern.
+
+    Parameters
+    ----------
+    data : path
+        The file.
+    tables : iterator of pyarrow.Table
+        Its rows.
+    encode : callable
+        What to do with a table.
+    start : int, default=0
+        Row of the file that they begin with.
+    labelled : Labelled, default=None
+        Which rows are wanted; tables without such are left out. None: all.
 
     Raises
     ------
@@ -416,21 +471,63 @@ def in_place(
         What ``encode`` raises, after the place.
     """
     for table in tables:
-        try:
-            result = encode(table)
-        except ValueError as error:
-            n = table.num_rows
-            place = f"{os.fspath(data)}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
-            raise ValueError(f"{place}: {_placed(str(error), data, start)}") from error
-        yield result
-        start += table.num_rows
+        n = table.num_rows
+        some, rows = (labelled or Labelled(None)).of(table)
+        if len(rows) or not n:
+            try:
+                result = encode(some)
+            except ValueError as error:
+                place = f"{os.fspath(data)}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
+                raise ValueError(f"{place}: {_placed(str(error), data, start + rows)}") from error
+            yield result
+        start += n
 
 
-def _placed(message: str, data: FilePath, start: int) -> str:
-    """Say where in the file a row is, if a message names one of the table from ``start`` on."""
+def drawn_in_place(
+    data: FilePath,
+    tables: Iterator[Any],
+    draw: Callable[[Iterator[Any]], Result],
+    labelled: Labelled,
+) -> Result:
+    """Let a function draw tables of a file from its beginning; errors say which row they concern.
+
+    Parameters
+    ----------
+    data, tables, labelled
+        As for :func:`in_place`.
+    draw : callable
+        Draws as many tables as it needs.
+
+    Raises
+    ------
+    ValueError
+        What ``draw`` raises.
+    """
+    start, rows = 0, np.arange(0)
+
+    def some() -> Iterator[Any]:
+        nonlocal start, rows
+        for table in tables:
+            chosen, rows = labelled.of(table)
+            rows += start
+            start += table.num_rows
+            if len(rows):
+                yield chosen
+
+    try:
+        return draw(some())
+    except ValueError as error:
+        message = _placed(str(error), data, rows)
+        if message == str(error):
+            raise
+        raise ValueError(message) from error
+
+
+def _placed(message: str, data: FilePath, rows: NDArray[np.int64]) -> str:
+    """Say where in the file a row of a table is, if a message names one."""
     return re.sub(
         r"row (\d+) of this table",
-        lambda found: place_of(data, start + int(found[1])),
+        lambda found: place_of(data, int(rows[int(found[1])])),
         message,
     )
 

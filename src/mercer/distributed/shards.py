@@ -16,6 +16,7 @@ from mercer.data.keys import bits_of_labels, content_keys
 from mercer.data.sources import feature_names, table_blocks
 from mercer.data.tables import (
     FilePart,
+    Labelled,
     common_schema,
     file_parts,
     has_types,
@@ -339,9 +340,11 @@ class FileShard(NamedTuple):
         """Read it as a sequence of tables."""
         return self.part.tables(self.layout, rows_per_table=_ROWS)
 
-    def encoded(self, encode: Callable[[Any], Result]) -> Iterator[Result]:
+    def encoded(
+        self, encode: Callable[[Any], Result], labelled: Labelled | None = None
+    ) -> Iterator[Result]:
         """Encode its tables one by one; errors say which rows of the file they concern."""
-        return in_place(self.part.file, self(), encode, self.part.first)
+        return in_place(self.part.file, self(), encode, self.part.first, labelled=labelled)
 
 
 def _of_path(path: str | os.PathLike[str]) -> list[Shard]:
@@ -462,8 +465,9 @@ class TableReader:
         self.model = model
 
     def blocks(self, data: Any) -> Iterator[Block]:
-        """See :class:`Reader`: tables of Arrow."""
+        """See :class:`Reader`: tables of Arrow, of the rows that have a target."""
         names: list[str] = []
+        labelled = Labelled(self.model.target if self.model.has_target else None)
         for item in items_of(data):
             if not is_table(item):
                 raise ValueError("shards of a TableModel must be tables, got arrays.")
@@ -471,6 +475,7 @@ class TableReader:
             names = names or table.column_names
             if names != table.column_names and sorted(names) == sorted(table.column_names):
                 table = table.select(names)
+            table, _ = labelled.of(table)
             for start in range(0, table.num_rows, _ROWS):
                 yield Block(table.slice(start, _ROWS))
 

@@ -15,7 +15,8 @@ from typing import Any, Literal, Self
 from mercer._component import to_config
 from mercer._threads import ahead, check_jobs, jobs
 from mercer._validation import check_integer
-from mercer.data import count_rows
+from mercer.data import count_rows, read_tables
+from mercer.data.tables import Labelled
 from mercer.losses import Loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer.training._checks import warn_if_no_pairs
@@ -104,6 +105,8 @@ class FileTraining(TableTraining):
         Passes over the data that are made, at least ``n_passes``.
     n_rows_ : int
         Rows learned so far, over all passes.
+    n_left_out_ : int
+        Rows without a target, as many as were met in a pass: they are not learned.
     n_total_ : int or None
         Rows of all passes, if known.
 
@@ -169,7 +172,7 @@ class FileTraining(TableTraining):
         check_jobs(n_jobs)
         self.n_jobs = n_jobs
         self._settings = self._describe()
-        self.n_passes_ = self.n_passes
+        self.n_passes_, self.n_left_out_ = self.n_passes, 0
         self._rows_per_pass: int | None = None
         self._every: int | None = None
 
@@ -224,13 +227,23 @@ class FileTraining(TableTraining):
         self._begin()
         model, n_classes = self.model_, len(self.first_classes_)
         n_outputs = n_classes if n_classes > 2 else 1
-        self._rows_per_pass = count_rows(self.data)
-        n_rows = self._rows_per_pass
+        self._rows_per_pass = n_rows = self._counted()
         if n_rows is None and model.preprocessor.n_samples_seen_ < self._warmup_rows:
             n_rows = model.preprocessor.n_samples_seen_  # all there are
         self._follow(plan_run(model.estimator, self.n_passes, n_rows, n_outputs))
         self.n_rows_ = 0
         return self
+
+    def _counted(self) -> int | None:
+        """Count the rows that have a target, unless all of a CSV file would have to be read."""
+        n_rows = count_rows(self.data)
+        if n_rows is None or not self.model_.has_target:
+            return n_rows
+        labelled = Labelled(self.target)
+        return sum(
+            len(labelled.rows(table))
+            for table in read_tables(self.data, columns=[str(self.target)])
+        )
 
     def _follow(self, plan: RunPlan) -> None:
         self._plan = plan
@@ -340,6 +353,7 @@ class FileTraining(TableTraining):
         for (X, y, group), rows_per_pass in ahead((c, stream.rows_per_pass) for c in chunks):
             self.model_.learn(X, y, group)
             self.n_rows_ += len(y)
+            self.n_left_out_ = max(self.n_left_out_, stream.labelled.n_left_out)
             offer_revisits(self.model_.estimator, self.n_total_)
             self._rows_per_pass = rows_per_pass
             self._end_passes(stream, out.resolve().parent)

@@ -24,6 +24,7 @@ __all__ = [
     "refuse_stray_text",
     "warn_if_no_pairs",
     "warn_of_stray_text",
+    "warn_of_unlabelled",
 ]
 
 _MOST_CLASSES = 1000
@@ -53,6 +54,41 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
             "Correct such cells, or leave out rows whose target is not known. If the column holds "
             "classes, say `task='classification'`."
         )
+
+
+def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int) -> None:
+    """Warn of rows without a target, which cannot be learned.
+
+    Parameters
+    ----------
+    data : str
+        The files, for the message.
+    target : str or None
+        Column of the target.
+    labelled : ndarray of int
+        Rows that have one, of the first ones.
+    n_rows : int
+        How many rows these are.
+
+    Raises
+    ------
+    ValueError
+        If no row has one.
+    """
+    n = n_rows - len(labelled)
+    if n == 0:
+        return
+    said = f"The target {target!r} has no value in {n:,} of the first {n_rows:,} rows"
+    if n == n_rows:
+        raise ValueError(
+            f"{said} of {data}: there is nothing to learn from. Fill in the target, or name "
+            "another column."
+        )
+    first = np.setdiff1d(np.arange(len(labelled) + 1), labelled)[0]
+    warnings.warn(
+        f"{said}, first in {place_of(data, int(first))}. Rows without one are left out.",
+        stacklevel=2,
+    )
 
 
 def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:

@@ -18,7 +18,7 @@ from sklearn.base import is_classifier
 
 from mercer.data import read_tables, shuffled
 from mercer.data.shuffle import group_order
-from mercer.data.tables import in_place
+from mercer.data.tables import Labelled, in_place
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.expansions import Auto
@@ -60,6 +60,8 @@ class RowStream:
     ----------
     rows_per_pass : int or None
         Known at the end of the first pass.
+    labelled : Labelled
+        Counts the rows of this pass that have no target.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class RowStream:
         self.rows_per_pass = rows_per_pass
         self.rows_per_step = rows_per_step
         self.cuts_matter = cuts_matter
+        self.labelled = Labelled(None)
 
     def chunks(self, start: int, *, every: int | None) -> Iterator[Block]:
         """Yield the rows from row ``start`` on, in chunks of whole steps.
@@ -188,10 +191,12 @@ class RowStream:
 
     def _in_order(self) -> Iterator[Block]:
         model = self.model
+        self.labelled = Labelled(model.target if model.has_target else None)
         return in_place(
             self.data,
             read_tables(self.data, columns=model.columns_),
             lambda table: (*model.rows(table), model.groups(table)),
+            labelled=self.labelled,
         )
 
     def _one_pass(self, number: int) -> Iterator[Block]:

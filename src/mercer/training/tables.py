@@ -13,7 +13,7 @@ import numpy as np
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, TaskGuess, guess_task, read_tables, schema
 from mercer.data.columns import check_names
-from mercer.data.tables import in_place
+from mercer.data.tables import Labelled, drawn_in_place, in_place
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
@@ -23,6 +23,7 @@ from mercer.training._checks import (
     first_classes,
     refuse_stray_text,
     warn_of_stray_text,
+    warn_of_unlabelled,
 )
 from mercer.training._estimator import make_estimator
 
@@ -157,19 +158,23 @@ class TableTraining:
         model = TableModel(
             self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
         )
+        labelled = Labelled(self.target if model.has_target else None)
+        warn_of_unlabelled(self.data, self.target, labelled.rows(table), table.num_rows)
         if model.has_target:
-            (targets,) = in_place(self.data, iter([table]), model.targets)
-            self._look_at(targets, beginning, model)
+            (targets,) = in_place(self.data, iter([table]), model.targets, labelled=labelled)
+            self._look_at(targets, table.num_rows, beginning, model)
         rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
-        self.model_ = model.warm_up(read_tables(self.data, rows_per_table=rows))
+        tables = read_tables(self.data, rows_per_table=rows)
+        self.model_ = drawn_in_place(self.data, tables, model.warm_up, labelled)
         warn_of_stray_text(self.data, self.model_.preprocessor, self._warmup_rows)
 
-    def _look_at(self, targets: Any, others: Iterator[Any], model: TableModel) -> None:
+    def _look_at(self, targets: Any, n_rows: int, others: Iterator[Any], model: TableModel) -> None:
         """Say what is wrong with the targets of the first rows, and take down their classes."""
         others, ahead = tee(others)
         all_rows = next(ahead, None) is None
         if self.task in ("classification", "regression", "gp"):
-            more = in_place(self.data, others, model.targets, len(targets))
+            labelled = Labelled(self.target)
+            more = in_place(self.data, others, model.targets, n_rows, labelled=labelled)
             check_varies(targets, more, self.target, self.task)
         if self.task == "classification":
             self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)

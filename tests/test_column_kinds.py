@@ -479,6 +479,26 @@ def test_codes_of_targets():
     assert_array_equal(three.codes(np.array(["c", "?"])), [[0, 0, 1], [0, 0, 0]])
 
 
+def test_common_categories_have_an_output_where_they_tell_something(rng):
+    levels = [f"level {n % 40}" for n in range(4000)]
+    noise = rng.normal(size=4000)
+    seen = TablePreprocessor(warmup_rows=None).fit({"x": levels}, noise)
+    assert seen.feature_names_out() == ["x:mean"]
+    told = noise + 2.0 * (np.arange(4000) % 40 == 7)
+    seen = TablePreprocessor(warmup_rows=None).fit({"x": levels}, told)
+    assert seen.feature_names_out() == ["x:mean", "x=level 7", "x=(other)"]
+    seen = TablePreprocessor(warmup_rows=None).fit({"x": levels}, told > 1.0)
+    assert seen.feature_names_out() == ["x:mean", "x=level 7", "x=(other)"]
+
+
+def test_names_have_fewer_directions_than_phrases(rng):
+    words = ["".join(rng.choice(list("abcdefgh"), 5)) for _ in range(400)]
+    for texts, most in ((words, 8), ([f"{word} {word[::-1]}" for word in words], 32)):
+        sample = TextSample()
+        sample.update(Levels(np.arange(400), texts))
+        assert TextMap.of(sample).n_directions == most
+
+
 def test_many_categories_tell_of_the_target():
     rng = np.random.default_rng(5)
     effect, towns = rng.normal(size=150), rng.integers(0, 150, 1500)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,13 +171,14 @@ class TableEncoding:
                 fitted = fitted or TextMap.of(statistics.texts[name], max(1, directions))
                 self._texts[name] = self._place_text(name, fitted, statistics)
             else:
-                # Beside the mean, only common categories are worth an output each.
-                has_means = self._place_means(name, statistics)
-                least = max(min_count, _COMMON) if has_means else min_count
-                seen = statistics.levels[name]
-                common = sum(count >= least for count in seen.counts.values())
-                most = 0 if has_means and common > categories else categories
-                self._levels[name] = self._place_levels(name, seen, most, least)
+                seen, frequent = statistics.levels[name], None
+                if self._place_means(name, statistics):
+                    # Beside it, only common categories that tell something are worth an output.
+                    tell = self._means[name].means.telling()
+                    least = max(min_count, _COMMON)
+                    frequent = [level for level in tell if seen.counts.get(level, 0) >= least]
+                    frequent = frequent if len(frequent) <= categories else []
+                self._levels[name] = self._place_levels(name, seen, categories, min_count, frequent)
         # Beyond a bound not all levels are counted: whether one was there is then not known.
         self._known = {
             name: frozenset(seen.counts)
@@ -233,12 +234,20 @@ class TableEncoding:
         return means.varies
 
     def _place_levels(
-        self, name: str, seen: LevelCounts, categories: int, min_count: int
+        self,
+        name: str,
+        seen: LevelCounts,
+        categories: int,
+        min_count: int,
+        frequent: Sequence[str] | None,
     ) -> _LevelSlots:
         if not seen.counts:
             return _LevelSlots({}, -1, -1)
-        by_count = sorted(seen.counts.items(), key=lambda item: (-item[1], item[0]))
-        frequent = [level for level, count in by_count if count >= min_count or seen.boolean]
+        if frequent is None:
+            by_count = sorted(seen.counts.items(), key=lambda item: (-item[1], item[0]))
+            frequent = [level for level, count in by_count if count >= min_count or seen.boolean]
+        elif not frequent:
+            categories = 0
         kept = sorted(frequent[:categories])
         rest = frequent[categories:]
         if rest and categories:

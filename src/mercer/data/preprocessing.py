@@ -66,13 +66,14 @@ class TablePreprocessor(Component):
                            dates as text, of the usual forms, and as 20240131
     categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
                            more than 30, if there are targets, become the mean of the target in
-                           them, ``name:mean``, beside outputs of those with 50 rows and more,
-                           unless these are more than ``categories``
+                           them, ``name:mean``, beside outputs of those with 50 rows and more whose
+                           mean is another than that of all rows by three standard errors, unless
+                           these are more than ``categories``
     text                   values that are mostly rare, or more than 100 phrases of four words and
                            more, or lists such as ``Comedy, Drama``: hashed words and pieces of
                            words, in the directions in which texts vary most (32; 64 of all such
-                           columns), ``name:words_0`` and so on, and if there are targets, what the
-                           words predict, ``name:predicts``
+                           columns; 8 of names and codes), ``name:words_0`` and so on, and if there
+                           are targets, what the words predict, ``name:predicts``
     booleans               ``name=false`` and ``name=true``
     missing values         if the warm-up has some: an additional output ``name=(missing)``; a
                            missing category not seen there counts as ``(other)``

@@ -29,6 +29,7 @@ N_FOLDS = 5
 _MOST_CLASSES = 10  # beyond, means of each class would be too many inputs
 _TRACKED_LEVELS = 4096
 _LARGEST_SMOOTHING = 1e6
+_TELLING = 3.0  # standard errors of the mean of a category
 _ROUNDING = 1e-10  # of means of targets that are all alike
 
 
@@ -221,16 +222,25 @@ class CategoryMeans:
         without = [table.sum(axis=1) - table[:, fold] for fold in range(N_FOLDS)]
         self._tables = np.stack([*without, table.sum(axis=1)])
         overall = sums.overall.sum(axis=0)
+        self._n = max(overall[0], 1.0)
         rows = overall[0] - sums.overall[:, 0]
         others = (overall[1:] - sums.overall[:, 1:]) / np.maximum(rows, 1.0)[:, None]
-        self._center = overall[1:] / max(overall[0], 1.0)
+        self._center = overall[1:] / self._n
         self._priors = np.vstack([others, self._center])
         self._smoothing = self._smoothed()
         values = self._means(np.full(len(table), N_FOLDS), np.arange(len(table)))
         counts = self._tables[-1, :, :1]
-        spread = np.sqrt(np.sum(counts * values**2, axis=0) / max(overall[0], 1.0))
+        spread = np.sqrt(np.sum(counts * values**2, axis=0) / self._n)
         self._scale = np.where(spread > _ROUNDING, spread, np.inf)
         self.varies = bool((spread > _ROUNDING).any())
+
+    def telling(self) -> set[str]:
+        """Categories in which the mean of the target is not that of all rows, by three errors."""
+        variances = np.maximum(self.sums.squares / self._n - self._center**2, _ROUNDING)
+        counts, totals = self._tables[-1, :, :1], self._tables[-1, :, 1:]
+        off = np.abs(totals - counts * self._center) / np.sqrt(counts * variances)
+        tells = (off >= _TELLING).any(axis=1)
+        return {level for level, place in self._places.items() if tells[place]}
 
     def _smoothed(self) -> Floats:
         """Ratio of the variances within and between categories."""

@@ -24,6 +24,8 @@ _KEPT = 8192  # different texts, from which the directions are found
 _LONGEST = 10_000  # characters of a text that are looked at
 _HASHED = 2**13  # counts of words, and as many of pieces of words
 _TEXTS_A_DIRECTION = 8
+_FEW_WORDS = 1.5  # of a text, in the mean: names and codes
+_DIRECTIONS_OF_NAMES = 8  # their pieces say little that the prediction does not
 _FEWEST = 2  # texts that must have a word
 _FEWEST_TEXTS = 50  # before the target is predicted of them
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0)
@@ -192,6 +194,10 @@ class TextMap:
         nothing = cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((1, 0), np.float32), 0)
         if n < 2:
             return nothing
+        sums = np.array([sample.sums[text] for text in texts])
+        words = np.array([len(text.split()) for text in texts])
+        if words @ sums[:, 0] < _FEW_WORDS * sums[:, 0].sum():
+            most = min(most, _DIRECTIONS_OF_NAMES)
         counts = _hashed(texts)
         frequency = np.diff(counts.tocsc().indptr)
         used = np.flatnonzero((frequency >= _FEWEST) & (frequency < n))
@@ -200,7 +206,6 @@ class TextMap:
             return nothing
         weights = np.log((1.0 + n) / (1.0 + frequency[used])) + 1.0
         rows = _of_length_one(counts[:, used] @ sparse.diags(weights))
-        sums = np.array([sample.sums[text] for text in texts])
         columns = [_directions(rows, sums[:, 0], n_directions)]
         if sums.shape[1] > 1 and n >= _FEWEST_TEXTS:
             folds = np.array([_key(text) % N_FOLDS for text in texts])

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import chain, islice, tee
 from typing import Any
 
+import numpy as np
+
 from mercer.data.dialect import (
     CsvDialect,
     ReadError,
@@ -335,8 +337,10 @@ def _with_gaps(table: Any, text: Sequence[int]) -> Any:
 
     columns = list(table.columns)
     gaps = pa.array(arrow.ConvertOptions().null_values)
+    rows = pa.array(np.arange(table.num_rows))
     for n in text:
-        columns[n] = compute.if_else(compute.is_in(columns[n], gaps), None, columns[n])
+        # Rows are chosen: if_else of text that is part of a longer one is broken in old pyarrow.
+        columns[n] = columns[n].take(compute.if_else(compute.is_in(columns[n], gaps), None, rows))
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 

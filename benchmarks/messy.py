@@ -27,7 +27,7 @@ from _messy_tables import Messy
 from sklearn.model_selection import KFold
 
 USAGE = """
-    python benchmarks/messy.py --kept /tmp/messy          # goes on where it was stopped
+    python benchmarks/messy.py --kept messy-runs         # goes on where it was stopped
     python benchmarks/messy.py --tables homes movies --methods mercer LightGBM --print
 """
 JUDGED, RIVAL = "mercer", "CatBoost"

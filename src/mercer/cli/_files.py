@@ -9,8 +9,9 @@ import sys
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ __all__ = [
     "check_writable",
     "column_types",
     "columns_of",
-    "encoded",
+    "encoded_in_place",
     "encoded_tables",
     "load_model_file",
     "load_table_model",
@@ -197,11 +198,7 @@ def encoded_tables(
     columns, types = columns_of(model, target, more), column_types(model, data)
     tables = read_tables(data, columns=columns, column_types=types)
     odd = Oddities()
-    labelled = Labelled(target if model.has_target else None)
-    yield from in_place(
-        data, tables, lambda table: encoded(model, table, target, odd), labelled=labelled
-    )
-    odd.unlabelled += labelled.n_left_out
+    yield from encoded_in_place(partial(in_place, data, tables), model, target, odd)
     odd.warn(model, data)
 
 
@@ -211,12 +208,28 @@ def columns_of(model: TableModel, target: str | None, more: Sequence[str]) -> li
     return list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
 
 
-def encoded(model: TableModel, table: Any, target: str | None, odd: Oddities) -> Encoded:
-    """Encode a table, and take down what is odd about it."""
-    X = model.inputs(table, extra="drop")
-    y = None if target is None else model.targets(table, column=target)
-    odd.look(model, table)
-    return table, X, y
+def encoded_in_place(
+    read: Callable[..., Iterator[Encoded]], model: TableModel, target: str | None, odd: Oddities
+) -> Iterator[Encoded]:
+    """Encode tables, those with a target where one is named, and take down what is odd about them.
+
+    Parameters
+    ----------
+    read : callable
+        Takes what encodes a table, and ``labelled``, as :func:`mercer.data.tables.in_place` does.
+    model, target, odd
+        The model, the column of the targets, if any, and where to take it down.
+    """
+
+    def encoded(table: Any) -> Encoded:
+        X = model.inputs(table, extra="drop")
+        y = None if target is None else model.targets(table, column=target)
+        odd.look(model, table)
+        return table, X, y
+
+    labelled = Labelled(target if model.has_target else None)
+    yield from read(encoded, labelled=labelled)
+    odd.unlabelled += labelled.n_left_out
 
 
 def _rows(n: int) -> str:

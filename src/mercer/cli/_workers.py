@@ -11,9 +11,15 @@ from typing import Any, NamedTuple, Protocol
 
 from mercer._validation import check_integer
 from mercer.cli._choices import EngineName
-from mercer.cli._files import Encoded, Oddities, column_types, columns_of, encoded, refuse_text
+from mercer.cli._files import (
+    Encoded,
+    Oddities,
+    column_types,
+    columns_of,
+    encoded_in_place,
+    refuse_text,
+)
 from mercer.cli._stages import StageView
-from mercer.data.tables import Labelled
 from mercer.distributed.predicting import Answer, over_shards
 from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
@@ -203,6 +209,4 @@ def of_shards(
 
 def encoded_shard(asked: Asked, shard: FileShard, odd: Oddities) -> Iterator[Encoded]:
     """Yield tables of a shard with encoded inputs and, with a target, targets."""
-    labelled = Labelled(asked.target if asked.model.has_target else None)
-    yield from shard.encoded(lambda table: encoded(asked.model, table, asked.target, odd), labelled)
-    odd.unlabelled += labelled.n_left_out
+    return encoded_in_place(shard.encoded, asked.model, asked.target, odd)

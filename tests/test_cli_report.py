@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
+import mercer
 from mercer import KernelRegressor
 from mercer.cli._report import seen_rows
 from mercer.training import FileTraining
@@ -75,8 +76,11 @@ def test_classes_have_no_such_pictures(homes, tmp_path):
     assert seen_rows(training.model_, homes) is None
 
 
-def test_judged_rows_are_not_kept_in_files(homes):
+def test_rows_kept_back_are_kept_in_files(homes, tmp_path):
     frame = pd.read_parquet(homes)
     model = KernelRegressor(random_state=0).fit(frame[["a", "b"]], frame["price"])
-    assert len(model.learner_.judged.targets) == len(model.learner_.judged.scores) > 0
-    assert "judged" not in str(model.learner_.to_state().keys())
+    held = model.held_out_
+    assert len(held.X) == len(held.y) == len(held.scores) == len(held.weights) > 0
+    model.save(tmp_path / "model")
+    for mine, loaded in zip(held, mercer.load_model(tmp_path / "model").held_out_, strict=True):
+        assert np.array_equal(mine, loaded)

@@ -369,7 +369,7 @@ def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     part, rows, held = solved_for_classes(3000, 0.0)
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
-    if refine([part], [weight], Logistic(), at(rows, held), held):
+    if refine([part], [weight], Logistic(), at(rows, held), held) is not None:
         assert mean_loss(Logistic(), part.evaluate(held.X), held) < ridge
     else:
         assert_array_equal(part.coefficients, weight * before)
@@ -385,7 +385,7 @@ def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
     test = solved_for_classes(3000, 0.0, seed=1)[1]
     scales = (2.0, 4.0, 8.0, 16.0)
     ridge = [Logistic().value(test.targets, s * part.evaluate(test.X)).mean() for s in scales]
-    assert refine([part], [4.0], Logistic(), at(rows, held), held)
+    assert refine([part], [4.0], Logistic(), at(rows, held), held) is not None
     assert mean_loss(Logistic(), part.evaluate(test.X), test) < 0.9 * min(ridge)
 
 
@@ -393,7 +393,7 @@ def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     part, rows, held = solved_for_classes(1500, 0.3)
     before = part.coefficients.copy()
     monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
-    assert not refine([part], [2.0], Logistic(), at(rows, held), held)
+    assert refine([part], [2.0], Logistic(), at(rows, held), held) is None
     assert_array_equal(part.coefficients, 2.0 * before)
 
 
@@ -1021,7 +1021,7 @@ def test_several_parts_are_refined_together(monkeypatch):
         return mean_loss(Logistic(), values, test)
 
     before = [w * one.evaluate(test.X) for w, one in zip(weights, parts, strict=True)]
-    assert refine(parts, weights, Logistic(), at(rows, held), held)
+    assert refine(parts, weights, Logistic(), at(rows, held), held) is not None
     after = [one.evaluate(test.X) for one in parts]
     assert loss_of(sum(after)) < loss_of(sum(before))
     for own, other, old in ((0, 1, before), (1, 0, before)):  # both have moved

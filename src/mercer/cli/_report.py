@@ -143,16 +143,14 @@ def seen_rows(model: TableModel, data: str | os.PathLike[str]) -> Seen | None:
     if not model.predicts_quantities:
         return None
     estimator: Any = model.estimator
-    judged = getattr(getattr(estimator, "learner_", None), "judged", None)
-    if judged is not None:
-        truth, predicted = judged.targets, predictions_of(estimator, judged.scores)
+    held = getattr(estimator, "held_out_", None)
+    if held is not None:
+        truth, predicted = held.y.reshape(len(held.y), -1), predictions_of(estimator, held.scores)
         of = "rows kept back"
         note = (
             f"The pictures of predictions are of {len(truth):,} rows that the fit which predicted "
-            "them did not have, but by which the weights of the parts were chosen"
+            "them did not have, but by which the weights of the parts were chosen."
         )
-        corrected = estimator.learner_.current_function().correction is not None
-        note += ", and what the loss asks for beside the mean was learned." if corrected else "."
         scale, mean = model.target_scale_, model.target_mean_
         predicted = predicted.reshape(len(truth), -1)
         return Seen(truth * scale + mean, predicted * scale + mean, of, note)

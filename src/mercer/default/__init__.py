@@ -5,12 +5,14 @@ three phases (:class:`Phase`).
 """
 
 from mercer.default.allocate import AllocationSettings, Resources
+from mercer.default.held_out import HeldOut
 from mercer.default.learner import DefaultLearner, Phase, Settings
 from mercer.functions.sum_of_components import SumOfComponents
 
 __all__ = [
     "AllocationSettings",
     "DefaultLearner",
+    "HeldOut",
     "Phase",
     "Resources",
     "Settings",

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from mercer._threads import in_order, one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, Resources
+from mercer.default.held_out import HeldOut, Judged
 from mercer.default.newton import Gradients, GradientsElsewhere, GradientsOfRows, refine
 from mercer.default.settings import CORRECTING, Phase, Settings
-from mercer.default.targets import Judged, Learnable, LearnedTargets
+from mercer.default.targets import Learnable, LearnedTargets
 from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
 from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
 from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere
@@ -85,7 +86,7 @@ class DefaultLearner(Learner):
         Mean loss, or risk of it, of the rows kept back, before they were learned, at the last
         solution.
     judged : Judged or None
-        Those rows, and what was said of them then; None before, of classes, and of a file.
+        Those rows, and what was said of them then; None before, and of files of earlier versions.
     revisits : bool
         Whether rows can be visited again once all have come.
     is_compact : bool
@@ -157,6 +158,13 @@ class DefaultLearner(Learner):
         """
         sums = [part.sum_bytes for part in self.function.components] if self.is_decided else []
         return self.waiting.n_bytes + sum(sums)
+
+    def held_out(self) -> HeldOut | None:
+        """Rows kept back at the last solution, with scores by a fit that did not have them."""
+        self._solve()
+        if self.judged is None:
+            return None
+        return self.judged.held_out(self.targets, self.function.kernel_of_inputs)
 
     @property
     def _few(self) -> int:
@@ -456,7 +464,7 @@ class DefaultLearner(Learner):
                 function.weights = factor * function.weights
                 values = function.bent(factor * values)
             self.held_loss = mean_loss(self.loss, values, held)
-        self.judged = self.targets.judged(held, values, function.correction)
+        self.judged = Judged.of(held, values)
         self.solved_at, function.is_stale = self.n_rows, False
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
@@ -643,9 +651,10 @@ class DefaultLearner(Learner):
         function = self.function
         parts = [part for _, part in function.used if isinstance(part, BasisPart)]
         weights = [weight for weight, _ in function.used]
-        changed = refine(parts, weights, self.loss, gradients, held)
+        values = refine(parts, weights, self.loss, gradients, held)
         function.weights = np.where(function.weights > 0.0, 1.0, 0.0)
-        function.bend = 0.0 if changed else function.bend
+        if values is not None:
+            function.bend, self.judged = 0.0, Judged.of(held, values)
 
     # -- other outputs --------------------------------------------------------------------------
 
@@ -655,6 +664,7 @@ class DefaultLearner(Learner):
         self._refuse_if_compact()
         self._kept = [rows.map_targets(codes, offset) for rows in self._kept]
         self.function.map_outputs(codes, offset)
+        self.judged = None
         self._replace_objective(new.objective)
         self.targets = LearnedTargets(self.objective, self.function.n_outputs)
 
@@ -684,6 +694,7 @@ class DefaultLearner(Learner):
             "numbers": {**numbers, **state["numbers"]},
             "arrays": {**state["arrays"], **self.targets.to_state()},
             "rows": self.waiting.to_state() if sums else None,
+            **({} if self.judged is None else {"judged": self.judged.to_state()}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -707,6 +718,10 @@ class DefaultLearner(Learner):
         self.targets.restore(state["arrays"], function.n_features)
         self._prepare_components()
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
+        self.judged = None
+        if "judged" in state:
+            sizes = function.n_features, self.targets.n_targets
+            self.judged = Judged.from_state(state["judged"], *sizes)
         if rows is not None:
             self._kept = [rows_from_state(rows, function.n_features, self.targets.n_targets)]
             function.dtype = self._kept[0].X.dtype

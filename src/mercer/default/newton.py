@@ -174,7 +174,7 @@ def refine(
     loss: Loss,
     gradients: Gradients,
     held: Rows,
-) -> bool:
+) -> Array | None:
     r"""Take Newton steps on a loss with bounded curvature; keep them if they help.
 
     With A the mean products, P the kernel matrix and c the bound of the curvature a step is
@@ -197,8 +197,9 @@ def refine(
 
     Returns
     -------
-    changed : bool
-        Whether the steps were kept; the coefficients are in units of the loss in any case.
+    values : ndarray of shape (n_held, n_outputs) or None
+        Scores of the rows held back after the first pass, which did not have them; None if the
+        steps were not kept. The coefficients are in units of the loss in any case.
     """
     assert loss.curvature is not None
     bound = float(loss.curvature)
@@ -243,7 +244,7 @@ def refine(
     sure = stack([values], held.targets, held.weights, loss)[0]
     if not mean_loss(loss, sure * values, held) < start:
         use(before)
-        return False
+        return None
     use([part.coefficients for part in parts], max(sure, 1.0))
     passes(_MORE_PASSES, _AGAIN * first_rate, with_held=True)
-    return True
+    return np.asarray(sure * values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from mercer.risks import Risk
 from mercer.selection import left_out_by_pilot, pilot_kernel
 from mercer.sums import Correction, Rows, coded_rows, targets_of_codes
 
-__all__ = ["Judged", "Learnable", "LearnedTargets", "Limits", "limits_of"]
+__all__ = ["Learnable", "LearnedTargets", "Limits", "limits_of"]
 
 Array = NDArray[np.float64]
 
@@ -37,21 +37,6 @@ _SURE_OF_WIDE, _SURE_OF_CLOSE = 4.0, 7.0
 _TINY, _ROUNDING = 1e-300, 1e-9
 # Limits are given up once so many times more targets are outside than were, or than this share.
 _DRIFT, _LEAST_OUTSIDE = 2.0, 0.02
-
-
-class Judged(NamedTuple):
-    """Rows by which the weights of the components were chosen, before these had learned them.
-
-    Attributes
-    ----------
-    targets : ndarray of shape (n_rows, n_targets)
-        As the learner gets them.
-    scores : ndarray of shape (n_rows, n_outputs)
-        What the function said of them.
-    """
-
-    targets: Array
-    scores: Array
 
 
 class LearnedTargets:
@@ -188,13 +173,6 @@ class LearnedTargets:
             unit=float(np.mean(missed)) if self.are_codes else np.array(missed),
             kernel=kernel,
         )
-
-    def judged(self, held: Rows, values: Array, correction: Correction | None) -> Judged | None:
-        """Keep what was said of numbers for pictures of them; classes have none such."""
-        if self.are_codes:
-            return None
-        scores = values if correction is None else correction(held.X, values)
-        return Judged(held.targets.copy(), scores)
 
     def follow(self, rows: Rows) -> None:
         """Give up limits outside which there are more and more targets: a stream has drifted."""

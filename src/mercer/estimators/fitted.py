@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._threads import jobs
+from mercer.default import DefaultLearner
 from mercer.estimators.scaling import image_of
 from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import LossTargets, Targets
@@ -25,11 +26,32 @@ from mercer.streams import StreamFunction
 from mercer.streams.function import NO_SINGLE
 from mercer.sums import Correction
 
-__all__ = ["FittedFunction", "FittedLoss"]
+__all__ = ["FittedFunction", "FittedLoss", "HeldOutRows"]
 
 Array = NDArray[np.float64]
 
 _BLOCK = 2**15  # rows that are mapped at a time
+
+
+class HeldOutRows(NamedTuple):
+    """Rows that were kept back from a fit, with what it said of them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Inputs; of a table those that its columns became.
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Labels, or quantities.
+    scores : ndarray of shape (n_rows, n_outputs)
+        Values of the function.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    """
+
+    X: NDArray[np.floating]
+    y: NDArray[Any]
+    scores: Array
+    weights: Array
 
 
 class FittedFunction(TableInputs):
@@ -262,6 +284,22 @@ class FittedLoss(FittedFunction):
                 "`kernel_`, `dictionary_` and `coefficients_`."
             )
         return function
+
+    @property
+    def held_out_(self) -> HeldOutRows | None:
+        """Rows that a model of the default expansion kept back, with their scores.
+
+        The fit that scored them did not have them, so they tell what errors new rows will have; by
+        some of them the weights of the parts were chosen. What the model predicts with has learned
+        them afterwards. They are in its file. None of other expansions, and of files of earlier
+        versions.
+        """
+        learner = self._fitted()
+        found = learner.held_out() if isinstance(learner, DefaultLearner) else None
+        if found is None:
+            return None
+        y = self.targets_.decode(found.targets)
+        return HeldOutRows(found.X, y, found.scores, found.weights)
 
     @property
     def value_at_risk_(self) -> float:

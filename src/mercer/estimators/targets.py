@@ -27,6 +27,7 @@ from mercer.losses import Loss, loss_and_slopes
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Objective, make_objective
 from mercer.risks import Risk
+from mercer.sums import labels_of_codes
 
 __all__ = [
     "Classes",
@@ -230,6 +231,10 @@ class LossTargets(Targets):
         """As a row, and as the partner of another."""
         return 1 if self.pairs == "tracked" else 2
 
+    @abstractmethod
+    def decode(self, targets: Array) -> NDArray[Any]:
+        """Return labels, or numbers, of codes of classes, or numbers, that were learned."""
+
     def objective(self, automatic: AutomaticStep | None) -> Objective:
         """See :class:`Targets`."""
         return make_objective(self.loss, self.risk)
@@ -372,6 +377,11 @@ class Classes(LossTargets):
     def encode(self, y: Any, groups: Any = None) -> Array:
         """See :class:`Targets`."""
         return self.loss.encode(np.searchsorted(self.labels, y), self.labels.size)
+
+    def decode(self, targets: Array) -> NDArray[Any]:
+        """See :class:`LossTargets`."""
+        labels: NDArray[Any] = self.labels[labels_of_codes(targets)]
+        return labels
 
     def counted(self, y: NDArray[Any]) -> Self:
         """Return the classes with these rows counted."""
@@ -687,6 +697,11 @@ class Numbers(LossTargets):
     def encode(self, y: Any, groups: Any = None) -> Array:
         """See :class:`Targets`."""
         return self.loss.encode(self.centred(y), self.n_targets)
+
+    def decode(self, targets: Array) -> Array:
+        """See :class:`LossTargets`."""
+        y: Array = targets if self.centre is None else targets + self.centre
+        return y[:, 0] if self.flat else y
 
     def centred(self, y: Any) -> Array:
         """Targets less their centre, shape (n, n_targets)."""

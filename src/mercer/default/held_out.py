@@ -1,0 +1,102 @@
+"""Rows that the default learner kept back, with what was said of them by a fit without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.default.targets import LearnedTargets
+from mercer.functions.sum_of_components import rows_from_state
+from mercer.kernels import Kernel
+from mercer.sums import Rows
+
+__all__ = ["HeldOut", "Judged"]
+
+Array = NDArray[np.float64]
+
+# Their inputs are in every file, and take no more than this.
+_MOST_BYTES = 2**22
+# A correction is learned on these rows, so each fold of them has one learned on the others.
+_FOLDS = 3
+
+
+class HeldOut(NamedTuple):
+    """Rows, and scores by a fit that did not have them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Inputs of the function.
+    targets : ndarray of shape (n_rows, n_targets)
+        Numbers, or codes of classes: +1 in the column of a row's class and -1 in all others; one
+        column for two classes.
+    scores : ndarray of shape (n_rows, n_outputs)
+        What the function said of them.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    """
+
+    X: NDArray[np.floating]
+    targets: Array
+    scores: Array
+    weights: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Rows by which the weights of components were chosen, before these had learned them.
+
+    Attributes
+    ----------
+    rows : Rows
+        With targets as the learner gets them.
+    values : ndarray of shape (n_rows, n_values)
+        The weighted sum of the components, before any correction.
+    """
+
+    rows: Rows
+    values: Array
+
+    @classmethod
+    def of(cls, rows: Rows, values: Array) -> Self:
+        """Keep rows: the last ones, if they take much memory."""
+        each = max(1, rows.X.shape[1]) * rows.X.itemsize
+        last = slice(-max(1, _MOST_BYTES // each), None)
+        return cls(rows[last].own(), values[last].copy())
+
+    def held_out(self, targets: LearnedTargets, kernel: Kernel | None) -> HeldOut:
+        """Return the rows with scores; those of a correction by others than the rows themselves.
+
+        Parameters
+        ----------
+        targets : LearnedTargets
+            What the components learned.
+        kernel : Kernel or None
+            Of the inputs, for corrections.
+        """
+        rows, scores = self.rows, self.values
+        if targets.corrects:
+            numbers = np.arange(len(rows))
+            learned = targets(rows).targets
+            scores = np.empty((len(rows), targets.n_outputs))
+            for fold in np.array_split(numbers, min(_FOLDS, len(rows))):
+                others = np.setdiff1d(numbers, fold) if fold.size < len(rows) else fold
+                given = rows[others], learned[others], self.values[others]
+                scores[fold] = targets.correction(*given, kernel)(rows.X[fold], self.values[fold])
+        return HeldOut(rows.X, rows.targets, scores, rows.weights)
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that they are, as plain data."""
+        return {**self.rows.to_state(), "values": self.values}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n_features: int, n_targets: int) -> Self:
+        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
+        rows = rows_from_state(state, n_features, n_targets)
+        values = np.array(state["values"], dtype=np.float64)
+        if values.ndim != 2 or len(values) != len(rows) or not np.isfinite(values).all():
+            raise ValueError("what was said of the rows kept back does not fit them")
+        return cls(rows, values)

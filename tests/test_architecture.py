@@ -28,7 +28,7 @@ LAYERS = [
     {"estimators"},
     {"model_file"},
     {"learner", "gaussian_process"},
-    {"default", "streams"},
+    {"default", "streams", "conformal"},
     {"learning", "planning"},
     {"history"},
     {"data"},

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.default.targets import LearnedTargets
-from mercer.functions.sum_of_components import rows_from_state
-from mercer.kernels import Kernel
+from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
 from mercer.sums import Rows
 
 __all__ = ["HeldOut", "Judged"]
@@ -45,7 +44,7 @@ class HeldOut(NamedTuple):
     weights: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Judged:
     """Rows by which the weights of components were chosen, before these had learned them.
 
@@ -59,6 +58,7 @@ class Judged:
 
     rows: Rows
     values: Array
+    _scored: HeldOut | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, rows: Rows, values: Array) -> Self:
@@ -67,34 +67,41 @@ class Judged:
         last = slice(-max(1, _MOST_BYTES // each), None)
         return cls(rows[last].own(), values[last].copy())
 
-    def held_out(self, targets: LearnedTargets, kernel: Kernel | None) -> HeldOut:
+    def held_out(self, targets: LearnedTargets, function: SumOfComponents) -> HeldOut:
         """Return the rows with scores; those of a correction by others than the rows themselves.
 
         Parameters
         ----------
         targets : LearnedTargets
             What the components learned.
-        kernel : Kernel or None
-            Of the inputs, for corrections.
+        function : SumOfComponents
+            The components.
         """
+        if self._scored is not None:
+            return self._scored
         rows, scores = self.rows, self.values
         if targets.corrects:
-            numbers = np.arange(len(rows))
+            numbers, kernel = np.arange(len(rows)), function.kernel_of_inputs
             learned = targets(rows).targets
             scores = np.empty((len(rows), targets.n_outputs))
             for fold in np.array_split(numbers, min(_FOLDS, len(rows))):
                 others = np.setdiff1d(numbers, fold) if fold.size < len(rows) else fold
                 given = rows[others], learned[others], self.values[others]
                 scores[fold] = targets.correction(*given, kernel)(rows.X[fold], self.values[fold])
-        return HeldOut(rows.X, rows.targets, scores, rows.weights)
+        self._scored = HeldOut(rows.X, rows.targets, scores, rows.weights)
+        return self._scored
 
     def to_state(self) -> dict[str, Any]:
         """Everything that they are, as plain data."""
         return {**self.rows.to_state(), "values": self.values}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int, n_targets: int) -> Self:
+    def from_state(
+        cls, state: dict[str, Any] | None, n_features: int, n_targets: int
+    ) -> Self | None:
         """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
+        if state is None:
+            return None
         rows = rows_from_state(state, n_features, n_targets)
         values = np.array(state["values"], dtype=np.float64)
         if values.ndim != 2 or len(values) != len(rows) or not np.isfinite(values).all():

@@ -28,6 +28,7 @@ from mercer.selection import (
     block_order,
     calibrate,
     mean_loss,
+    order_in_blocks,
     race,
     race_point,
     stack,
@@ -162,14 +163,7 @@ class DefaultLearner(Learner):
     def held_out(self) -> HeldOut | None:
         """Rows kept back at the last solution, with scores by a fit that did not have them."""
         self._solve()
-        if self.judged is None:
-            return None
-        return self.judged.held_out(self.targets, self.function.kernel_of_inputs)
-
-    @property
-    def _few(self) -> int:
-        """Rows up to which fits are to all of them, which judge each other."""
-        return self.settings.race.small
+        return self.judged.held_out(self.targets, self.function) if self.judged else None
 
     # -- rows -----------------------------------------------------------------------------------
 
@@ -192,7 +186,8 @@ class DefaultLearner(Learner):
         """See :class:`mercer.learning.Learner`: sums take every row once, in the first order."""
         check_sizes(X, targets)
         self._settle_block(X, targets, weights)
-        order, chunk = self._in_blocks(weights, next(iter(orders))), self._chunk(X)
+        block, chunk = self.function.block, self._chunk(X)
+        order = order_in_blocks(next(iter(orders)), weights, block)
         stopped, self.revisits = False, True
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
@@ -301,17 +296,6 @@ class DefaultLearner(Learner):
         self._find_block(self._revisitable(X, targets, weights, used))
         # Races would see shuffled rows, which tell nothing of the order.
         self._knows_block |= used.size >= FEWEST_ROWS
-
-    def _in_blocks(self, weights: Array, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Order in which rows that are held out together stay so; those of weight 0 come last."""
-        counts = weights > 0.0
-        used = np.flatnonzero(counts)
-        block = self.function.block
-        if block == 1:
-            return order
-        ranks = np.cumsum(counts) - 1
-        in_blocks = used[block_order(ranks[order[counts[order]]], block)]
-        return np.concatenate([in_blocks, order[~counts[order]]])
 
     def _shuffled(self, rows: Rows) -> Rows:
         # Of some rows in no order, whatever the stream's: they are judged by others of the same.
@@ -478,7 +462,7 @@ class DefaultLearner(Learner):
         """
         rows, n = self.waiting, self._n_before_judges()
         raced = n if now else race_point(n)
-        result, few = self.function.race_result, len(rows) <= self._few
+        result, few = self.function.race_result, len(rows) <= self.settings.few
         other = result is not None and result.exact != few  # it was of fewer rows, in all
         if self.raced_at < raced or other:
             self._race(rows[:raced], len(rows))
@@ -535,7 +519,7 @@ class DefaultLearner(Learner):
 
     def _n_before_judges(self) -> int:
         """Rows, of those gathered, that are learned and raced on before the last ones judge."""
-        return self.n_rows if self.n_rows <= self._few else self.n_rows - self._n_held()
+        return self.n_rows if self.n_rows <= self.settings.few else self.n_rows - self._n_held()
 
     def _n_held(self) -> int:
         """Rows to keep back: a part of those that count, where old ones are forgotten."""
@@ -629,7 +613,8 @@ class DefaultLearner(Learner):
         """Finish; where no cells are used for classes, take Newton steps on the loss."""
         self.phase = Phase.FINISHED
         function = self.function
-        if self.n_rows <= self._few or self.resources.forgetting < 1.0 or not self._takes_steps:
+        steps = self._takes_steps and self.resources.forgetting == 1.0
+        if self.n_rows <= self.settings.few or not steps:
             return
         if any(part.form == "cells" for _, part in function.used):
             return
@@ -718,10 +703,8 @@ class DefaultLearner(Learner):
         self.targets.restore(state["arrays"], function.n_features)
         self._prepare_components()
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
-        self.judged = None
-        if "judged" in state:
-            sizes = function.n_features, self.targets.n_targets
-            self.judged = Judged.from_state(state["judged"], *sizes)
+        n_targets = self.targets.n_targets
+        self.judged = Judged.from_state(state.get("judged"), function.n_features, n_targets)
         if rows is not None:
             self._kept = [rows_from_state(rows, function.n_features, self.targets.n_targets)]
             function.dtype = self._kept[0].X.dtype

@@ -78,6 +78,11 @@ class Settings(NamedTuple):
     race: RaceSettings = RaceSettings()
     allocation: AllocationSettings = AllocationSettings()
 
+    @property
+    def few(self) -> int:
+        """Rows up to which fits are to all of them, which judge each other."""
+        return self.race.small
+
     def for_many(self, n_rows: int) -> Settings:
         """Return the settings for so many rows that are learned elsewhere."""
         pilots = [size for rows, size in self.large_pilots if n_rows >= rows]

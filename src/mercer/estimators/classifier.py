@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._component import own_copy
 from mercer._validation import check_real
+from mercer.estimators.conformal import ConformalClassifier
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
@@ -67,7 +68,7 @@ class _Codes(NamedTuple):
 
 
 @storable
-class KernelClassifier(OneRow, ClassifierMixin, LossEstimator):
+class KernelClassifier(OneRow, ConformalClassifier, ClassifierMixin, LossEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from mercer._component import own_copy
+from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
@@ -34,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 @storable
-class KernelRegressor(OneRow, RegressorMixin, LossEstimator):
+class KernelRegressor(OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by

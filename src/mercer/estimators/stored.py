@@ -117,6 +117,13 @@ class StoredEstimator(Stored):
     #: Record of what is known of the targets.
     _targets_type: ClassVar[type[Targets]]
 
+    def _calibration_to_state(self) -> dict[str, Any]:
+        """Return rows that find intervals, of estimators that have any, under their key."""
+        return {}
+
+    def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
+        """Inverse of what is under the key; ValueError if the pieces do not fit together."""
+
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
 
@@ -139,6 +146,7 @@ class StoredEstimator(Stored):
             **({} if self._map is None else {"inputs": to_config(self._map)}),
             **({} if self._columns is None else {"columns": columns_to_state(self._columns)}),
             **({} if self._means is None else {"means": self._means}),
+            **self._calibration_to_state(),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -205,4 +213,5 @@ class StoredEstimator(Stored):
         model.learner_.restore(state["learner"])
         if model.learner_.function.n_outputs != problem.n_outputs:
             raise ValueError("the number of outputs does not match the targets")
+        model._calibration_from_state(state.get("calibration"))
         return model  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from mercer.selection.held_out import (
     calibrate,
     left_out_by_pilot,
     mean_loss,
+    order_in_blocks,
     pilot_kernel,
     stack,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "global_kernel",
     "left_out_by_pilot",
     "mean_loss",
+    "order_in_blocks",
     "pilot_kernel",
     "race",
     "race_point",

@@ -27,6 +27,7 @@ __all__ = [
     "calibrate",
     "left_out_by_pilot",
     "mean_loss",
+    "order_in_blocks",
     "pilot_kernel",
     "stack",
 ]
@@ -118,6 +119,32 @@ def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:
     firsts = order[order < whole] * block
     moved = (firsts[:, np.newaxis] + np.arange(block)).ravel()
     return np.concatenate([moved, np.arange(whole * block, order.size)])
+
+
+def order_in_blocks(order: NDArray[np.int64], weights: Array, block: int) -> NDArray[np.int64]:
+    """Order in which rows that are held out together stay so; those of weight 0 come last.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,) of int
+        Numbers of the rows.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    block : int
+        Rows of a block; with 1 the order is returned as it is.
+
+    Examples
+    --------
+    >>> weights = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    >>> order_in_blocks(np.array([2, 4, 3, 1, 0, 5, 6, 7, 8, 9, 10]), weights, 2).tolist()
+    [7, 8, 5, 6, 3, 4, 0, 1, 9, 10, 2]
+    """
+    if block == 1:
+        return order
+    counts = weights > 0.0
+    used, ranks = np.flatnonzero(counts), np.cumsum(counts) - 1
+    in_blocks = used[block_order(ranks[order[counts[order]]], block)]
+    return np.concatenate([in_blocks, order[~counts[order]]])
 
 
 def _standard(rows: Rows) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = ["StreamLearner"]
 
 _LOSSES = (Squared, Logistic, Softmax)
 _CHUNK = 4096  # rows between two reports of progress
+_RECENT = 1000  # rows whose losses are remembered
 
 
 def _why_not(objective: Objective, function: Any) -> str | None:
@@ -36,6 +38,11 @@ class StreamLearner(Learner):
     """A mixture that learns each row when it comes.
 
     See :class:`mercer.learning.Learner` for the parameters.
+
+    Attributes
+    ----------
+    recent_losses : deque of float
+        Losses of the last 1,000 rows, each answered before it was learned.
     """
 
     function: StreamFunction
@@ -54,6 +61,7 @@ class StreamLearner(Learner):
     ) -> None:
         super().__init__(objective, function, step_size, regularization, batch_size, automatic)
         self.history = History(function.mixture.kinds)
+        self.recent_losses: deque[float] = deque(maxlen=_RECENT)
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -105,6 +113,7 @@ class StreamLearner(Learner):
         mixture, loss = self.function.mixture, self.objective.loss
         codes = codes_of_targets(loss, target[np.newaxis], mixture.n_outputs)[0]
         missed = mixture.learn(x, codes, weight)
+        self.recent_losses.append(missed)
         self.history.add_one(missed, mixture.size, 0.0, 0.0, mixture.kind_weights)
         if mixture.has_changed:
             self.history.note_change(mixture.n_rows)  # as the history counts
@@ -138,8 +147,13 @@ class StreamLearner(Learner):
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
         """See :class:`mercer.learning.Learner`."""
-        return self._state_with(self.function.snapshot())
+        recent = np.array(self.recent_losses, dtype=np.float64)
+        return {**self._state_with(self.function.snapshot()), "recent_losses": recent}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`mercer.learning.Learner`."""
         self._restore_with_function(state)
+        recent = state.get("recent_losses", np.empty(0))  # files of earlier versions have none
+        if recent.ndim != 1 or recent.size > _RECENT or not (recent >= 0.0).all():
+            raise ValueError("the losses of the last rows are out of their range")
+        self.recent_losses = deque(recent.tolist(), maxlen=_RECENT)

@@ -1,0 +1,483 @@
+r"""Intervals and sets of classes that hold the truth as often as is asked for.
+
+Conformal prediction needs rows that the model has not learned, and nothing of the model but its
+answers there. If such rows and a new one could have come in any order, the error of the new one is
+as likely to be the largest of all as that of any other; so the :math:`\lceil (n + 1) c \rceil`-th
+smallest of n errors is not exceeded by a share c of new rows, whatever the data and the model are
+(Vovk, Gammerman, Shafer, *Algorithmic Learning in a Random World*, 2005; Lei et al., JASA 113,
+2018). That holds on average over all rows, not for each kind of row. Where rows drift,
+:class:`AdaptiveConformal` follows.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._validation import check_choice, check_integer, check_real
+from mercer.losses import Quantile
+from mercer.selection import pilot_kernel
+from mercer.sums import Correction, GlobalPart, Rows
+
+__all__ = [
+    "METHODS",
+    "AdaptiveConformal",
+    "ConformalIntervals",
+    "ConformalSets",
+    "conformal_quantile",
+]
+
+Array = NDArray[np.float64]
+
+METHODS = ("normalized", "split", "quantile")
+
+# The pilot that says how large errors are: points, and rows that it takes.
+_POINTS, _FEWEST = 250, 60
+# Errors are seen as logarithms, to which so much of the usual error is added: without it the
+# smallest of them, which say little, would weigh the most.
+_FLOOR = 0.3
+_TINY = 1e-300
+
+
+def conformal_quantile(
+    scores: ArrayLike, coverage: float, weights: ArrayLike | None = None
+) -> float:
+    r"""Return what the score of a new row exceeds with a probability of 1 - ``coverage`` at most.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows,)
+        How badly each row fits, the larger the worse; of rows that were not learned.
+    coverage : float
+        Between 0 and 1.
+    weights : array-like of shape (n_rows,), default=None
+        Weights of the rows; None for equal ones. The new row counts as their mean.
+
+    Returns
+    -------
+    quantile : float
+        The :math:`\lceil (n + 1) c \rceil`-th smallest score; infinite if n is too small.
+
+    Raises
+    ------
+    ValueError
+        If the coverage is not between 0 and 1, or there is no row.
+
+    Examples
+    --------
+    >>> conformal_quantile(range(1, 20), 0.9)
+    18.0
+    >>> conformal_quantile([1.0, 2.0, 3.0], 0.9)
+    inf
+    """
+    check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+    found = np.asarray(scores, dtype=np.float64)
+    if found.ndim != 1 or not found.size:
+        raise ValueError(
+            f"`scores` must be a vector of at least one number, got shape {found.shape}."
+        )
+    order = np.argsort(found, kind="stable")
+    share = np.ones(found.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    share = share / share.mean()
+    upto = np.cumsum(share[order])
+    # A row at infinity stands for the new one. Sums of equal weights are whole numbers.
+    number = int(np.searchsorted(upto, coverage * (found.size + 1.0) * (1.0 - 1e-12)))
+    return float(found[order[number]]) if number < found.size else math.inf
+
+
+def fewest_rows(coverage: float) -> int:
+    """Rows from which intervals of a coverage are finite.
+
+    Examples
+    --------
+    >>> fewest_rows(0.9), fewest_rows(0.95)
+    (9, 19)
+    """
+    return math.ceil(coverage / (1.0 - coverage) * (1.0 - 1e-12))
+
+
+def _check_enough(n_rows: int, coverage: float) -> None:
+    check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+    fewest = fewest_rows(coverage)
+    if n_rows < fewest:
+        raise ValueError(
+            f"A coverage of {coverage:g} needs at least {fewest:,} rows that were not learned, and "
+            f"there are {n_rows:,}. Ask for a lower coverage, or calibrate on more rows."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ConformalIntervals:
+    r"""Intervals around the predictions of one quantity.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Rows that were not learned.
+    y : ndarray of shape (n_rows,)
+        Their targets.
+    predicted : ndarray of shape (n_rows,)
+        What was predicted of them.
+    weights : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows.
+    method : {"normalized", "split", "quantile"}, default="normalized"
+        ``"split"``: all intervals are of the same width, predictions plus and minus the conformal
+        quantile of :math:`|y - f(x)|`. ``"normalized"``: of widths in proportion to
+        :math:`\sigma(x)`, the usual size of errors there. A small kernel machine, on the inputs and
+        the prediction, learns the logarithms of :math:`|y - f(x)|` plus .3 of their median;
+        each row's own :math:`\sigma` comes from a fit to all others. ``"quantile"``: lower and
+        upper quantiles are learned on half of the rows; the other half says by how much to widen
+        them (Romano, Patterson, Candès, NeurIPS 2019). Sides may then differ.
+    block : int, default=1
+        Rows in succession that are left out together, as in a series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0.0, 1.0, size=(2000, 1))
+    >>> y = X[:, 0] * rng.normal(size=2000)  # the spread grows
+    >>> find = ConformalIntervals(X, y, np.zeros(2000))
+    >>> few, many = find(np.array([[0.1], [0.9]]), np.zeros(2), 0.9)
+    >>> bool(many[1] - many[0] > 4.0 * (few[1] - few[0]))
+    True
+    """
+
+    X: Any
+    y: Array
+    predicted: Array
+    weights: Array | None = None
+    method: str = "normalized"
+    block: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, METHODS)
+
+    def __call__(self, X: Any, predicted: Array, coverage: float = 0.9) -> Array:
+        """Intervals of rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_inputs)
+            Rows.
+        predicted : ndarray of shape (n,)
+            What is predicted of them.
+        coverage : float, default=0.9
+            Share of the rows whose interval is to hold the truth.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        ValueError
+            If the coverage is not between 0 and 1, or there are too few rows for it.
+        """
+        if self.method == "quantile":
+            return self._between_quantiles(X, predicted, coverage)
+        _check_enough(len(self.y), coverage)
+        if self.method == "split":
+            own, its = np.ones(len(self.y)), np.ones(len(predicted))
+        else:
+            own, its = self._sizes.own, self._sizes(X, predicted)
+        errors = np.abs(self.y - self.predicted) / own
+        half = conformal_quantile(errors, coverage, self.weights) * its
+        return np.column_stack([predicted - half, predicted + half])
+
+    @cached_property
+    def _sizes(self) -> _Sizes:
+        return _Sizes.learned(
+            self.X, self.predicted, np.abs(self.y - self.predicted), self.weights, self.block
+        )
+
+    def _between_quantiles(self, X: Any, predicted: Array, coverage: float) -> Array:
+        """Quantiles learned on every second row, or stretch of rows, moved by the others."""
+        blocks = np.arange(len(self.y)) // self.block
+        learned, judged = np.flatnonzero(blocks % 2 == 0), np.flatnonzero(blocks % 2 == 1)
+        _check_enough(len(judged), coverage)
+        band = self._band(learned, coverage)
+        low, high = self._ends(band, self.X[judged], self.predicted[judged]).T
+        beyond = np.maximum(low - self.y[judged], self.y[judged] - high)
+        weights = None if self.weights is None else self.weights[judged]
+        moved = conformal_quantile(beyond, coverage, weights)
+        return widened(self._ends(band, X, predicted), moved)
+
+    def _band(self, some: NDArray[np.intp], coverage: float) -> Correction:
+        tail = (1.0 - coverage) / 2.0
+        X = np.asarray(self.X[some], dtype=np.float64)
+        weights = np.ones(some.size) if self.weights is None else self.weights[some]
+        rows = Rows(X, self.y[some, np.newaxis], weights)
+        values = self.predicted[some, np.newaxis]
+        unit = float(np.median(np.abs(rows.targets - values))) or float(np.std(self.y)) or 1.0
+        kernel = pilot_kernel(X) if some.size >= _FEWEST else None
+        loss = Quantile([tail, 1.0 - tail])
+        return Correction.fitted(rows, values, loss, 2, unit=unit, kernel=kernel)
+
+    def _ends(self, band: Correction, X: Any, predicted: Array) -> Array:
+        return np.sort(band(np.asarray(X, dtype=np.float64), predicted[:, np.newaxis]), axis=1)
+
+
+def widened(ends: Array, by: float) -> Array:
+    """Intervals whose ends moved out by a number, or in; those that would cross meet halfway.
+
+    Examples
+    --------
+    >>> widened(np.array([[0.0, 2.0]]), 1.0)
+    array([[-1.,  3.]])
+    >>> widened(np.array([[0.0, 2.0]]), -1.5)
+    array([[1., 1.]])
+    """
+    moved = ends + np.array([-by, by])
+    crossed = moved[:, 0] > moved[:, 1]
+    moved[crossed] = ends[crossed].mean(axis=1, keepdims=True)
+    return np.asarray(moved)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """How large errors usually are at rows: the exponential of a small kernel machine."""
+
+    own: Array  # of the rows that it was learned from, each by a fit to the others
+    part: GlobalPart | None
+    mean: float
+    centre: float
+    scale: float
+
+    @classmethod
+    def learned(
+        cls, X: Any, predicted: Array, errors: Array, weights: Array | None, block: int
+    ) -> Self:
+        centre, scale = float(predicted.mean()), float(predicted.std()) or 1.0
+        usual = float(np.median(errors)) or float(errors.mean())
+        if len(errors) < _FEWEST or usual == 0.0:
+            return cls(np.ones(len(errors)), None, 0.0, centre, scale)
+        logarithms = np.log(errors + _FLOOR * usual)
+        mean = float(np.average(logarithms, weights=weights))
+        inputs = _beside(X, (predicted - centre) / scale)
+        share = np.ones(len(errors)) if weights is None else weights
+        rows = Rows(inputs, (logarithms - mean)[:, np.newaxis], share)
+        places = np.linspace(0, len(errors) - 1, min(len(errors), _POINTS)).astype(int)
+        part = GlobalPart(pilot_kernel(inputs), inputs[places], 1)
+        own = np.exp(part.solve_without(rows, block)[:, 0])
+        return cls(own, part, mean, centre, scale)
+
+    def __call__(self, X: Any, predicted: Array) -> Array:
+        if self.part is None:
+            return np.ones(len(predicted))
+        inputs = _beside(X, (predicted - self.centre) / self.scale)
+        return np.asarray(np.exp(self.part.evaluate(inputs)[:, 0]))
+
+
+def _beside(X: Any, values: Array) -> Array:
+    return np.column_stack([np.asarray(X, dtype=np.float64), values])
+
+
+@dataclass(frozen=True, eq=False)
+class ConformalSets:
+    """Sets of classes that hold the true one as often as is asked for.
+
+    A class is in the set of a row if its score there is at least a threshold: the conformal
+    quantile of the scores of true classes (Sadinle, Lei, Wasserman, JASA 114, 2019). Of all sets
+    with a coverage these are the smallest on average, if the scores are probabilities.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_classes)
+        Probabilities, or any numbers that are higher for classes that are more likely, of rows
+        that were not learned.
+    labels : ndarray of shape (n_rows,) of int
+        Number of the true class of each.
+    weights : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.3]])
+    >>> find = ConformalSets(scores, np.array([0, 0, 1, 0]))
+    >>> find(np.array([[0.95, 0.05], [0.62, 0.58]]), 0.8)
+    array([[ True, False],
+           [ True, False]])
+    """
+
+    scores: Array
+    labels: NDArray[np.integer]
+    weights: Array | None = None
+
+    def __call__(
+        self, scores: Array, coverage: float = 0.9, *, by_class: bool = False, empty: bool = False
+    ) -> NDArray[np.bool_]:
+        """Find sets of rows.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, n_classes)
+            Their scores.
+        coverage : float, default=0.9
+            Share of the rows whose set is to hold the true class.
+        by_class : bool, default=False
+            Whether that is to hold for the rows of each class: rare classes count as much then,
+            and sets are larger.
+        empty : bool, default=False
+            Whether sets may be empty. An empty one says that no class fits, as it does for some
+            rows where the classifier is right more often than is asked for. Otherwise such a row
+            has the class with the highest score, and more rows are covered than was asked for.
+
+        Returns
+        -------
+        sets : ndarray of shape (n, n_classes) of bool
+
+        Raises
+        ------
+        ValueError
+            If the coverage is not between 0 and 1, or there are too few rows for it.
+        """
+        n_classes = self.scores.shape[1]
+        own = -self.scores[np.arange(len(self.labels)), self.labels]
+        least = np.empty(n_classes)
+        groups = [self.labels == number for number in range(n_classes)] if by_class else [
+            np.ones(len(own), dtype=bool)
+        ]  # fmt: skip
+        for number, group in enumerate(groups):
+            _check_enough(int(group.sum()), coverage)
+            weights = None if self.weights is None else self.weights[group]
+            found = conformal_quantile(own[group], coverage, weights)
+            least[number if by_class else slice(None)] = -found
+        sets: NDArray[np.bool_] = scores >= least
+        if not empty:
+            none = ~sets.any(axis=1)
+            sets[none, np.argmax(scores[none], axis=1)] = True
+        return sets
+
+
+class AdaptiveConformal:
+    r"""Intervals of a stream whose coverage holds however the stream drifts.
+
+    Errors of the last rows say how wide an interval is. When too many rows are outside, the share
+    :math:`\alpha` that may be is lowered, and raised when too few are:
+    :math:`\alpha \leftarrow \alpha + \gamma (1 - c - \mathrm{miss})`. Over T rows the
+    share of misses is then :math:`1 - c` up to :math:`(1 + \gamma) / (\gamma T)`, whatever comes
+    (Gibbs, Candès, NeurIPS 2021, Proposition 4.1). The bound counts infinite intervals, which
+    there are while :math:`\alpha` is 0 or less.
+
+    Parameters
+    ----------
+    coverage : float, default=0.9
+        Share of the rows whose interval is to hold the truth.
+    rate : float, default=0.01
+        The number :math:`\gamma`: the larger it is, the faster widths follow, and the more they
+        shake.
+    window : int, default=1000
+        Rows whose errors say how wide intervals are.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows seen.
+    n_missed : int
+        Rows whose error was larger than :meth:`width` had said.
+    alpha : float
+        The share that may be outside now.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> widths, find = [], AdaptiveConformal(0.9)
+    >>> for spread in np.repeat([1.0, 5.0], 3000):  # errors become five times as large
+    ...     widths.append(find.width())
+    ...     _ = find.update(abs(spread * rng.normal()))
+    >>> bool(4.0 < widths[-1] / widths[2999] < 6.0)
+    True
+    >>> abs(find.n_missed / find.n_rows - 0.1) < 0.01
+    True
+    """
+
+    def __init__(self, coverage: float = 0.9, *, rate: float = 0.01, window: int = 1000) -> None:
+        check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+        check_real("rate", rate, low=0.0, open_low=True)
+        check_integer("window", window, low=1)
+        self.coverage, self.rate, self.window = coverage, rate, window
+        self.alpha = 1.0 - coverage
+        self.n_rows = self.n_missed = 0
+        self._last: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def width(self) -> float:
+        """Largest error that the next row is to have; infinite before enough rows came."""
+        n = len(self._sorted)
+        number = math.ceil((n + 1) * (1.0 - self.alpha) * (1.0 - 1e-12))
+        if number > n or self.alpha <= 0.0:
+            return math.inf
+        return self._sorted[max(number, 1) - 1] if self.alpha < 1.0 else 0.0
+
+    def update(self, error: float) -> Self:
+        """Take in the error of a row, whose interval was of the :meth:`width` until now.
+
+        Parameters
+        ----------
+        error : float
+            Size of what the prediction missed; not negative.
+
+        Raises
+        ------
+        ValueError
+            If it is negative or NaN.
+        """
+        if not error >= 0.0:
+            raise ValueError(f"`error` must be a number of at least 0, got {error!r}.")
+        missed = self.alpha >= 1.0 or error > self.width()
+        self.n_rows += 1
+        self.n_missed += int(missed)
+        self.alpha += self.rate * (1.0 - self.coverage - missed)
+        self._last.append(error)
+        insort(self._sorted, error)
+        if len(self._last) > self.window:
+            del self._sorted[bisect_left(self._sorted, self._last.popleft())]
+        return self
+
+    def interval(self, predicted: float) -> tuple[float, float]:
+        """Lower and upper end around a prediction of the next row."""
+        width = self.width()
+        return predicted - width, predicted + width
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that it is, as plain data."""
+        return {
+            "coverage": self.coverage,
+            "rate": self.rate,
+            "window": self.window,
+            "alpha": self.alpha,
+            "n_rows": self.n_rows,
+            "n_missed": self.n_missed,
+            "errors": np.array(self._last, dtype=np.float64),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
+        made = cls(state["coverage"], rate=state["rate"], window=state["window"])
+        made.alpha = check_real("alpha", state["alpha"])
+        made.n_rows = check_integer("n_rows", state["n_rows"], low=0)
+        made.n_missed = check_integer("n_missed", state["n_missed"], low=0, high=made.n_rows)
+        errors = np.asarray(state["errors"], dtype=np.float64)
+        if errors.ndim != 1 or errors.size != min(made.n_rows, made.window):
+            raise ValueError("the errors do not match the rows that were seen")
+        if not (errors >= 0.0).all():
+            raise ValueError("an error is negative or NaN")
+        made._last = deque(errors.tolist())
+        made._sorted = sorted(made._last)
+        return made

@@ -1,0 +1,420 @@
+"""What regressors and classifiers promise: intervals and sets of classes with a coverage.
+
+The numerics are in :mod:`mercer.conformal`; here rows are found that were not learned, and what the
+model says of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from mercer._validation import check_choice, check_real
+from mercer.conformal import (
+    METHODS,
+    AdaptiveConformal,
+    ConformalIntervals,
+    ConformalSets,
+    conformal_quantile,
+    widened,
+)
+from mercer.estimators.fitted import FittedLoss, HeldOutRows
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.targets import Classes, Numbers, check_labels
+from mercer.losses import Poisson, Quantile
+from mercer.streams import StreamLearner
+
+__all__ = ["ConformalClassifier", "ConformalEstimator", "ConformalRegressor"]
+
+Array = NDArray[np.float64]
+
+# Of a stream: rows whose errors say how wide intervals are, of those that are replayed.
+_WINDOW = 500
+
+
+class ConformalEstimator(FittedLoss):
+    """Rows that a model has not learned, and what it says of them; not for direct use."""
+
+    #: Rows that were given to calibrate by; their scores are of the time of the call.
+    _calibration: HeldOutRows | None = None
+    #: What was made of the rows: a mark that says of which model and rows, and the result.
+    _conformal: tuple[Any, Any] | None = None
+
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take other rows to find intervals, or sets of classes, by than those kept back.
+
+        A model of the default expansion keeps rows back by itself, and one that follows a stream
+        watches its errors. All others need rows that they have not learned; so does a model whose
+        rows to come are unlike those that were learned.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Rows that were not learned, and will not be. They are kept in the model and its file.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong rows or targets; the model stays as it was.
+        """
+        check_is_fitted(self, "learner_")
+        inputs = self._rows_to_predict(X)
+        targets = self._known_targets(y)
+        if len(targets) != inputs.shape[0]:
+            raise ValueError(
+                f"`X` has {inputs.shape[0]:,} rows and `y` has {len(targets):,}. Give each row its "
+                "target."
+            )
+        weights = check_weights(sample_weight, inputs.shape[0])
+        used = weights > 0.0
+        rows = HeldOutRows(inputs[used], targets[used], np.empty(0), weights[used])
+        self._calibration, self._conformal = rows, None
+        return self
+
+    def _known_targets(self, y: Any) -> NDArray[Any]:
+        """Check targets of rows that are not learned."""
+        raise NotImplementedError
+
+    def _scores_of_inputs(self, X: Any) -> Array:
+        return self._evaluate(X)[:, : self.targets_.n_scores]
+
+    def _not_learned(self, what: str) -> HeldOutRows:
+        """Return rows that were not learned, with scores by a fit without them."""
+        if self._calibration is not None:
+            return self._calibration._replace(scores=self._scores_of_inputs(self._calibration.X))
+        held = self.held_out_
+        if held is None:
+            raise ValueError(
+                f"{what} need rows that the model has not learned, and this one kept none back: "
+                "only the default expansion does. Call `calibrate(X, y)` with such rows."
+            )
+        return held
+
+    def _made_once(self, make: Any, *mark: Any) -> Any:
+        """Return what is made of the rows and the model as they are, once."""
+        mark = (*mark, self.learner_.n_samples, id(self._calibration))
+        if self._conformal is None or self._conformal[0] != mark:
+            self._conformal = mark, make()
+        return self._conformal[1]
+
+    def _recent_losses(self) -> Array | None:
+        """Losses of the last rows of a stream, each before it was learned; None of other models."""
+        learner = self.learner_
+        if self._calibration is not None or not isinstance(learner, StreamLearner):
+            return None
+        return np.array(learner.recent_losses, dtype=np.float64)
+
+    def _calibration_to_state(self) -> dict[str, Any]:
+        """See :class:`mercer.estimators.stored.StoredEstimator`."""
+        rows = self._calibration
+        if rows is None:
+            return {}
+        X = rows.X
+        inputs = X if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        y = self._numbered(rows.y)
+        return {"calibration": {"X": inputs, "y": y, "weights": rows.weights}}
+
+    def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
+        """See :class:`mercer.estimators.stored.StoredEstimator`."""
+        if state is None:
+            return
+        X, y, weights = state["X"], state["y"], np.array(state["weights"], dtype=np.float64)
+        n_inputs = self._n_inputs
+        if not isinstance(X, np.ndarray):
+            X = sparse.csr_matrix(tuple(X), shape=(len(weights), n_inputs))
+        if X.shape != (len(weights), n_inputs) or len(y) != len(weights):
+            raise ValueError("the rows that intervals are found by do not fit together")
+        self._calibration = HeldOutRows(X, self._from_numbers(y), np.empty(0), weights)
+
+    def _numbered(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return targets as numbers."""
+        return y
+
+    def _from_numbers(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Inverse of :meth:`_numbered`."""
+        return y
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state.pop("_conformal", None)
+        return state
+
+
+class ConformalRegressor(ConformalEstimator):
+    """Intervals of a regressor; not for direct use."""
+
+    targets_: Numbers
+    _targets: Any
+
+    def _known_targets(self, y: Any) -> Array:
+        """See :class:`ConformalEstimator`."""
+        found: Array = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        self.targets_.meet(found)
+        return found.reshape(len(found), -1)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, method: str = "auto"
+    ) -> NDArray[np.float64]:
+        r"""Intervals that hold the target of a share ``coverage`` of the rows.
+
+        Found by conformal prediction (:mod:`mercer.conformal`) on rows that were kept back
+        (``held_out_``), or those given to ``calibrate``. If rows to come are drawn as these were,
+        the share holds whatever the data are, on average over rows. It is not promised for each
+        kind of row, nor if the data change; for a stream widths follow the errors of its last
+        rows (:class:`mercer.conformal.AdaptiveConformal`).
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        coverage : float, default=0.9
+            Share of the rows whose interval is to hold the target, between 0 and 1.
+        method : {"auto", "normalized", "split", "quantile"}, default="auto"
+            ``"split"``: all of the same width. ``"normalized"``: as wide as errors usually are at
+            such rows. ``"quantile"``: between two quantiles that are learned, widened so that
+            the share holds; those of the model itself, the lowest and the highest, if its loss has
+            several. See :class:`mercer.conformal.ConformalIntervals`. ``"auto"`` is
+            ``"quantile"`` for such a loss, ``"split"`` for a stream, and else ``"normalized"``.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_samples, 2), or (n_samples, 2, n_targets)
+            Lower and upper ends. With several targets each has intervals of its own.
+
+        Raises
+        ------
+        ValueError
+            For a wrong parameter, if there are no rows that the model has not learned, or too few
+            for the coverage.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3.0, 3.0, size=(2000, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=2000)
+        >>> model = KernelRegressor(random_state=0).fit(X[:1000], y[:1000])
+        >>> low, high = model.predict_interval(X[1000:], coverage=0.9).T
+        >>> inside = (low <= y[1000:]) & (y[1000:] <= high)
+        >>> bool(0.87 < inside.mean() < 0.93)
+        True
+        """
+        check_is_fitted(self, "learner_")
+        check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+        check_choice("method", method, ("auto", *METHODS))
+        levels = getattr(self.loss_, "levels", None) if isinstance(self.loss_, Quantile) else None
+        several = levels is not None and np.size(levels) > 1
+        inputs = self._rows_to_predict(X)
+        scores = self._scores_of_inputs(inputs)
+        losses = self._recent_losses()
+        if losses is not None:
+            found = self._of_stream(losses, scores, coverage, method)
+        elif several and method in ("auto", "quantile"):
+            found = self._of_levels(scores, coverage)
+        elif several:
+            raise ValueError(
+                f"`method` must be 'quantile' or 'auto' for a model of several quantiles, got "
+                f"{method!r}: its intervals begin with the lowest and the highest of them."
+            )
+        else:
+            method = "normalized" if method == "auto" else method
+            found = self._around(inputs, scores, coverage, method)
+        if isinstance(self.loss_, Poisson):
+            found = np.maximum(found, 0.0)  # counts are
+        return found[:, :, 0] if self.targets_.flat else found
+
+    def _answers(self, scores: Array) -> Array:
+        """Predictions of scores, one column for each target or level."""
+        return np.asarray(self._targets(scores)).reshape(len(scores), -1)
+
+    def _around(self, inputs: Any, scores: Array, coverage: float, method: str) -> Array:
+        """Intervals around single predictions, (n, 2, n_targets)."""
+
+        def make() -> list[ConformalIntervals]:
+            held = self._not_learned("Intervals")
+            X, y = _dense(held.X), held.y.reshape(len(held.weights), -1)
+            block = getattr(self, "block_length_", 1) if self._calibration is None else 1
+            pairs = zip(y.T, self._answers(held.scores).T, strict=True)
+            return [
+                ConformalIntervals(X, *pair, held.weights, method=method, block=block)
+                for pair in pairs
+            ]
+
+        finders = self._made_once(make, method)
+        X, predicted = _dense(inputs), self._answers(scores)
+        each = zip(finders, predicted.T, strict=True)
+        return np.stack([find(X, values, coverage) for find, values in each], axis=2)
+
+    def _of_levels(self, scores: Array, coverage: float) -> Array:
+        """Intervals between the lowest and the highest level of each target, moved."""
+        levels = np.asarray(self.loss_.levels, dtype=np.float64)
+        ends = [int(np.argmin(levels)), int(np.argmax(levels))]
+        held = self._made_once(lambda: self._not_learned("Intervals"), "levels")
+        y = held.y.reshape(len(held.weights), -1)
+        theirs, ours = (
+            np.sort(self._answers(each).reshape(len(each), -1, levels.size)[:, :, ends], axis=2)
+            for each in (held.scores, scores)
+        )
+        found = np.empty((len(scores), 2, y.shape[1]))
+        for target in range(y.shape[1]):
+            low, high = theirs[:, target].T
+            beyond = np.maximum(low - y[:, target], y[:, target] - high)
+            moved = conformal_quantile(beyond, coverage, held.weights)
+            found[:, :, target] = widened(ours[:, target], _finite(moved, coverage, len(y)))
+        return found
+
+    def _of_stream(self, losses: Array, scores: Array, coverage: float, method: str) -> Array:
+        """Intervals as wide as the errors of the last rows of a stream say."""
+        predicted = self._answers(scores)
+        if method not in ("auto", "split") or predicted.shape[1] > 1:
+            raise ValueError(
+                "A model of the default of streams knows how large its last errors were, which "
+                f"gives intervals of one width for one target, got method={method!r} and "
+                f"{predicted.shape[1]} target(s). Use method='split', or call `calibrate(X, y)`."
+            )
+        width = adapted(np.sqrt(2.0 * losses), coverage).width()
+        width = _finite(width, coverage, len(losses))
+        return np.stack([predicted - width, predicted + width], axis=1)
+
+
+class ConformalClassifier(ConformalEstimator):
+    """Sets of classes of a classifier; not for direct use."""
+
+    targets_: Classes
+    _probabilities: Any
+
+    def _known_targets(self, y: Any) -> NDArray[Any]:
+        """See :class:`ConformalEstimator`."""
+        labels = check_labels(column_or_1d(y))
+        unknown = np.setdiff1d(labels, self.targets_.labels)
+        if unknown.size:
+            raise ValueError(
+                f"y has labels that were not learned: {unknown[:5].tolist()}. Leave such rows out, "
+                "or learn some of them."
+            )
+        return labels
+
+    def _numbered(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See :class:`ConformalEstimator`."""
+        return np.searchsorted(self.targets_.labels, y)
+
+    def _from_numbers(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See :class:`ConformalEstimator`."""
+        return np.asarray(self.targets_.labels[y])
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, by_class: bool = False, empty: bool = False
+    ) -> NDArray[np.bool_]:
+        """Find sets that hold the true class of a share ``coverage`` of the rows, at least.
+
+        Found by conformal prediction as for ``predict_interval`` of regressors, with the same
+        promise. A set of several classes says that the row may be of any of them.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        coverage : float, default=0.9
+            Share of the rows whose set is to hold the true class, between 0 and 1.
+        by_class : bool, default=False
+            Whether that is to hold among the rows of each class, so that rare ones count.
+        empty : bool, default=False
+            Whether sets may be empty, see :class:`mercer.conformal.ConformalSets`. Otherwise a set
+            always has the predicted class, and more rows may be covered than was asked for.
+
+        Returns
+        -------
+        sets : ndarray of shape (n_samples, n_classes) of bool
+            Columns in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            For a wrong parameter, if there are no rows that the model has not learned, or too few
+            for the coverage.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from mercer import KernelClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> drawn = np.random.default_rng(0).permutation(len(X))  # they are sorted by writers
+        >>> X, y = X[drawn], y[drawn]
+        >>> model = KernelClassifier(random_state=0).fit(X[:1000], y[:1000])
+        >>> sets = model.predict_set(X[1000:], coverage=0.99)
+        >>> truth = model.classes_.searchsorted(y[1000:])
+        >>> bool(sets[range(797), truth].mean() > 0.97)
+        True
+        """
+        check_is_fitted(self, "learner_")
+        check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+        ours = self._chances(self._scores_of_inputs(self._rows_to_predict(X)))
+        losses = self._recent_losses()
+        if losses is not None:
+            return self._of_stream(losses, ours, coverage, by_class=by_class, empty=empty)
+
+        def make() -> ConformalSets:
+            held = self._not_learned("Sets of classes")
+            numbers = np.searchsorted(self.targets_.labels, held.y)
+            return ConformalSets(self._chances(held.scores), numbers, held.weights)
+
+        find: ConformalSets = self._made_once(make)
+        return find(ours, coverage, by_class=by_class, empty=empty)
+
+    def _chances(self, scores: Array) -> Array:
+        """Probabilities of the classes, or scores where the loss models none."""
+        if self.loss_.has_probabilities or self.targets_.labels.size == 1:
+            return np.asarray(self._probabilities(scores))
+        return np.column_stack([-scores, scores]) if scores.shape[1] == 1 else scores
+
+    def _of_stream(
+        self, losses: Array, chances: Array, coverage: float, *, by_class: bool, empty: bool
+    ) -> NDArray[np.bool_]:
+        """Return sets as large as the last rows of a stream say."""
+        if by_class:
+            raise ValueError(
+                "A model of the default of streams knows how likely it held the classes of its "
+                "last rows, not which they were. Leave `by_class` out, or call `calibrate(X, y)`."
+            )
+        missed = adapted(-np.expm1(-losses), coverage)
+        sets: NDArray[np.bool_] = chances >= 1.0 - _finite(missed.width(), coverage, len(losses))
+        if not empty:
+            sets[np.arange(len(sets)), chances.argmax(axis=1)] = True
+        return sets
+
+
+def adapted(errors: Array, coverage: float) -> AdaptiveConformal:
+    """Adaptive widths after the errors of the last rows of a stream."""
+    found = AdaptiveConformal(coverage, window=_WINDOW)
+    for error in errors.tolist():
+        found.update(error)
+    return found
+
+
+def _finite(width: float, coverage: float, n_rows: int) -> float:
+    if np.isfinite(width):
+        return width
+    raise ValueError(
+        f"There are {n_rows:,} rows that were not learned, or answered before they were, and too "
+        f"few of them to promise a coverage of {coverage:g}. Ask for a lower one, or learn or "
+        "calibrate on more rows."
+    )
+
+
+def _dense(X: Any) -> Any:
+    """Return inputs that say how large errors are; of sparse rows none: the prediction does."""
+    return np.empty((X.shape[0], 0)) if sparse.issparse(X) else X

@@ -31,6 +31,7 @@ __all__ = [
     "AdaptiveConformal",
     "ConformalIntervals",
     "ConformalSets",
+    "check_coverage",
     "conformal_quantile",
 ]
 
@@ -44,6 +45,11 @@ _POINTS, _FEWEST = 250, 60
 # smallest of them, which say little, would weigh the most.
 _FLOOR = 0.3
 _TINY = 1e-300
+
+
+def check_coverage(coverage: float) -> float:
+    """Return a coverage, or raise ``ValueError`` if it is not between 0 and 1."""
+    return check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
 
 
 def conformal_quantile(
@@ -77,7 +83,7 @@ def conformal_quantile(
     >>> conformal_quantile([1.0, 2.0, 3.0], 0.9)
     inf
     """
-    check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+    check_coverage(coverage)
     found = np.asarray(scores, dtype=np.float64)
     if found.ndim != 1 or not found.size:
         raise ValueError(
@@ -104,7 +110,7 @@ def fewest_rows(coverage: float) -> int:
 
 
 def _check_enough(n_rows: int, coverage: float) -> None:
-    check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+    check_coverage(coverage)
     fewest = fewest_rows(coverage)
     if n_rows < fewest:
         raise ValueError(
@@ -407,7 +413,7 @@ class AdaptiveConformal:
     """
 
     def __init__(self, coverage: float = 0.9, *, rate: float = 0.01, window: int = 1000) -> None:
-        check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+        check_coverage(coverage)
         check_real("rate", rate, low=0.0, open_low=True)
         check_integer("window", window, low=1)
         self.coverage, self.rate, self.window = coverage, rate, window
@@ -453,6 +459,17 @@ class AdaptiveConformal:
         """Lower and upper end around a prediction of the next row."""
         width = self.width()
         return predicted - width, predicted + width
+
+    def words(self) -> str:
+        """Say how many rows were inside.
+
+        Examples
+        --------
+        >>> AdaptiveConformal(0.9).update(1.0).words()
+        '100.0 % inside intervals of 90 %'
+        """
+        share = 1.0 - self.n_missed / self.n_rows if self.n_rows else math.nan
+        return f"{100.0 * share:.1f} % inside intervals of {100.0 * self.coverage:g} %"
 
     def to_state(self) -> dict[str, Any]:
         """Everything that it is, as plain data."""

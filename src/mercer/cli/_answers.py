@@ -103,11 +103,15 @@ class JsonAnswers(_ToFile):
         Its bytes so far, if it is a file.
     key : str or None
         Column of the keys, and the name they get here.
+    intervals : bool, default=False
+        Whether to write the ends of intervals, ``lower`` and ``upper``.
     """
 
-    def __init__(self, file: BinaryIO, length: int | None, key: str | None) -> None:
+    def __init__(
+        self, file: BinaryIO, length: int | None, key: str | None, *, intervals: bool = False
+    ) -> None:
         super().__init__(file, length)
-        self._key = key
+        self._key, self._intervals = key, intervals
 
     def write(self, answer: Answer) -> None:
         """See :class:`Answers`."""
@@ -115,6 +119,8 @@ class JsonAnswers(_ToFile):
         if self._key is not None:
             values[self._key] = answer.key
         values["prediction"] = answer.prediction
+        if self._intervals:
+            values["lower"], values["upper"] = answer.interval or (None, None)
         self._add(json.dumps(values).encode() + b"\n")
         self._flush_if_late()
 
@@ -130,19 +136,29 @@ class ArrowAnswers(_ToFile):
         As of :class:`JsonAnswers`.
     quantities : bool
         Whether predictions are numbers.
+    intervals : bool, default=False
+        Whether to write the ends of intervals, ``lower`` and ``upper``.
     """
 
     def __init__(
-        self, file: BinaryIO, length: int | None, key: str | None, *, quantities: bool
+        self,
+        file: BinaryIO,
+        length: int | None,
+        key: str | None,
+        *,
+        quantities: bool,
+        intervals: bool = False,
     ) -> None:
         super().__init__(file, length)
         import pyarrow as pa
 
-        self._quantities = quantities
+        self._quantities, self._intervals, self._keys = quantities, intervals, key is not None
         fields = [pa.field("row", pa.int64())]
         if key is not None:
             fields.append(pa.field(key, pa.string()))
         fields.append(pa.field("prediction", pa.float64() if quantities else pa.string()))
+        if intervals:
+            fields += [pa.field(name, pa.float64()) for name in ("lower", "upper")]
         self._schema = pa.schema(fields)
         self._rows: list[Answer] = []
         if not length:
@@ -165,11 +181,15 @@ class ArrowAnswers(_ToFile):
             if not self._quantities:
                 said = [None if value is None else str(value) for value in said]
             columns: list[list[Any]] = [[answer.row for answer in self._rows]]
-            if len(self._schema) == 3:
+            if self._keys:
                 columns.append([answer.key for answer in self._rows])
+            columns.append(said)
+            if self._intervals:
+                ends = [answer.interval or (None, None) for answer in self._rows]
+                columns += map(list, zip(*ends, strict=True))
             arrays = [
                 pa.array(values, field.type)
-                for values, field in zip([*columns, said], self._schema, strict=True)
+                for values, field in zip(columns, self._schema, strict=True)
             ]
             batch = pa.record_batch(arrays, schema=self._schema)
             self._add(batch.serialize().to_pybytes())
@@ -191,7 +211,13 @@ def is_pipe(where: str) -> bool:
 
 
 def open_answers(
-    where: str | None, *, arrow: bool, key: str | None, quantities: bool, length: int | None
+    where: str | None,
+    *,
+    arrow: bool,
+    key: str | None,
+    quantities: bool,
+    length: int | None,
+    intervals: bool = False,
 ) -> Answers:
     """Open the place for predictions.
 
@@ -206,6 +232,8 @@ def open_answers(
     length : int or None
         Bytes that an earlier run wrote; what came behind is dropped, as it comes again. None:
         the file begins anew.
+    intervals : bool, default=False
+        Whether predictions have intervals.
 
     Raises
     ------
@@ -233,8 +261,8 @@ def open_answers(
         file.truncate(length)
         file.seek(length)
     if arrow:
-        return ArrowAnswers(file, length, key, quantities=quantities)
-    return JsonAnswers(file, length, key)
+        return ArrowAnswers(file, length, key, quantities=quantities, intervals=intervals)
+    return JsonAnswers(file, length, key, intervals=intervals)
 
 
 def _standard_output() -> BinaryIO:

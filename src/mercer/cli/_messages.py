@@ -28,6 +28,7 @@ P = ParamSpec("P")
 
 # Errors of the library name its parameters; these are the options that set them.
 _RENAMED = {
+    "coverage": "interval",
     "n_passes": "passes",
     "size": "max-size",
     "levels": "quantiles",
@@ -38,9 +39,9 @@ _RENAMED = {
     "states": "state",
 }
 _SHARED = (
-    "address batch_size block_length block_size budget_seconds buffer categories checkpoint_every "
-    "class_weight decimal delimiter discount encoding ends engine episode exclude expansion "
-    "follow forgetting group header include kernel key length_scale loss max_age max_blocks "
+    "address batch_size block_length block_size budget_seconds buffer calibrate categories "
+    "checkpoint_every class_weight decimal delimiter discount encoding ends engine episode exclude "
+    "expansion follow forgetting group header include kernel key length_scale loss max_age max_blocks "
     "max_memory max_size max_waiting mode noise normalize nu outlier pair_kernel pair_label "
     "parsimony regularization resumable resume reward ridge risk scaling seed shuffle_buffer skip "
     "std step_size strategy target task terminal tolerance"

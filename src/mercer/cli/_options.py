@@ -328,6 +328,10 @@ class PredictOptions:
     target is not looked at, and neither are columns that training did not have, which are named.
     With --out - nothing else goes to standard output.
 
+    With --interval 0.9 nine of ten rows like those learned have their truth between `lower` and
+    `upper`, or among the classes in `set`, which bars separate. That is found from rows that the
+    training kept back, whatever the data are, as long as new rows are drawn as these were.
+
     With --engine, workers predict for shards of the data, and OUT is a folder of Parquet files,
     one for each shard, in the order of their names.
     """
@@ -351,6 +355,20 @@ class PredictOptions:
     keep: Annotated[
         list[str] | None,
         typer.Option(help="Column of DATA to copy, such as an id; may be repeated."),
+    ] = None
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of rows whose truth is to be inside, such as 0.9: adds lower and upper, or "
+            "for classes the set."
+        ),
+    ] = None
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows with the target, not learned, to find intervals by, instead of those that "
+            "the training kept back."
+        ),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     delimiter: Delimiter = None
@@ -510,6 +528,10 @@ class StreamOptions:
     format: Annotated[
         StreamFormat | None,
         choice(StreamFormat, "Of predictions; arrow if the file ends so.", _ANSWERS),
+    ] = None
+    interval: Annotated[
+        float | None,
+        option("Share of quantities to be between lower and upper, such as 0.9.", _ANSWERS),
     ] = None
     every: Annotated[
         str, option("Between lines of measures: rows, or seconds as 5s (5s).", _ANSWERS)

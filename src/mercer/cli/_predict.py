@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.cli._evaluation import check_test_data
 from mercer.cli._files import (
     Oddities,
     TableWriter,
@@ -35,6 +36,7 @@ from mercer.cli._workers import (
     of_shards,
     workers_of,
 )
+from mercer.conformal import check_coverage
 from mercer.data import schema
 from mercer.data.columns import check_names
 from mercer.distributed.shards import FileShard
@@ -71,32 +73,68 @@ def run(options: PredictOptions) -> None:
     note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
     names, columns = schema(data).names, loaded.preprocessor
+    if options.calibrate is not None:
+        _calibrate(loaded, options.calibrate, options.interval)
+    _check_interval(loaded, options.interval)
     check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
     check_names(kept, names, f"{data}")
     note_extra(loaded, data, *kept)
     if workers is None:
         arrow = is_arrow_pipe(data) if options.format is None else options.format == "arrow"
         with piped_tables(arrow=arrow) if piped else table_writer(out) as writer:
-            said = _to_file(loaded, data, writer, kept)
+            said = _to_file(loaded, data, writer, kept, options.interval)
     else:
         with logged(options.log):
-            said = _to_folder(loaded, data, out, kept, workers)
+            said = _to_folder(loaded, data, out, kept, options.interval, workers)
     note(f"{'standard output' if piped else out}: {said}")
 
 
-def _to_file(model: TableModel, data: str, writer: TableWriter, kept: list[str]) -> str:
+def _calibrate(model: TableModel, data: str, coverage: float | None) -> None:
+    """Let a model find intervals by the rows of a file."""
+    if coverage is None:
+        raise ValueError("`--calibrate` is for intervals: say how many rows with `--interval`.")
+    name = check_test_data(model, data, target=None)
+    if not hasattr(model.estimator, "calibrate"):
+        return  # which is said next
+    encoded = [(X, y) for _, X, y in encoded_tables(model, data, target=name)]
+    model.calibrate_by_inputs(*map(np.concatenate, zip(*encoded, strict=True)))
+
+
+def _check_interval(model: TableModel, coverage: float | None) -> None:
+    """Refuse an interval before any row is read, if there is none."""
+    if coverage is None:
+        return
+    check_coverage(coverage)
+    if model.task not in ("classification", "regression", "gp"):
+        raise ValueError(
+            f"`--interval` is of quantities and classes, but this is {model.task}. Leave it out."
+        )
+    none = np.zeros((1, model.estimator.n_features_in_))
+    predictions(model, none, coverage)
+
+
+def _to_file(
+    model: TableModel, data: str, writer: TableWriter, kept: list[str], coverage: float | None
+) -> str:
     """Write one file; say what is in it."""
     n_rows = 0
     for table, X, _ in encoded_tables(model, data, more=kept):
-        writer.write(arrow_columns(_columns(model, kept, table, X)))
+        writer.write(arrow_columns(_columns(model, kept, table, X, coverage)))
         n_rows += len(X)
     _check_rows(n_rows, data)
     return f"{n_rows:,} predictions"
 
 
-def _to_folder(model: TableModel, data: str, out: Path, kept: list[str], workers: Workers) -> str:
+def _to_folder(
+    model: TableModel,
+    data: str,
+    out: Path,
+    kept: list[str],
+    coverage: float | None,
+    workers: Workers,
+) -> str:
     """Write a file for each shard; say what is in them."""
-    asked = Asked(model, None, tuple(kept))
+    asked = Asked(model, None, tuple(kept), coverage)
     odd: dict[int, Oddities] = {}
     layout: Any = None
     empty: list[Path] = []
@@ -129,7 +167,7 @@ def _of_shard(
     """Predict for a shard."""
     odd = Oddities()
     tables = [
-        arrow_columns(_columns(asked.model, asked.more, table, X))
+        arrow_columns(_columns(asked.model, asked.more, table, X, asked.coverage))
         for table, X, _ in encoded_shard(asked, shard, odd)
     ]
     return (tables, odd), odd.n_rows
@@ -141,10 +179,14 @@ def _check_rows(n_rows: int, data: str) -> None:
 
 
 def _columns(
-    model: TableModel, kept: Sequence[str], table: Any, X: NDArray[np.floating]
+    model: TableModel,
+    kept: Sequence[str],
+    table: Any,
+    X: NDArray[np.floating],
+    coverage: float | None,
 ) -> dict[str, Any]:
     """Columns to write: those kept, and those of the predictions."""
-    predicted = predictions(model, X)
+    predicted = predictions(model, X, coverage)
     clash = sorted(set(kept) & set(predicted))
     if clash:
         raise ValueError(
@@ -153,8 +195,22 @@ def _columns(
     return {**{name: table.column(name) for name in kept}, **predicted}
 
 
-def predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
-    """Columns of predictions for encoded rows."""
+def predictions(
+    model: TableModel, X: NDArray[np.floating], coverage: float | None = None
+) -> dict[str, NDArray[Any]]:
+    """Columns of predictions for encoded rows, with intervals or sets if a coverage is given."""
+    found = _predictions(model, X)
+    if coverage is None:
+        return found
+    if model.predicts_quantities:
+        ends = model.interval_of_inputs(X, coverage)
+        return {**found, "lower": ends[:, 0].copy(), "upper": ends[:, 1].copy()}
+    names = np.array([str(label) for label in model.estimator.classes_.tolist()], dtype=object)
+    sets = model.estimator.predict_set(X, coverage)
+    return {**found, "set": np.array(["|".join(names[row]) for row in sets], dtype=np.str_)}
+
+
+def _predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
     estimator: Any = model.estimator
     predicted = model.predict_inputs(X)
     if model.task == "rank":

@@ -18,6 +18,7 @@ from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer.cli._messages import Stopped, in_words_of_the_command, note
 from mercer.cli._options import StreamOptions
+from mercer.conformal import check_coverage
 from mercer.data import CsvDialect
 from mercer.data.arrivals import Source, open_source
 from mercer.estimators import TableModel
@@ -59,6 +60,7 @@ _SETTINGS = (
     "delimiter",
     "decimal",
     "encoding",
+    "interval",
 )
 
 
@@ -123,6 +125,12 @@ def _check(options: StreamOptions) -> None:
     if options.key is None and options.max_age is not None:
         raise ValueError("`max_age` is of rows that wait for labels: name their `key`.")
     check_integer("max_waiting", options.max_waiting, low=1)
+    if options.interval is not None:
+        check_coverage(options.interval)
+        if written is None:
+            raise ValueError(
+                "`--interval` is written with `--predictions`, which are not asked for."
+            )
 
 
 class _Run:
@@ -156,6 +164,7 @@ class _Run:
             max_age=options.max_age,
             model=None if options.model is None else _load(options.model),
             learns=not options.predict_only,
+            coverage=options.interval,
         )
         self.settings = {name: _plain(getattr(options, name)) for name in _SETTINGS}
         self.pressed: list[int] = []
@@ -313,6 +322,7 @@ class _Run:
             key=options.key,
             quantities=task == "regression",
             length=length,
+            intervals=options.interval is not None,
         )
 
     # -- what is said -----------------------------------------------------------------------------
@@ -347,7 +357,8 @@ class _Run:
         if not training.measures.n_compared:
             return "no labels to compare yet"
         name = "MAE" if training.reader.task == "regression" else "accuracy"
-        return f"{name} {_shown(training.measures.mean)}"
+        inside = "" if training.adaptive is None else f", {training.adaptive.words()}"
+        return f"{name} {_shown(training.measures.mean)}{inside}"
 
     def _waiting(self) -> list[str]:
         late, words = self.training.late, []

@@ -85,11 +85,14 @@ class Asked(NamedTuple):
         Column of the targets, if these are wanted.
     more : tuple
         What else the answer needs.
+    coverage : float or None
+        Of intervals, if these are wanted.
     """
 
     model: TableModel
     target: str | None
     more: tuple[Any, ...] = ()
+    coverage: float | None = None
 
 
 def workers_of(options: EngineOptions) -> Workers | None:

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from mercer._validation import check_choice, check_real
+from mercer._validation import check_choice
 from mercer.conformal import (
     METHODS,
     AdaptiveConformal,
     ConformalIntervals,
     ConformalSets,
+    check_coverage,
     conformal_quantile,
     widened,
 )
 from mercer.estimators.fitted import FittedLoss, HeldOutRows
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.targets import Classes, Numbers, check_labels
+from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.losses import Poisson, Quantile
 from mercer.streams import StreamLearner
 
@@ -32,6 +34,11 @@ __all__ = ["ConformalClassifier", "ConformalEstimator", "ConformalRegressor"]
 
 Array = NDArray[np.float64]
 
+_CALIBRATE = Advice(
+    InPython(
+        "Call `calibrate(X, y)` with such rows.", ("Name a file of such rows with `calibrate`.",)
+    )
+)
 # Of a stream: rows whose errors say how wide intervals are, of those that are replayed.
 _WINDOW = 500
 
@@ -96,9 +103,11 @@ class ConformalEstimator(FittedLoss):
             return self._calibration._replace(scores=self._scores_of_inputs(self._calibration.X))
         held = self.held_out_
         if held is None:
-            raise ValueError(
+            raise ParameterError(
                 f"{what} need rows that the model has not learned, and this one kept none back: "
-                "only the default expansion does. Call `calibrate(X, y)` with such rows."
+                "only the default expansion does.",
+                parameter="calibrate",
+                mend=_CALIBRATE,
             )
         return held
 
@@ -213,7 +222,7 @@ class ConformalRegressor(ConformalEstimator):
         True
         """
         check_is_fitted(self, "learner_")
-        check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+        check_coverage(coverage)
         check_choice("method", method, ("auto", *METHODS))
         levels = getattr(self.loss_, "levels", None) if isinstance(self.loss_, Quantile) else None
         several = levels is not None and np.size(levels) > 1
@@ -361,7 +370,7 @@ class ConformalClassifier(ConformalEstimator):
         True
         """
         check_is_fitted(self, "learner_")
-        check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+        check_coverage(coverage)
         ours = self._chances(self._scores_of_inputs(self._rows_to_predict(X)))
         losses = self._recent_losses()
         if losses is not None:

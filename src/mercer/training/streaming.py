@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._validation import check_integer, nearest
+from mercer.conformal import AdaptiveConformal
 from mercer.data.lines import Record
 from mercer.estimators.table import TASKS, task_of
 from mercer.model_file import read_state, write_state
@@ -392,11 +393,14 @@ class Answer(NamedTuple):
         Its key.
     prediction : object
         None before anything was learned.
+    interval : tuple of (float, float) or None
+        Lower and upper end, if these are asked for; None before enough labels came.
     """
 
     row: int
     key: str | None
     prediction: Any
+    interval: tuple[float, float] | None = None
 
 
 class _Learner:
@@ -440,6 +444,9 @@ class StreamTraining:
         A classifier or regressor of rows to go on with.
     learns : bool, default=True
         Whether labels are learned; otherwise they are compared with predictions only.
+    coverage : float or None, default=None
+        Share of the rows whose interval is to hold the target, of quantities, by adaptive conformal
+        inference (:class:`mercer.conformal.AdaptiveConformal`); None for no intervals.
 
     Attributes
     ----------
@@ -449,6 +456,8 @@ class StreamTraining:
         What waits for its label.
     measures : Measures
         Progressive measures.
+    adaptive : AdaptiveConformal or None
+        What says how wide intervals are.
 
     Examples
     --------
@@ -474,8 +483,10 @@ class StreamTraining:
         max_age: int | None = None,
         model: Any = None,
         learns: bool = True,
+        coverage: float | None = None,
     ) -> None:
         self.reader = reader
+        self.adaptive = None if coverage is None else AdaptiveConformal(coverage)
         self.n_rows = 0
         self.measures = Measures()
         self._learner = _Learner(make, reader, learns=learns)
@@ -540,6 +551,11 @@ class StreamTraining:
         except BadRowError:
             self.measures.n_bad += 1
             raise
+        if self.adaptive is not None and self.reader.task == "classification":
+            raise ValueError(
+                f"`coverage` is of intervals of quantities, but the target {self.reader.target!r} "
+                "holds classes. Leave it out, or say `task='regression'`."
+            )
         try:
             return self._take(number, row)
         except ValueError as error:  # of the model, which stays as it was
@@ -555,18 +571,31 @@ class StreamTraining:
         assert row.x is not None
         if row.y is not None:
             prediction = self._learner.predict_one(row.x)
+            interval = self._interval(prediction)
             self._learner.learn_one(row.x, row.y)
             self._compare(row.y, prediction)
         elif row.key is None:
             prediction = self._learner.predict_one(row.x)
+            interval = self._interval(prediction)
             self.measures.n_unlabelled += 1
         else:
             prediction = self.late.predict(row.key, row.x)
+            interval = self._interval(prediction)
             self.measures.n_unlabelled += 1
-        return Answer(number, row.key, prediction)
+        return Answer(number, row.key, prediction, interval)
+
+    def _interval(self, prediction: Any) -> tuple[float, float] | None:
+        """Return the interval of a prediction, as far as labels tell by now."""
+        if self.adaptive is None or prediction is None:
+            return None
+        ends = self.adaptive.interval(prediction)
+        return ends if math.isfinite(ends[1]) else None
 
     def _compare(self, y: Any, prediction: Any) -> None:
-        self.measures.compare(y, prediction, quantities=self.reader.task == "regression")
+        quantities = self.reader.task == "regression"
+        self.measures.compare(y, prediction, quantities=quantities)
+        if self.adaptive is not None and prediction is not None:
+            self.adaptive.update(abs(prediction - y))
 
     def write(self, path: Path, more: Mapping[str, Any]) -> None:
         """Write all that a run goes on from, in one file that appears whole.
@@ -589,6 +618,7 @@ class StreamTraining:
                 "reader": self.reader.to_state(),
                 "measures": self.measures.to_state(),
                 "late": self.late.to_state(),
+                "adaptive": None if self.adaptive is None else self.adaptive.to_state(),
                 **more,
             },
         }
@@ -619,6 +649,9 @@ class StreamTraining:
             self.n_rows = check_integer("n_rows", stream.pop("n_rows"), low=0)
             self.reader.restore(stream.pop("reader"))
             self.measures = Measures(**stream.pop("measures"))
+            adaptive = stream.pop("adaptive", None)
+            if adaptive is not None:
+                self.adaptive = AdaptiveConformal.from_state(adaptive)
             if state["kind"] is not None:
                 kinds = {t.estimator.__name__: t.estimator for t in TASKS.values()}
                 self._learner.estimator = kinds[state["kind"]].from_state(state["model"])

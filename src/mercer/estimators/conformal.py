@@ -131,7 +131,10 @@ class ConformalEstimator(FittedLoss):
         if rows is None:
             return {}
         X = rows.X
-        inputs = X if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        inputs = X
+        if not isinstance(X, np.ndarray):
+            places = {name: getattr(X, name).astype(np.int64) for name in ("indices", "indptr")}
+            inputs = {"data": X.data, **places}
         y = self._numbered(rows.y)
         return {"calibration": {"X": inputs, "y": y, "weights": rows.weights}}
 
@@ -142,7 +145,8 @@ class ConformalEstimator(FittedLoss):
         X, y, weights = state["X"], state["y"], np.array(state["weights"], dtype=np.float64)
         n_inputs = self._n_inputs
         if not isinstance(X, np.ndarray):
-            X = sparse.csr_matrix(tuple(X), shape=(len(weights), n_inputs))
+            parts = X["data"], X["indices"], X["indptr"]
+            X = sparse.csr_matrix(parts, shape=(len(weights), n_inputs))
         if X.shape != (len(weights), n_inputs) or len(y) != len(weights):
             raise ValueError("the rows that intervals are found by do not fit together")
         self._calibration = HeldOutRows(X, self._from_numbers(y), np.empty(0), weights)

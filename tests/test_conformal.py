@@ -1,0 +1,558 @@
+"""Intervals and sets of classes hold the truth as often as they promise."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow.ipc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+from sklearn.linear_model import LinearRegression
+
+import mercer
+from mercer import KernelClassifier, KernelRegressor
+from mercer.conformal import (
+    METHODS,
+    AdaptiveConformal,
+    ConformalIntervals,
+    ConformalSets,
+    conformal_quantile,
+)
+from mercer.losses import Quantile
+from mercer.training import FileTraining
+
+SURE = 4.0  # standard errors
+
+
+def within(share, coverage, n_judged, n_calibrating):
+    """Whether a share of rows is a coverage, up to the errors of both samples."""
+    variance = coverage * (1.0 - coverage) * (1.0 / n_judged + 1.0 / n_calibrating)
+    return abs(share - coverage) < SURE * np.sqrt(variance) + 1.0 / n_calibrating
+
+
+def waves(n, seed=0):
+    """Rows whose noise is five times as large at one end as at the other."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 2))
+    spread = 0.1 * (1.0 + 2.0 * (X[:, 0] + 2.0) / 2.0)
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] + spread * rng.normal(size=n)
+
+
+def share_inside(intervals, y):
+    return np.mean((intervals[:, 0] <= y) & (y <= intervals[:, 1]))
+
+
+# -- the quantile ----------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60),
+    st.floats(0.01, 0.99),
+)
+def test_the_quantile_is_the_smallest_number_that_covers_with_one_more_row(scores, coverage):
+    found = conformal_quantile(scores, coverage)
+    n = len(scores)
+    enough = [
+        s for s in sorted(scores) if np.sum(np.array(scores) <= s) >= coverage * (n + 1) - 1e-9
+    ]
+    assert found == (enough[0] if enough else np.inf)
+
+
+@given(st.lists(st.integers(1, 4), min_size=3, max_size=20), st.floats(0.1, 0.7))
+def test_whole_weights_are_repeated_rows_but_for_the_new_one(weights, coverage):
+    scores = np.arange(len(weights), dtype=float)
+    found = conformal_quantile(scores, coverage, weights)
+    mean = np.mean(weights)
+    total = np.cumsum(weights)
+    enough = total >= coverage * (total[-1] + mean) - 1e-9
+    assert found == (scores[np.argmax(enough)] if enough.any() else np.inf)
+
+
+def test_coverage_of_exchangeable_scores_is_that_of_the_beta_distribution():
+    # Of n scores the coverage of the k-th smallest is Beta(k, n + 1 - k).
+    rng = np.random.default_rng(0)
+    n, coverage = 99, 0.9
+    k = 90
+    found = [stats.norm.cdf(conformal_quantile(rng.normal(size=n), coverage)) for _ in range(4000)]
+    law = stats.beta(k, n + 1 - k)
+    assert abs(np.mean(found) - law.mean()) < SURE * law.std() / np.sqrt(4000)
+    assert_allclose(np.std(found), law.std(), rtol=0.05)
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -1, float("nan"), "0.9", True])
+def test_a_coverage_that_is_none_is_refused(coverage):
+    with pytest.raises(ValueError, match="`coverage` must be a finite number in"):
+        conformal_quantile([1.0], coverage)
+
+
+# -- intervals around any predictions --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
+def test_intervals_around_a_poor_model_cover(method, coverage):
+    X, y = waves(6000)
+    line = LinearRegression().fit(X[:1000], y[:1000])
+    mine, others = slice(1000, 3000), slice(3000, None)
+    find = ConformalIntervals(X[mine], y[mine], line.predict(X[mine]), method=method)
+    found = find(X[others], line.predict(X[others]), coverage)
+    n = 1000 if method == "quantile" else 2000
+    assert within(share_inside(found, y[others]), coverage, 3000, n)
+
+
+def test_normalised_intervals_are_as_wide_as_errors_are():
+    X, y = waves(8000)
+    truth = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    find = ConformalIntervals(X[:4000], y[:4000], truth[:4000])
+    others = X[4000:]
+    widths = np.diff(find(others, truth[4000:], 0.9), axis=1)[:, 0]
+    spread = 0.1 * (1.0 + 2.0 * (others[:, 0] + 2.0) / 2.0)
+    assert np.corrcoef(widths, spread)[0, 1] > 0.95
+    # Of anybody who knows the noise and covers 90 % of each kind of row; on average over all
+    # rows narrower ones do.
+    known = 2.0 * stats.norm.ppf(0.95) * spread
+    assert 0.9 < widths.mean() / known.mean() < 1.03
+    split = ConformalIntervals(X[:4000], y[:4000], truth[:4000], method="split")
+    assert widths.mean() < 0.92 * np.diff(split(others, truth[4000:]), axis=1).mean()
+
+
+def test_constant_errors_have_intervals_of_one_width():
+    X = np.arange(200.0)[:, np.newaxis]
+    for method in METHODS:
+        find = ConformalIntervals(X, np.zeros(200), np.zeros(200), method=method)
+        assert_allclose(find(X[:3], np.zeros(3), 0.9), 0.0, atol=1e-9)
+
+
+def test_methods_are_as_wide_as_each_other_where_noise_is_alike():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 3))
+    y = rng.normal(size=4000)
+    widths = [
+        np.diff(ConformalIntervals(X, y, np.zeros(4000), method=m)(X[:500], np.zeros(500)), axis=1)
+        for m in METHODS
+    ]
+    assert_allclose([w.mean() for w in widths], 2.0 * stats.norm.ppf(0.95), rtol=0.06)
+
+
+def test_units_of_the_target_do_not_matter():
+    X, y = waves(1500)
+    find = ConformalIntervals(X, y, X[:, 1])
+    other = ConformalIntervals(X, 1000.0 * y + 7.0, 1000.0 * X[:, 1] + 7.0)
+    expected = 1000.0 * find(X[:20], X[:20, 1]) + 7.0
+    assert_allclose(other(X[:20], 1000.0 * X[:20, 1] + 7.0), expected, rtol=1e-3, atol=1.0)
+
+
+def test_too_few_rows_are_named():
+    X, y = waves(15)
+    find = ConformalIntervals(X, y, np.zeros(15))
+    with pytest.raises(ValueError, match=r"0.95 needs at least 19 rows .* there are 15"):
+        find(X, np.zeros(15), 0.95)
+    assert np.isfinite(find(X, np.zeros(15), 0.9)).all()
+
+
+# -- regressors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "method"),
+    [
+        ("squared", "auto"),
+        ("squared", "split"),
+        ("squared", "quantile"),
+        ("absolute_error", "auto"),
+        ("quantile", "normalized"),
+        (Quantile([0.05, 0.5, 0.95]), "auto"),
+    ],
+)
+@pytest.mark.parametrize("n", [300, 2500])
+def test_the_default_regressor_covers(loss, method, n):
+    X, y = waves(n + 3000)
+    model = KernelRegressor(loss, random_state=0).fit(X[:n], y[:n])
+    found = model.predict_interval(X[n:], 0.9, method=method)
+    held = len(model.held_out_.y)
+    assert found.shape == (3000, 2)
+    assert within(
+        share_inside(found, y[n:]), 0.9, 3000, held // 2 if method == "quantile" else held
+    )
+
+
+@pytest.mark.parametrize("expansion", ["komp", "dictionary", "random_features", "auto"])
+def test_any_model_covers_by_rows_that_are_given(expansion):
+    X, y = waves(5000)
+    model = KernelRegressor(expansion=expansion, random_state=0).fit(X[:1000], y[:1000])
+    if expansion != "auto":
+        with pytest.raises(ValueError, match=r"kept none back.*Call `calibrate\(X, y\)`"):
+            model.predict_interval(X[:5])
+    found = model.calibrate(X[1000:2000], y[1000:2000]).predict_interval(X[2000:])
+    assert within(share_inside(found, y[2000:]), 0.9, 3000, 1000)
+
+
+def test_several_targets_have_intervals_of_their_own():
+    X, y = waves(3000)
+    both = np.column_stack([y, 100.0 * y])
+    model = KernelRegressor(random_state=0).fit(X[:1500], both[:1500])
+    found = model.predict_interval(X[1500:])
+    assert found.shape == (1500, 2, 2)
+    widths = np.diff(found, axis=1)[:, 0]
+    assert_allclose(widths[:, 1], 100.0 * widths[:, 0], rtol=0.02)
+
+
+def test_counts_are_not_below_0():
+    X, y = waves(2000)
+    counts = np.random.default_rng(0).poisson(np.exp(0.5 * y))
+    found = KernelRegressor("poisson", random_state=0).fit(X[:1000], counts[:1000])
+    intervals = found.predict_interval(X[1000:])
+    assert intervals.min() == 0.0
+    assert share_inside(intervals, counts[1000:]) > 0.87
+
+
+def test_a_file_and_a_pickle_have_the_same_intervals(tmp_path):
+    X, y = waves(1200)
+    model = KernelRegressor(random_state=0).fit(X[:600], y[:600])
+    for calibrated in (False, True):
+        if calibrated:
+            model.calibrate(X[600:], y[600:])
+        expected = model.predict_interval(X[:9])
+        model.save(tmp_path / "model")
+        copies = mercer.load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))
+        for copy in copies:
+            assert np.array_equal(copy.predict_interval(X[:9]), expected)
+
+
+def test_what_is_learned_later_counts():
+    X, y = waves(3000)
+    model = KernelRegressor(random_state=0).partial_fit(X[:500], y[:500])
+    before = model.predict_interval(X[:9])
+    model.partial_fit(X[500:2500], 10.0 * y[500:2500])
+    after = model.predict_interval(X[:9])
+    assert np.diff(after, axis=1).mean() > 3.0 * np.diff(before, axis=1).mean()
+    assert np.array_equal(after, model.predict_interval(X[:9]))  # from what was made before
+    again = KernelRegressor(random_state=0).fit(X[:500], y[:500]).calibrate(X[:50], y[:50])
+    assert again.fit(X[:500], y[:500])._calibration is None  # that was of another model
+
+
+def test_sparse_rows_have_intervals(tmp_path):
+    X, y = waves(1500)
+    rows = sparse.csr_matrix(X)
+    model = KernelRegressor(expansion="komp", kernel="gaussian", random_state=0)
+    model.fit(rows[:500], y[:500]).calibrate(rows[500:1000], y[500:1000])
+    found = model.predict_interval(rows[1000:])
+    assert within(share_inside(found, y[1000:]), 0.9, 500, 500)
+    model.save(tmp_path / "model")
+    loaded = mercer.load_model(tmp_path / "model")
+    assert np.array_equal(loaded.predict_interval(rows[1000:]), found)
+
+
+def test_wrong_arguments_are_named():
+    X, y = waves(300)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="`coverage` must be"):
+        model.predict_interval(X, 90)
+    with pytest.raises(ValueError, match="`method` must be"):
+        model.predict_interval(X, method="bootstrap")
+    with pytest.raises(ValueError, match="`X` has 300 rows and `y` has 299"):
+        model.calibrate(X, y[1:])
+    with pytest.raises(ValueError, match="NaN"):
+        model.calibrate(X, np.full(300, np.nan))
+    with pytest.raises(ValueError, match="features"):
+        model.predict_interval(X[:, :1])
+    levels = KernelRegressor(Quantile([0.1, 0.9]), random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="several quantiles"):
+        levels.predict_interval(X, method="split")
+
+
+# -- classes ---------------------------------------------------------------------------------------
+
+
+def kinds(n, seed=0, n_classes=3):
+    X, y = waves(n, seed)
+    edges = np.quantile(waves(4000, 99)[1], np.linspace(0, 1, n_classes + 1)[1:-1])
+    return X, np.array(["low", "mid", "top", "more"])[np.digitize(y, edges)]
+
+
+def test_sets_of_any_scores_cover():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(6000, 4))
+    labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    find = ConformalSets(scores[:3000], labels[:3000])
+    found = find(scores[3000:], 0.8)
+    assert within(found[np.arange(3000), labels[3000:]].mean(), 0.8, 3000, 3000)
+
+
+@pytest.mark.parametrize("loss", ["auto", "hinge"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n", [400, 3000])
+def test_the_default_classifier_covers(loss, n_classes, n):
+    X, y = kinds(n + 3000, n_classes=n_classes)
+    model = KernelClassifier(loss, random_state=0).fit(X[:n], y[:n])
+    truth = np.searchsorted(model.classes_, y[n:])
+    held = len(model.held_out_.y)
+    sets = model.predict_set(X[n:], 0.9, empty=True)
+    assert within(sets[np.arange(3000), truth].mean(), 0.9, 3000, held)
+    full = model.predict_set(X[n:], 0.9)
+    assert (full >= sets).all()
+    assert full.any(axis=1).all()
+    assert full[np.arange(3000), np.searchsorted(model.classes_, model.predict(X[n:]))].all()
+
+
+def test_sets_by_class_cover_each():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 2))
+    rare = X[:, 0] + 0.7 * rng.normal(size=12_000) > 2.2
+    model = KernelClassifier(random_state=0).fit(X[:8000], rare[:8000])
+    mine = rare[8000:]
+    of_all = model.predict_set(X[8000:], 0.9)[:, 1][mine].mean()
+    of_each = model.predict_set(X[8000:], 0.9, by_class=True)[:, 1][mine].mean()
+    n_rare = int(model.held_out_.y.sum())
+    assert of_all < 0.75
+    assert within(of_each, 0.9, mine.sum(), n_rare)
+
+
+def test_calibrated_classifiers_go_into_files(tmp_path):
+    X, y = kinds(3000)
+    model = KernelClassifier(expansion="komp", random_state=0).fit(X[:1000], y[:1000])
+    model.calibrate(X[1000:2000], y[1000:2000], sample_weight=np.ones(1000))
+    sets = model.predict_set(X[2000:])
+    assert within(
+        sets[np.arange(1000), np.searchsorted(model.classes_, y[2000:])].mean(), 0.9, 1000, 1000
+    )
+    model.save(tmp_path / "model")
+    assert np.array_equal(mercer.load_model(tmp_path / "model").predict_set(X[2000:]), sets)
+    with pytest.raises(ValueError, match="labels that were not learned: \\['other'\\]"):
+        model.calibrate(X[:1], ["other"])
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+def test_adaptive_widths_hold_whatever_comes():
+    rng = np.random.default_rng(0)
+    find = AdaptiveConformal(0.9, rate=0.02, window=300)
+    spreads = np.repeat([1.0, 20.0, 0.1, 3.0], 1500)
+    for spread in spreads:
+        find.update(abs(spread * rng.normal()))
+    n = len(spreads)
+    bound = (1.0 + 0.02) / (0.02 * n)  # Proposition 4.1 of Gibbs and Candès
+    assert abs(find.n_missed / n - 0.1) <= bound
+
+
+def test_adaptive_widths_are_kept_as_plain_data():
+    rng = np.random.default_rng(0)
+    find = AdaptiveConformal(0.8, window=50)
+    for _ in range(200):
+        find.update(rng.exponential())
+    copy = AdaptiveConformal.from_state(find.to_state())
+    for _ in range(100):
+        error = rng.exponential()
+        assert copy.width() == find.width()
+        copy.update(error)
+        find.update(error)
+    oracle = np.sort(np.array(find._last))
+    assert find._sorted == oracle.tolist()
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 1.0, 2.0, 5.0]), min_size=1, max_size=80))
+def test_adaptive_widths_are_quantiles_of_the_last_errors(errors):
+    find = AdaptiveConformal(0.75, rate=1e-9, window=20)
+    for number, error in enumerate(errors):
+        last = errors[max(0, number - 20) : number]
+        expected = conformal_quantile(last, 0.75) if last else np.inf
+        assert find.width() == expected
+        find.update(error)
+
+
+@pytest.mark.parametrize("error", [-1.0, float("nan")])
+def test_errors_that_are_none_are_refused(error):
+    with pytest.raises(ValueError, match="`error` must be"):
+        AdaptiveConformal().update(error)
+
+
+def test_a_stream_covers_after_a_change(tmp_path):
+    X, y = waves(3000)
+    y = np.where(np.arange(3000) < 1500, y, 4.0 * y)
+    model, inside = KernelRegressor(random_state=0), []
+    for number, (row, target) in enumerate(zip(X, y, strict=True)):
+        if number >= 300 and number % 10 == 0:
+            low, high = model.predict_interval(row[np.newaxis])[0]
+            inside.append(low <= target <= high)
+        model.learn_one(row, target)
+    assert abs(np.mean(inside) - 0.9) < SURE * np.sqrt(0.09 / len(inside))
+    model.save(tmp_path / "model")
+    again = mercer.load_model(tmp_path / "model")
+    assert np.array_equal(again.predict_interval(X[:5]), model.predict_interval(X[:5]))
+    with pytest.raises(ValueError, match="intervals of one width"):
+        model.predict_interval(X[:5], method="normalized")
+
+
+def test_a_stream_of_classes_has_sets():
+    X, y = kinds(3000)
+    model = KernelClassifier(random_state=0)
+    for row, label in zip(X[:2000], y[:2000], strict=True):
+        model.learn_one(row, label)
+    sets = model.predict_set(X[2000:], 0.95, empty=True)
+    truth = np.searchsorted(model.classes_, y[2000:])
+    assert within(sets[np.arange(1000), truth].mean(), 0.95, 1000, 500)
+    with pytest.raises(ValueError, match="by_class"):
+        model.predict_set(X[:5], by_class=True)
+
+
+def test_a_young_stream_says_what_it_lacks():
+    X, y = waves(5)
+    model = KernelRegressor().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"There are 5 rows .* too few"):
+        model.predict_interval(X)
+
+
+# -- models of tables, and commands ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """A table with a category, learned by the command; and rows that were not."""
+    rng = np.random.default_rng(0)
+    size, part = rng.uniform(20.0, 200.0, 1600), rng.choice(["north", "south"], 1600)
+    price = 1e5 + 2e3 * size * np.where(part == "north", 1.0, 1.3) + 5e2 * size * rng.normal(
+        size=1600
+    )  # fmt: skip
+    frame = pd.DataFrame({"size": size, "part": part, "price": price, "dear": price > 3e5})
+    folder = tmp_path_factory.mktemp("homes")
+    frame[:800].to_csv(folder / "learned.csv", index=False)
+    frame[800:].to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def priced(homes):
+    training = FileTraining(homes / "learned.csv", "price", exclude=["dear"]).start()
+    training.run(homes / "price.mercer")
+    return training.model_
+
+
+def test_a_model_of_a_table_has_intervals_in_units_of_the_target(homes, priced):
+    new = pd.read_csv(homes / "new.csv")
+    found = priced.predict_interval(new, 0.8, extra="drop")
+    price = new["price"].to_numpy()
+    n_held = len(priced.estimator.held_out_.y)
+    assert within(share_inside(found, price), 0.8, 800, n_held)
+    widths = np.diff(found, axis=1)[:, 0]
+    assert np.corrcoef(widths, new["size"])[0, 1] > 0.8
+    again = mercer.load_model(homes / "price.mercer")
+    assert np.array_equal(again.predict_interval(new, 0.8, extra="drop"), found)
+    with pytest.raises(AttributeError, match="this is a regression"):
+        priced.predict_set(new, extra="drop")
+    other = again.calibrate(new[:400]).predict_interval(new[400:], 0.8, extra="drop")
+    assert within(share_inside(other, price[400:]), 0.8, 400, 400)
+    assert not np.array_equal(other, found[400:])
+
+
+def test_the_command_writes_intervals(homes, priced, mercer, tmp_path):
+    out = tmp_path / "out.parquet"
+    asked = "predict", homes / "price.mercer", homes / "new.csv", "--out", out
+    assert mercer(*asked, "--interval", 0.8)[0] == 0
+    written = pd.read_parquet(out)
+    assert list(written) == ["prediction", "lower", "upper"]
+    expected = priced.predict_interval(pd.read_csv(homes / "new.csv"), 0.8, extra="drop")
+    assert_allclose(written[["lower", "upper"]], expected)
+    assert mercer(*asked, "--interval", 0.8, "--calibrate", homes / "new.csv")[0] == 0
+    assert not np.allclose(pd.read_parquet(out)["lower"], written["lower"])
+    for wrong, said in (
+        (("--interval", 80), "`--interval` must be a finite number in (0, 1), got 80.0"),
+        (("--interval", 0.9999), "0.9999 needs at least 9,999 rows"),
+        (("--calibrate", homes / "new.csv"), "`--calibrate` is for intervals"),
+    ):
+        code, _, err = mercer(*asked, *wrong)
+        assert code == 2
+        assert said in err
+
+
+def test_workers_write_the_same_intervals(homes, priced, mercer, tmp_path):
+    asked = "predict", homes / "price.mercer", homes / "new.csv", "--interval", 0.9
+    assert mercer(*asked, "--out", tmp_path / "one.parquet")[0] == 0
+    assert (
+        mercer(*asked, "--out", tmp_path / "many", "--engine", "processes", "--workers", 2)[0] == 0
+    )
+    one, many = (pd.read_parquet(tmp_path / name) for name in ("one.parquet", "many"))
+    assert_allclose(one, many)
+
+
+def test_the_command_writes_sets_of_classes(homes, mercer, tmp_path):
+    model, out = tmp_path / "dear.mercer", tmp_path / "out.csv"
+    learned, new = homes / "learned.csv", homes / "new.csv"
+    fit = "fit", learned, "--target", "dear", "--exclude", "price", "--out", model
+    assert mercer(*fit)[0] == 0
+    assert mercer("predict", model, new, "--out", out, "--interval", 0.95)[0] == 0
+    sets = pd.read_csv(out, dtype=str)["set"]
+    truth = pd.read_csv(new)["dear"].astype(str)
+    inside = np.mean([t in s.split("|") for s, t in zip(sets, truth, strict=True)])
+    assert 0.92 < inside <= 1.0
+    assert set(sets) <= {"True", "False", "False|True"}
+
+
+def test_a_model_without_rows_kept_back_says_what_to_do(homes, mercer, tmp_path):
+    model, out = tmp_path / "komp.mercer", tmp_path / "out.csv"
+    learned, new = homes / "learned.csv", homes / "new.csv"
+    mercer("fit", learned, "--target", "price", "--expansion", "komp", "--out", model)
+    code, _, err = mercer("predict", model, new, "--out", out, "--interval", 0.9)
+    assert code == 2
+    assert "Name a file of such rows with `--calibrate`" in err
+    asked = "predict", model, new, "--out", out, "--interval", 0.9, "--calibrate", new
+    assert mercer(*asked)[0] == 0
+
+
+def test_a_ranking_has_no_intervals(homes, mercer, tmp_path):
+    model, out = tmp_path / "rank.mercer", tmp_path / "out.csv"
+    fit = "fit", homes / "learned.csv", "--target", "dear", "--exclude", "price", "--task", "rank"
+    assert mercer(*fit, "--out", model)[0] == 0
+    code, _, err = mercer("predict", model, homes / "new.csv", "--out", out, "--interval", 0.9)
+    assert code == 2
+    assert "`--interval` is of quantities and classes, but this is rank" in err
+
+
+def test_a_gaussian_process_has_the_intervals_that_it_believes(homes, mercer, tmp_path):
+    model, out = tmp_path / "gp.mercer", tmp_path / "out.csv"
+    fit = "fit", homes / "learned.csv", "--target", "price", "--exclude", "dear", "--task", "gp"
+    assert mercer(*fit, "--out", model)[0] == 0
+    assert mercer("predict", model, homes / "new.csv", "--out", out, "--interval", 0.9)[0] == 0
+    found = pd.read_csv(out)
+    half = (found["upper"] - found["lower"]) / 2.0
+    assert_allclose(half, stats.norm.ppf(0.95) * found["std"], rtol=1e-9)
+
+
+def test_a_stream_writes_intervals_and_goes_on_with_them(mercer, tmp_path):
+    X, y = waves(1500)
+    rows = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    data, out = tmp_path / "rows.csv", tmp_path / "said.jsonl"
+    rows.to_csv(data, index=False)
+    asked = "stream", data, "--target", "y", "--out", tmp_path / "m", "--interval", 0.9
+    code, _, err = mercer(*asked, "--predictions", out)
+    assert code == 0
+    said = pd.read_json(out, lines=True)
+    known = said["lower"].notna() & (said["row"] >= 200)
+    inside = (said["lower"] <= rows["y"]) & (rows["y"] <= said["upper"])
+    assert abs(inside[known].mean() - 0.9) < SURE * np.sqrt(0.09 / known.sum())
+    assert "% inside intervals of 90 %" in err
+    # Killed halfway, it goes on as if nothing had happened.
+    rows[:700].to_csv(data, index=False)
+    kept = "--checkpoint", tmp_path / "kept", "--predictions", tmp_path / "again.jsonl"
+    assert mercer(*asked, *kept)[0] == 0
+    rows.to_csv(data, index=False)
+    assert mercer(*asked, *kept)[0] == 0
+    assert (tmp_path / "again.jsonl").read_bytes() == out.read_bytes()
+    arrow = tmp_path / "said.arrow"
+    assert mercer(*asked, "--predictions", arrow, "--task", "regression")[0] == 0
+    table = pyarrow.ipc.open_stream(arrow).read_all()
+    assert table.column_names == ["row", "prediction", "lower", "upper"]
+    assert_allclose(table["upper"].to_pandas(), said["upper"])
+
+
+def test_a_stream_of_classes_has_no_intervals(mercer, tmp_path):
+    data = tmp_path / "rows.csv"
+    data.write_text("a,y\n" + "".join(f"{i},{'no' if i % 2 else 'yes'}\n" for i in range(20)))
+    asked = "stream", data, "--target", "y", "--out", tmp_path / "m", "--interval", 0.9
+    code, _, err = mercer(*asked, "--predictions", tmp_path / "out.jsonl")
+    assert code == 2
+    assert "`--interval` is of intervals of quantities" in err
+    assert "`--interval` is written with `--predictions`" in mercer(*asked)[2]

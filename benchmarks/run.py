@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 SCRIPTS = (
     "suite",
     "messy",
+    "intervals",
     "step_cost",
     "throughput",
     "stream_killed",
@@ -48,6 +49,10 @@ SCRIPTS = (
 #: Tables that a script of another name prints.
 ORIGINS = {
     "suite_sets": "suite",
+    "intervals_sets": "intervals",
+    "class_sets": "intervals",
+    "class_sets_sets": "intervals",
+    "probabilities": "intervals",
     "multidist_budget": "multidist",
     "row_calls": "throughput",
     "streams_numbers": "streams",
@@ -72,6 +77,11 @@ TITLES = {
     "suite": "Many tables, untuned",
     "suite_sets": "Many tables, untuned: table by table",
     "messy": "Text, dates, categories and gaps, untuned",
+    "intervals": "Intervals, untuned",
+    "intervals_sets": "Intervals, untuned: table by table",
+    "class_sets": "Sets of classes, untuned",
+    "class_sets_sets": "Sets of classes, untuned: table by table",
+    "probabilities": "Probabilities, untuned",
     "multidist": "POLK, Table 2: the planar mixture",
     "multidist_budget": "The same with budgets (BSGD)",
     "command_line": "The command line, untuned",

@@ -21,6 +21,12 @@ NAMES = {
         "load_model",
     ],
     "mercer.buffers": ["Buffer", "Everything", "FIFO", "PerClassFIFO", "Reservoir", "as_buffer"],
+    "mercer.conformal": [
+        "AdaptiveConformal",
+        "ConformalIntervals",
+        "ConformalSets",
+        "conformal_quantile",
+    ],
     "mercer.data": [
         "ChangingStream",
         "ColumnAudit",

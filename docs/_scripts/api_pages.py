@@ -30,6 +30,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.export",
         "mercer.history",
         "mercer.metrics",
+        "mercer.conformal",
         "mercer.inspection",
         "mercer.display",
         "mercer.report",

@@ -27,11 +27,9 @@ from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows
 
 __all__ = [
-    "METHODS",
     "AdaptiveConformal",
     "ConformalIntervals",
     "ConformalSets",
-    "check_coverage",
     "conformal_quantile",
 ]
 

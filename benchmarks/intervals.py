@@ -1,0 +1,338 @@
+"""Intervals, sets of classes and probabilities of the default, untuned, beside MAPIE and LightGBM.
+
+The tables of `suite/` in the data folder, four fifths of the rows for training, drawn by seeds 0 to
+2; targets of regressions have variance 1. Promised is a coverage of 90 %. "z" is the difference of
+the coverage, a mean over the seeds, from 90 % in standard errors: those of a share of the test
+rows and of the rows that intervals are found by. `mercer` finds them by rows that its fit keeps
+back and then learns; MAPIE gets a model of four fifths of the training rows and the last fifth to
+find them by. The score of an interval is its width plus 20 times the distance by which a target is
+outside, its mean is least for the true quantiles (Gneiting and Raftery, JASA 102, 2007). Sets of
+classes are those that may be empty, as MAPIE's are; "never empty" are those that `predict_set`
+gives unless asked otherwise.
+
+Probabilities: "calibration error" is the mean distance of the probability of the predicted class
+from the share that is right, in 15 bins of as many rows each; "if perfect" is what it would be if
+labels were drawn by the probabilities themselves, which is not 0 as bins are finite.
+
+    python benchmarks/intervals.py --data FOLDER        # or MERCER_DATA
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import _common
+import _default_sets
+import numpy as np
+
+from mercer import KernelClassifier, KernelRegressor
+
+COVERAGE = 0.9
+SEEDS = 3
+BINS, DRAWS = 15, 200
+
+Row = dict[str, Any]
+
+
+# -- quantities ------------------------------------------------------------------------------------
+
+
+def ours(method: str, model: Any, split: Any) -> tuple[np.ndarray, int]:
+    """Intervals of the test rows, and how many rows found them."""
+    n = len(model.held_out_.y)
+    return model.predict_interval(split.X_test, COVERAGE, method=method), (
+        n // 2 if method == "quantile" else n
+    )
+
+
+def mapie_split(model: Any, split: Any, *, normalised: bool) -> tuple[np.ndarray, int]:
+    """MAPIE around a mercer that lacks a fifth of the rows."""
+    from mapie.conformity_scores import ResidualNormalisedScore
+    from mapie.regression import SplitConformalRegressor
+
+    n = round(0.8 * len(split.y))
+    prefit = KernelRegressor(random_state=0).fit(split.X[:n], split.y[:n])
+    score = ResidualNormalisedScore(random_state=0) if normalised else "absolute"
+    wrapped = SplitConformalRegressor(prefit, COVERAGE, conformity_score=score, prefit=True)
+    wrapped.conformalize(split.X[n:], split.y[n:])
+    found = wrapped.predict_interval(split.X_test)[1][:, :, 0]
+    # The model of residuals takes half of the rows for itself.
+    return found, (len(split.y) - n) // (2 if normalised else 1)
+
+
+def mapie_quantiles(model: Any, split: Any) -> tuple[np.ndarray, int]:
+    """MAPIE's conformalised quantile regression with LightGBM."""
+    from lightgbm import LGBMRegressor
+    from mapie.regression import ConformalizedQuantileRegressor
+
+    n = round(0.8 * len(split.y))
+    trees = LGBMRegressor(objective="quantile", alpha=0.5, n_jobs=1, verbose=-1, random_state=0)
+    wrapped = ConformalizedQuantileRegressor(trees, COVERAGE)
+    wrapped.fit(split.X[:n], split.y[:n]).conformalize(split.X[n:], split.y[n:])
+    return wrapped.predict_interval(split.X_test)[1][:, :, 0], len(split.y) - n
+
+
+REGRESSORS: dict[str, Callable[[Any, Any], tuple[np.ndarray, int]]] = {
+    "mercer, normalized (default)": partial(ours, "normalized"),
+    "mercer, split": partial(ours, "split"),
+    "mercer, quantile": partial(ours, "quantile"),
+    "MAPIE split, mercer": partial(mapie_split, normalised=False),
+    "MAPIE normalised, mercer": partial(mapie_split, normalised=True),
+    "MAPIE quantile, LightGBM": mapie_quantiles,
+}
+
+
+def judged_intervals(found: np.ndarray, y: np.ndarray, n: int) -> Row:
+    """Coverage, width and score of intervals that n rows found."""
+    low, high = found.T
+    outside = np.maximum(np.maximum(low - y, y - high), 0.0)
+    return {
+        "coverage": float(np.mean(outside == 0.0)),
+        "error": error_of(len(y), n),
+        "width": float(np.mean(high - low)),
+        "score": float(np.mean(high - low + 2.0 / (1.0 - COVERAGE) * outside)),
+    }
+
+
+def error_of(n_test: int, n: int) -> float:
+    """Standard error of a coverage."""
+    return float(np.sqrt(COVERAGE * (1.0 - COVERAGE) * (1.0 / n_test + 1.0 / n)))
+
+
+# -- classes ---------------------------------------------------------------------------------------
+
+
+def our_sets(model: Any, split: Any, *, empty: bool = True) -> tuple[np.ndarray, int]:
+    """Sets of the test rows, and how many rows found them."""
+    return model.predict_set(split.X_test, COVERAGE, empty=empty), len(model.held_out_.y)
+
+
+def mapie_sets(model: Any, split: Any) -> tuple[np.ndarray, int]:
+    """MAPIE around a mercer that lacks a fifth of the rows."""
+    from mapie.classification import SplitConformalClassifier
+
+    n = round(0.8 * len(split.y))
+    prefit = KernelClassifier(random_state=0).fit(split.X[:n], split.y[:n])
+    wrapped = SplitConformalClassifier(
+        prefit, COVERAGE, conformity_score="lac", prefit=True, random_state=0
+    )
+    wrapped.conformalize(split.X[n:], split.y[n:])
+    return wrapped.predict_set(split.X_test)[1][:, :, 0], len(split.y) - n
+
+
+CLASSIFIERS: dict[str, Callable[[Any, Any], tuple[np.ndarray, int]]] = {
+    "mercer": our_sets,
+    "mercer, never empty (default)": partial(our_sets, empty=False),
+    "MAPIE, mercer": mapie_sets,
+}
+
+
+def judged_sets(found: np.ndarray, numbers: np.ndarray, n: int) -> Row:
+    """Coverage and size of sets that n rows found."""
+    return {
+        "coverage": float(found[np.arange(len(numbers)), numbers].mean()),
+        "error": error_of(len(numbers), n),
+        "width": float(found.sum(axis=1).mean()),
+        "empty": float(np.mean(~found.any(axis=1))),
+    }
+
+
+# -- probabilities ---------------------------------------------------------------------------------
+
+
+def lightgbm(split: Any) -> np.ndarray:
+    from lightgbm import LGBMClassifier
+
+    model = LGBMClassifier(n_jobs=1, verbose=-1, random_state=0).fit(split.X, split.y)
+    return np.asarray(model.predict_proba(split.X_test))
+
+
+def gradient_boosting(split: Any) -> np.ndarray:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(random_state=0).fit(split.X, split.y)
+    return np.asarray(model.predict_proba(split.X_test))
+
+
+def linear(split: Any) -> np.ndarray:
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=1000).fit(split.X, split.y)
+    return np.asarray(model.predict_proba(split.X_test))
+
+
+PEERS = {
+    "LightGBM": lightgbm,
+    "HistGradientBoosting": gradient_boosting,
+    "logistic regression": linear,
+}
+
+
+def calibration_error(best: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Mean distance in bins of as many rows; `right` may be several draws, one a row."""
+    order = np.argsort(best, kind="stable")
+    bins = np.array_split(order, BINS)
+    gaps = [np.abs(best[some].mean() - right[..., some].mean(axis=-1)) for some in bins]
+    sizes = np.array([some.size for some in bins]) / best.size
+    return np.tensordot(sizes, np.array(gaps), 1)
+
+
+def judged_probabilities(chances: np.ndarray, numbers: np.ndarray) -> Row:
+    """How far probabilities are from shares, and their losses."""
+    best, said = chances.max(axis=1), chances.argmax(axis=1)
+    true = np.clip(chances[np.arange(len(numbers)), numbers], 1e-15, 1.0)
+    drawn = np.random.default_rng(0).uniform(size=(DRAWS, best.size)) < best
+    hot = np.eye(chances.shape[1])[numbers]
+    return {
+        "calibration error": float(calibration_error(best, said == numbers)),
+        "if perfect": float(calibration_error(best, drawn).mean()),
+        "log loss": float(-np.log(true).mean()),
+        "Brier": float(np.sum((chances - hot) ** 2, axis=1).mean()),
+        "error %": 100.0 * float(np.mean(said != numbers)),
+    }
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def run(name: str, seed: int, directory: Path | None) -> dict[str, dict[str, Row]]:
+    """All methods on one split: tables by kind, rows by method."""
+    split = _default_sets.load(name, seed, 0, directory)
+    if _default_sets.source_of(name).regression:
+        model: Any = KernelRegressor(random_state=0).fit(split.X, split.y)
+        found = {method: find(model, split) for method, find in REGRESSORS.items()}
+        return {
+            "intervals": {m: judged_intervals(i, split.y_test, n) for m, (i, n) in found.items()}
+        }
+    model = KernelClassifier(random_state=0).fit(split.X, split.y)
+    numbers = np.searchsorted(model.classes_, split.y_test)
+    sets = {method: find(model, split) for method, find in CLASSIFIERS.items()}
+    chances = {"mercer": model.predict_proba(split.X_test)}
+    chances |= {method: find(split) for method, find in PEERS.items()}
+    return {
+        "sets": {m: judged_sets(s, numbers, n) for m, (s, n) in sets.items()},
+        "probabilities": {m: judged_probabilities(p, numbers) for m, p in chances.items()},
+    }
+
+
+Found = dict[str, dict[str, dict[str, list[Row]]]]
+
+
+def means(rows: list[Row]) -> Row:
+    """Means over seeds, and how far the coverage is from the promise."""
+    found = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+    if "coverage" in found:
+        found["z"] = (found["coverage"] - COVERAGE) / (found["error"] / np.sqrt(len(rows)))
+    return found
+
+
+def by_set(found: Found, kind: str) -> dict[str, dict[str, Row]]:
+    """Means over seeds by set and method."""
+    return {
+        name: {method: means(rows) for method, rows in methods.items()}
+        for name, methods in found[kind].items()
+    }
+
+
+def coverage_rows(sets: dict[str, dict[str, Row]], first: str) -> list[Row]:
+    """A row a method: over all sets."""
+    rows = []
+    for method in next(iter(sets.values())):
+        mine = [its[method] for its in sets.values()]
+        ratios = [its[method]["width"] / its[first]["width"] for its in sets.values()]
+        row = {
+            "method": method,
+            "mean coverage %": f"{100.0 * np.mean([one['coverage'] for one in mine]):.1f}",
+            "least and most": "{:.1f} to {:.1f}".format(
+                *(100.0 * end([one["coverage"] for one in mine]) for end in (min, max))
+            ),
+            "sets with |z| below 2": f"{sum(abs(o['z']) < 2.0 for o in mine)} of {len(mine)}",
+            "sets with z above -2": f"{sum(o['z'] > -2.0 for o in mine)} of {len(mine)}",
+            "lowest and highest z": "{:+.1f}, {:+.1f}".format(
+                *(end([one["z"] for one in mine]) for end in (min, max))
+            ),
+            "width or size to the first's": f"{np.exp(np.mean(np.log(ratios))):.3f}",
+        }
+        if "score" in mine[0]:
+            scores = [its[method]["score"] / its[first]["score"] for its in sets.values()]
+            row["score to the first's"] = f"{np.exp(np.mean(np.log(scores))):.3f}"
+        rows.append(row)
+    return rows
+
+
+def set_rows(sets: dict[str, dict[str, Row]]) -> list[Row]:
+    """A row a set: coverage and width of each method."""
+    return [
+        {
+            "set": name,
+            **{
+                method: f"{100.0 * one['coverage']:.1f} ({one['z']:+.1f}), {one['width']:.2f}"
+                for method, one in methods.items()
+            },
+        }
+        for name, methods in sets.items()
+    ]
+
+
+def probability_rows(sets: dict[str, dict[str, Row]]) -> list[Row]:
+    """A row a method: means over all sets."""
+    rows = []
+    for method in next(iter(sets.values())):
+        mine = [its[method] for its in sets.values()]
+        over = [one["calibration error"] / one["if perfect"] for one in mine]
+        rows.append({
+            "method": method,
+            **{
+                key: f"{np.mean([one[key] for one in mine]):.4f}"
+                for key in ("calibration error", "if perfect")
+            },
+            "ratio, geometric mean": f"{np.exp(np.mean(np.log(over))):.2f}",
+            "log loss": f"{np.mean([one['log loss'] for one in mine]):.4f}",
+            "Brier": f"{np.mean([one['Brier'] for one in mine]):.4f}",
+            "error %": f"{np.mean([one['error %'] for one in mine]):.2f}",
+        })  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="data folder; by default MERCER_DATA")
+    parser.add_argument("--sets", nargs="*", default=list(_default_sets.SUITE))
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    options = parser.parse_args()
+    directory = _default_sets.data_directory(options.data)
+    logging.disable(logging.INFO)  # MAPIE says that quantiles cross
+    warnings.simplefilter("ignore")  # of names of columns and of iterations, by the peers
+    found: Found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for name in options.sets:
+        for seed in range(options.seeds):
+            for kind, methods in run(name, seed, directory).items():
+                for method, row in methods.items():
+                    found[kind][name][method].append(row)
+            print(name, seed, flush=True)
+    note = (
+        f"Means over {options.seeds} seeds; geometric means over sets of the ratios in the last "
+        "columns."
+    )
+    each = "Coverage in %, z in brackets, and mean width, or number of classes."
+    if "intervals" in found:
+        sets = by_set(found, "intervals")
+        _common.publish("intervals", coverage_rows(sets, next(iter(REGRESSORS))), note)
+        _common.publish("intervals_sets", set_rows(sets), each)
+    if "sets" in found:
+        sets = by_set(found, "sets")
+        _common.publish("class_sets", coverage_rows(sets, next(iter(CLASSIFIERS))), note)
+        _common.publish("class_sets_sets", set_rows(sets), each)
+        rows = probability_rows(by_set(found, "probabilities"))
+        _common.publish("probabilities", rows, f"Means over sets and {options.seeds} seeds.")
+
+
+if __name__ == "__main__":
+    main()

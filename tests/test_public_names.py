@@ -49,7 +49,10 @@ NAMES = {
     ],
     "mercer.display": [
         "DecisionSurfaceDisplay",
+        "DependenceDisplay",
+        "ExplanationDisplay",
         "HistoryLike",
+        "ImportanceDisplay",
         "LearningCurveDisplay",
         "LossDistributionDisplay",
         "ModelOrderDisplay",
@@ -65,6 +68,8 @@ NAMES = {
     ],
     "mercer.estimators": [
         "DensityRatio",
+        "Dependence",
+        "Explanation",
         "GaussianProcessRegressor",
         "KernelClassifier",
         "KernelRanker",

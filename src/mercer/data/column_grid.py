@@ -144,7 +144,7 @@ def _of_numbers(
     slots: NDArray[np.intp],
 ) -> ColumnGrid:
     """Return a grid of numbers or times."""
-    is_time = reading.kind in ("date", "time")
+    is_time = reading.kind == "date"
     if values is None:
         grid = number_grid(encoding.numbers_of(reading.name, rows), size)
     elif is_time:

@@ -204,7 +204,7 @@ class Explained(NamedTuple):
         if number is None:
             said = "None" if output is None else f"{output!r}"
             raise ValueError(
-                f"`output` must be one of {listed([*map(repr, labels)])}, got {said}: one output "
+                f"`output` must be one of {listed([*map(str, labels)])}, got {said}: one output "
                 "is explained at a time, and this model has several. Name it."
                 if len(labels) > 1
                 else f"`output` must be None, got {said}: this model has one output. Leave it out."
@@ -519,9 +519,8 @@ class Explaining:
 
 
 _NO_ROWS = (
-    "this model keeps no rows that it learned. It learned sparse rows, or single ones by "
-    "`learn_one`, or is of a file of an earlier version. Call `explain` or `partial_dependence` "
-    "with `background`, some hundred rows."
+    "this model keeps no rows that it learned. It learned sparse rows, or single ones, or is of a "
+    "file of an earlier version. Some hundred rows as `background` explain predictions."
 )
 
 

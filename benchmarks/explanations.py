@@ -3,7 +3,8 @@
 The tables of `suite/` in the data folder with four columns and more, the default model of four
 fifths of the rows. Permutation importance (scikit-learn's, ten repeats) shuffles a column of up to
 1,000 test rows and measures how much worse the model gets: by R² for numbers; for classes by the
-squared error of the probabilities, and by accuracy, which many columns do not move. It needs rows
+squared error of the probabilities, besides by log loss, and by accuracy, which many columns do not
+move. It needs rows
 with targets, which `feature_importances_` does not. Compared are the orders of the columns
 (Spearman's correlation) and which column comes first, for two formulas: the total effects of the
 function (what `feature_importances_` is), and what the parts of the model have learned: squared
@@ -98,7 +99,7 @@ def row_of(name: str, data: str | None) -> dict[str, Any]:
     parts = of_parts(model, np.asarray(split.X[some], dtype=np.float64))
     scorings: Any = {"loss": "r2", "score": "r2"}
     if not source.regression:
-        scorings = {"loss": squared_error, "score": "accuracy"}
+        scorings = {"loss": squared_error, "score": "accuracy", "log": "neg_log_loss"}
     shuffling, truth = _common.cpu_seconds(
         lambda: permutation_importance(
             model,
@@ -109,7 +110,8 @@ def row_of(name: str, data: str | None) -> dict[str, Any]:
             random_state=0,
         )
     )
-    by_loss, by_score = (truth[key].importances_mean for key in ("loss", "score"))
+    by = {key: found.importances_mean for key, found in truth.items()}
+    by_loss = by["loss"]
     alike, first = compared(effects, by_loss)
     alike_parts, first_parts = compared(parts, by_loss)
     return {
@@ -118,7 +120,12 @@ def row_of(name: str, data: str | None) -> dict[str, Any]:
         "columns": split.X.shape[1],
         "order alike": round(alike, 3),
         "same first": "yes" if first else "no",
-        "order, by accuracy": "-" if source.regression else round(compared(effects, by_score)[0], 3),
+        **{
+            f"order, by {word}": "-"
+            if source.regression
+            else round(compared(effects, by[key])[0], 3)
+            for key, word in (("log", "log loss"), ("score", "accuracy"))
+        },
         "order alike, parts": round(alike_parts, 3),
         "same first, parts": "yes" if first_parts else "no",
         "CPU s": seconds,

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 SCRIPTS = (
     "suite",
     "messy",
+    "explanations",
     "step_cost",
     "throughput",
     "stream_killed",
@@ -72,6 +73,7 @@ TITLES = {
     "suite": "Many tables, untuned",
     "suite_sets": "Many tables, untuned: table by table",
     "messy": "Text, dates, categories and gaps, untuned",
+    "explanations": "Which columns matter",
     "multidist": "POLK, Table 2: the planar mixture",
     "multidist_budget": "The same with budgets (BSGD)",
     "command_line": "The command line, untuned",

@@ -405,9 +405,9 @@ class ExplainOptions:
             show_default=False,
         ),
     ] = None
-    rows: Annotated[
-        int | None, typer.Option(help="At most so many rows (3; with --out all).")
-    ] = None
+    rows: Annotated[int | None, typer.Option(help="At most so many rows (3; with --out all).")] = (
+        None
+    )
     out: Annotated[
         Path | None, typer.Option(help="Table to write: .parquet or .csv; - for standard output.")
     ] = None
@@ -417,9 +417,7 @@ class ExplainOptions:
             help="Picture to write: .svg, .png or .pdf, of the importances or of the first row."
         ),
     ] = None
-    output: Annotated[
-        str | None, typer.Option(help="Class or quantile level to explain.")
-    ] = None
+    output: Annotated[str | None, typer.Option(help="Class or quantile level to explain.")] = None
     background: Annotated[
         str | None,
         typer.Option(help="Table of rows to compare with (some that the model learned and keeps)."),

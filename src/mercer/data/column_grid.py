@@ -126,6 +126,9 @@ def column_grid(
         )
     gaps = f"{name}={MISSING}" in encoding.feature_names
     levels = encoding.frequent_levels(name, size) if values is None else [*map(str, values)]
+    if values is None and OTHER in levels:
+        other = encoding.feature_names.index(f"{name}={OTHER}")
+        levels = [one for one in levels if one != OTHER or rows[:, other].any()]
     if values is None and gaps:
         levels.append(MISSING)
     known = [level for level in levels if not (level == MISSING and gaps)]

@@ -298,10 +298,10 @@ class ExplanationDisplay:
                 label=text,
             )
         low, high = np.min([*starts, *ends]), np.max([*starts, *ends])
-        room = 0.2 * (high - low if high > low else 1.0)
+        room = 0.26 * (high - low if high > low else 1.0)
         self.ax_.set_xlim(low - room, high + room)
         for place, start, add in zip(places, starts, adds, strict=True):
-            sign = "+" if add >= 0.0 else "−"
+            sign = "+" if add >= 0.0 else "\N{MINUS SIGN}"
             right = add >= 0.0
             self.ax_.annotate(
                 f"{sign}{_brief(abs(float(add)))}",
@@ -419,7 +419,9 @@ class DependenceDisplay:
         if told.kind == "category":
             low, high = np.quantile(told.individual, _MIDDLE, axis=0)
             places = np.arange(len(told.grid))
-            self.ax_.hlines(places, low, high, color=PALETTE[5], linewidth=2.5, label="80 % of rows")
+            self.ax_.hlines(
+                places, low, high, color=PALETTE[5], linewidth=2.5, label="80 % of rows"
+            )
             self.ax_.plot(told.values, places, "o", color=PALETTE[0], label="mean")
             _across(self.ax_, [str(value) for value in told.grid])
             short_ticks(self.ax_.xaxis)
@@ -515,7 +517,7 @@ def cells_of(rows: Any, row: int, names: Sequence[str]) -> list[str | None]:
     if is_table(rows):
         view = view_table(rows)
         view = view.slice(row, row + 1)
-        found = []
+        found: list[str | None] = []
         for name in names:
             column = view.column(name) if name in view.names else None
             if column is None:
@@ -528,8 +530,7 @@ def cells_of(rows: Any, row: int, names: Sequence[str]) -> list[str | None]:
         return found
     cells = rows[row] if not hasattr(rows, "toarray") else rows[row].toarray().ravel()
     return [
-        literal_text(cell, 16) if isinstance(cell, str) else _number(_float(cell))
-        for cell in cells
+        literal_text(cell, 16) if isinstance(cell, str) else _number(_float(cell)) for cell in cells
     ]
 
 

@@ -146,9 +146,7 @@ def _grids(
     return grid
 
 
-def _stream_grid(
-    columns: StreamColumns, name: str, X: Rows, size: int, values: Any
-) -> ColumnGrid:
+def _stream_grid(columns: StreamColumns, name: str, X: Rows, size: int, values: Any) -> ColumnGrid:
     """Grid of a column of a stream."""
     slots = np.array([i for i, (of, _) in enumerate(columns.inputs) if of == name], dtype=int)
     if not slots.size:

@@ -504,7 +504,9 @@ class Explaining:
                 rows[:, made.slots] = inputs
                 curves[:, i] = explained.values(rows)[:, number[0]]
         n = len(made.values)
-        own = None if made.kind == "category" else explained.grid(column, others, _KEPT, None).values
+        own = (
+            None if made.kind == "category" else explained.grid(column, others, _KEPT, None).values
+        )
         return Dependence(
             feature_name=explained.names[column],
             kind=made.kind,

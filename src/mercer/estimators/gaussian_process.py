@@ -606,7 +606,9 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
         """See :class:`ExplainedEstimator`: numbers of targets."""
         self._fitted()
         flat = self._n_targets == 1
-        return ([None], 0, "prediction") if flat else ([*range(self._n_targets)], None, "prediction")
+        return (
+            ([None], 0, "prediction") if flat else ([*range(self._n_targets)], None, "prediction")
+        )
 
     def _explained_values(self, X: Any) -> Array:
         """See :class:`ExplainedEstimator`."""

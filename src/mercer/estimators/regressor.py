@@ -446,17 +446,16 @@ class KernelRegressor(
     def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
         """See :class:`ExplainedFunction`: quantile levels, or numbers of targets."""
         n, loss = self.n_targets_, self.loss_
-        levels = list(getattr(loss, "levels", [None])) if isinstance(loss, Quantile) else [None]
+        levels: list[Any] = [None]
+        if isinstance(loss, Quantile):
+            levels = np.atleast_1d(np.asarray(loss.levels, dtype=float)).tolist()
         if n == 1 and len(levels) > 1:
-            middle = int(np.argmin(np.abs(np.asarray(levels, dtype=float) - 0.5)))
-            return [float(level) for level in levels], middle, "prediction"
-        if n * len(levels) == 1:
-            return [None], 0, "prediction"
+            middle = int(np.argmin(np.abs(np.asarray(levels) - 0.5)))
+            return levels, middle, "prediction"
         if len(levels) == 1:
-            return list(range(n)), None, "prediction"
-        return [(target, float(level)) for target in range(n) for level in levels], None, (
-            "prediction"
-        )
+            return ([None], 0, "prediction") if n == 1 else ([*range(n)], None, "prediction")
+        both = [(target, level) for target in range(n) for level in levels]
+        return both, None, "prediction"
 
     def _explained_values(self, X: NDArray[np.floating]) -> Array:
         """See :class:`ExplainedFunction`."""

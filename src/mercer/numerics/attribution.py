@@ -156,7 +156,7 @@ class _Game(NamedTuple):
 
 
 def _rows_at_once(rows: Rows) -> int:
-    return max(256, _MOST_BYTES // (8 * max(1, rows.shape[1])))
+    return int(max(256, _MOST_BYTES // (8 * max(1, rows.shape[1]))))
 
 
 def _differing(
@@ -165,7 +165,10 @@ def _differing(
     """Whether other rows differ from a row in each column, shape (n_others, n_columns)."""
     differ = (others != row) & ~(np.isnan(others) & np.isnan(row))
     found = np.zeros((len(others), n_columns), dtype=bool)
-    np.logical_or.at(found, (slice(None), owners), differ)
+    if owners.size:
+        order = np.argsort(owners, kind="stable")
+        columns, starts = np.unique(owners[order], return_index=True)
+        found[:, columns] = np.logical_or.reduceat(differ[:, order], starts, axis=1)
     return found
 
 
@@ -210,7 +213,7 @@ def _walked(
 def _steps(
     game: _Game, which: NDArray[np.intp], order: NDArray[np.intp], start: Array, end: float
 ) -> Array:
-    """What each column adds on the way from background rows to the row, (n_which, n_active)."""
+    """Return what each column adds between background rows and the row, (n_which, n_active)."""
     n_rows, n = order.shape
     moves = np.take_along_axis(game.differs[which], order, axis=1)
     n_moves = np.cumsum(moves, axis=1)

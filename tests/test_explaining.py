@@ -379,12 +379,20 @@ def test_streams_of_tables_keep_rows_as_wide_as_they_become(rng, tmp_path):
     assert_array_equal(load_model(tmp_path / "m").feature_importances_, shares)
 
 
-def test_rows_with_gaps_of_a_stream_are_explained(rng):
+def test_rows_with_gaps_of_a_stream_are_explained(rng, tmp_path):
     X, y = data(rng)
     X[::3, 0] = np.nan
     model = KernelRegressor(expansion="stream", random_state=0).fit(X, np.nan_to_num(y))
     told = model.explain(X[:6])
     assert_allclose(told.baseline + told.contributions.sum(axis=1), model.predict(X[:6]))
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert np.isnan(again._kept.rows[:, 0]).any()
+    assert_array_equal(again.explain(X[:6]).contributions, told.contributions)
+    state = model.to_state()
+    state["kept"]["gaps"] = state["kept"]["gaps"][:, :2]
+    with pytest.raises(ValueError, match="the gaps of the rows kept do not match them"):
+        KernelRegressor.from_state(state)
 
 
 def test_wide_rows_take_few_background_rows(rng):

@@ -19,6 +19,7 @@ from mercer.estimators.explaining import (
     evenly,
     kept_from_state,
     kept_of,
+    kept_to_state,
     plain_grid,
 )
 from mercer.estimators.kept_rows import KeptRows
@@ -113,8 +114,7 @@ class ExplainedFunction(ExplainedEstimator):
 
     def _kept_state(self) -> dict[str, Any]:
         """Return the sample as plain data; nothing where there is none."""
-        kept = self._padded(self._kept, self._n_inputs)
-        return {} if kept is None else {"kept": kept.to_state()}
+        return kept_to_state(self._padded(self._kept, self._n_inputs))
 
     def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:
         """Take the sample of a file."""

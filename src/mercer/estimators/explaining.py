@@ -33,6 +33,7 @@ __all__ = [
     "evenly",
     "kept_from_state",
     "kept_of",
+    "kept_to_state",
     "plain_grid",
 ]
 
@@ -262,15 +263,39 @@ def _capacity(n_inputs: int) -> int:
     return max(2, min(_KEPT, _KEPT_BYTES // (8 * max(1, n_inputs))))
 
 
+def kept_to_state(kept: KeptRows | None) -> dict[str, Any]:
+    """Return rows as plain data, ``{}`` if there are none; gaps by themselves, as files have none.
+
+    Examples
+    --------
+    >>> kept_to_state(kept_of(None, np.array([[np.nan, 2.0]]), np.ones(1)))["kept"]["gaps"]
+    array([[ True, False]])
+    """
+    if kept is None:
+        return {}
+    state, gaps = kept.to_state(), np.isnan(kept.rows)
+    if gaps.any():
+        state |= {"rows": np.where(gaps, 0.0, kept.rows).astype(kept.rows.dtype), "gaps": gaps}
+    return {"kept": state}
+
+
 def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | None:
-    """Rows of a file; those of earlier versions, and of sparse rows, have none.
+    """Inverse of :func:`kept_to_state`; files of earlier versions have no rows.
 
     Raises
     ------
     ValueError
         If they do not fit the inputs.
     """
-    return None if state is None else KeptRows.from_state(state, n_inputs, _KEPT)
+    if state is None:
+        return None
+    gaps = state.get("gaps", np.zeros(np.shape(state["rows"]), dtype=bool))
+    arrays = {name: value for name, value in state.items() if name != "gaps"}
+    kept = KeptRows.from_state(arrays, n_inputs, _KEPT)
+    if gaps.shape != kept.rows.shape or gaps.dtype != np.bool_:
+        raise ValueError("the gaps of the rows kept do not match them")
+    rows = np.where(gaps, np.nan, kept.rows).astype(kept.rows.dtype) if gaps.any() else kept.rows
+    return kept._replace(rows=rows)
 
 
 # -- methods ---------------------------------------------------------------------------------------

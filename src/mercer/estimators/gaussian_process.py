@@ -16,7 +16,7 @@ from mercer._component import from_config, own_copy, to_config
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.estimators.explained import ExplainedEstimator
-from mercer.estimators.explaining import kept_from_state
+from mercer.estimators.explaining import kept_from_state, kept_to_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.stored import Stored
 from mercer.estimators.table_inputs import numeric_rows
@@ -660,7 +660,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
             "seed": seed,
             "design": design,
             "settings": settings,
-            **({} if self._kept is None else {"kept": self._kept.to_state()}),
+            **kept_to_state(self._kept),
             "posterior": posterior.snapshot(),
         }
 

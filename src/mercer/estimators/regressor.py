@@ -36,9 +36,7 @@ Array = NDArray[np.float64]
 
 
 @storable
-class KernelRegressor(
-    ExplainedFunction, OneRow, ConformalRegressor, RegressorMixin, LossEstimator
-):
+class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by

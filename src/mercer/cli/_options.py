@@ -397,30 +397,15 @@ class ExplainOptions:
     """
 
     model: ModelFile
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            help="Rows to explain: Parquet, CSV or Arrow, a file, a folder or a glob; - for "
-            "standard input. Without them, which columns matter.",
-            show_default=False,
-        ),
-    ] = None
-    rows: Annotated[int | None, typer.Option(help="At most so many rows (3; with --out all).")] = (
-        None
-    )
-    out: Annotated[
-        Path | None, typer.Option(help="Table to write: .parquet or .csv; - for standard output.")
-    ] = None
+    data: Annotated[str | None, typer.Argument(help="Rows to explain, as DATA of fit.")] = None
+    rows: Annotated[int | None, typer.Option(help="At most so many (3; with --out all).")] = None
+    out: Annotated[Path | None, typer.Option(help="Table: .parquet or .csv; - to print.")] = None
     figure: Annotated[
-        Path | None,
-        typer.Option(
-            help="Picture to write: .svg, .png or .pdf, of the importances or of the first row."
-        ),
+        Path | None, typer.Option(help="Picture, .svg, .png, .pdf: of columns, or the first row.")
     ] = None
     output: Annotated[str | None, typer.Option(help="Class or quantile level to explain.")] = None
     background: Annotated[
-        str | None,
-        typer.Option(help="Table of rows to compare with (some that the model learned and keeps)."),
+        str | None, typer.Option(help="Rows to compare with (some that the model keeps).")
     ] = None
     seed: Annotated[int, typer.Option(help="Of the orders of columns that are tried.")] = 0
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None

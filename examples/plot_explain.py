@@ -38,25 +38,21 @@ for name, share in zip(flats.columns, model.feature_importances_, strict=True):
     print(f"{name:8} {share:.3f}")
 
 # %%
-# Importances: shares of how the prediction varies. Inputs that are made of one column, such as the
-# three of ``town``, count together.
-#
-# A flat: from the mean rent of the flats that the model keeps to what it predicts for this one.
+# Baseline and contributions are the prediction, to rounding.
+
+told = model.explain(flats[:5])
+print(np.abs(told.baseline + told.contributions.sum(axis=1) - model.predict(flats[:5])).max())
+
+# %%
+# Above: importances, where inputs that are made of one column, such as those of ``town``, count
+# together; and a flat, from the mean rent of those that the model keeps to what it predicts for
+# this one. Below: dependence on the floor, and on the town. The thin lines are single flats. Some
+# rise with the floor, those with a lift, and some fall, so that the mean alone would say that the
+# floor hardly matters.
 
 figure, axes = plt.subplots(2, 2, figsize=(11, 7), layout="constrained")
 ImportanceDisplay.from_estimator(model, ax=axes[0, 0])
 ExplanationDisplay.from_estimator(model, flats, row=4, ax=axes[0, 1])
-
-# %%
-# Dependence: the thin lines are single flats. Some rise with the floor, those with a lift, and some
-# fall, so that the mean alone would say that the floor hardly matters.
-
 DependenceDisplay.from_estimator(model, "floor", ax=axes[1, 0])
 DependenceDisplay.from_estimator(model, "town", ax=axes[1, 1])
 plt.show()
-
-# %%
-# Baseline and contributions are the prediction.
-
-told = model.explain(flats[:5])
-print(np.abs(told.baseline + told.contributions.sum(axis=1) - model.predict(flats[:5])).max())

@@ -275,7 +275,7 @@ def total_effects(
     --------
     >>> rows = np.random.default_rng(0).normal(size=(9000, 3))
     >>> total_effects(lambda X: X[:, :1] + 2.0 * X[:, 1:2], rows, np.arange(3), 3, 9).round(1)
-    array([1., 4., 0.])
+    array([1. , 3.9, 0. ])
     """
     n = len(rows)
     before, chunk = values(rows), _rows_at_once(rows)

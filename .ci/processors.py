@@ -41,6 +41,7 @@ PROCESSORS = {
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
     *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
+    "explaining_tables",
     "jit",
     *(
         "late_labels",

@@ -55,7 +55,10 @@ NAMES = {
     ],
     "mercer.display": [
         "DecisionSurfaceDisplay",
+        "DependenceDisplay",
+        "ExplanationDisplay",
         "HistoryLike",
+        "ImportanceDisplay",
         "LearningCurveDisplay",
         "LossDistributionDisplay",
         "ModelOrderDisplay",
@@ -71,6 +74,8 @@ NAMES = {
     ],
     "mercer.estimators": [
         "DensityRatio",
+        "Dependence",
+        "Explanation",
         "GaussianProcessRegressor",
         "KernelClassifier",
         "KernelRanker",

@@ -16,6 +16,7 @@ from mercer.cli._messages import guarded
 from mercer.cli._options import (
     DemoOptions,
     EvaluateOptions,
+    ExplainOptions,
     ExportOptions,
     FitOptions,
     InspectOptions,
@@ -31,6 +32,7 @@ _COMMANDS = {
     "fit": Command(FitOptions, "mercer.cli._fit"),
     "evaluate": Command(EvaluateOptions, "mercer.cli._evaluate"),
     "predict": Command(PredictOptions, "mercer.cli._predict"),
+    "explain": Command(ExplainOptions, "mercer.cli._explain"),
     "stream": Command(StreamOptions, "mercer.cli._stream"),
     "value": Command(ValueOptions, "mercer.cli._value"),
     "inspect": Command(InspectOptions, "mercer.cli._inspect"),

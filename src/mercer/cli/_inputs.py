@@ -47,12 +47,13 @@ def reading(command: Callable[[Options], None]) -> Callable[[Options], None]:
 @contextmanager
 def _found(options: Any) -> Iterator[Any]:
     """Put in place of the data what :func:`mercer.data.read_tables` reads as it was told."""
-    given = {name: getattr(options, name, None) for name in ("data", "test")}
+    given = {name: getattr(options, name, None) for name in ("data", "test", "background")}
     paths = {name: path for name, path in given.items() if path is not None}
     told = CsvDialect(options.delimiter, options.decimal, options.encoding, header=options.header)
-    if list(paths.values()) == ["-", "-"]:
-        raise ValueError("Standard input can be read once: give DATA or `--test` as a file.")
-    if "-" in paths.values() and options.engine is not None:
+    if list(paths.values()).count("-") > 1:
+        other = "background" if "background" in paths else "test"
+        raise ValueError(f"Standard input can be read once: give DATA or `--{other}` as a file.")
+    if "-" in paths.values() and getattr(options, "engine", None) is not None:
         raise ValueError(
             "`--engine` lets workers read the data, who have no standard input. Give a file."
         )

@@ -31,6 +31,7 @@ from mercer.cli._choices import (
 __all__ = [
     "DemoOptions",
     "EvaluateOptions",
+    "ExplainOptions",
     "ExportOptions",
     "FitOptions",
     "InspectOptions",
@@ -379,6 +380,40 @@ class PredictOptions:
     workers: NumberOfWorkers = None
     address: Address = None
     log: Log = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions:
+    """Say which columns matter, or what each column adds to the predictions for rows.
+
+    Without DATA, a line for each column: how much the prediction varies with it, as a share of 1;
+    columns that are left out have 0. With DATA, what each column adds to the prediction for each
+    row: baseline, the mean prediction for rows that were learned, and all that columns add sum to
+    the prediction. Of classes it is the probability (or, where the loss has none, the score) of the
+    second of two classes, or of the one that is predicted for the row; of quantiles the middle one.
+
+    --out writes a line for each row, with the columns baseline, prediction and one for each column
+    of DATA, and where rows have classes of their own, class.
+    """
+
+    model: ModelFile
+    data: Annotated[str | None, typer.Argument(help="Rows to explain, as DATA of fit.")] = None
+    rows: Annotated[int | None, typer.Option(help="At most so many (3; with --out all).")] = None
+    out: Annotated[Path | None, typer.Option(help="Table: .parquet or .csv; - to print.")] = None
+    figure: Annotated[
+        Path | None, typer.Option(help="Picture, .svg, .png, .pdf: of columns, or the first row.")
+    ] = None
+    output: Annotated[str | None, typer.Option(help="Class or quantile level to explain.")] = None
+    background: Annotated[
+        str | None, typer.Option(help="Rows to compare with (some that the model keeps).")
+    ] = None
+    seed: Annotated[int, typer.Option(help="Of the orders of columns that are tried.")] = 0
+    jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    header: Header = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -286,20 +286,107 @@ class TableEncoding:
         for start, block in row_blocks(view, len(self.feature_names)):
             out = X[start : start + block.n_rows]
             self._encode_numbers(block, out, start)
-            for name, slots in self._levels.items():
-                column = level_column(block, name)
-                targets = [slots.lookup.get(level, slots.other) for level in column.levels]
-                # The code -1 of missing values picks the last entry.
-                slot = np.array([*targets, slots.missing])[column.codes]
-                rows = np.flatnonzero(slot >= 0)
-                out[rows, slot[rows]] = 1.0
-            for name, words in self._texts.items():
-                _encode_text(level_column(block, name), words, out, learned=learned)
             folds = folds_of(block) if learned and self._means else None
-            for name, sums in self._means.items():
-                values = sums.means.transform(level_column(block, name), folds)
-                out[:, sums.first : sums.first + values.shape[1]] = values
+            for name in (*self._levels, *self._texts):
+                self.encode_levels(name, level_column(block, name), out, folds, learned=learned)
         return X
+
+    def encode_levels(
+        self,
+        name: str,
+        column: Levels,
+        out: NDArray[np.floating],
+        folds: NDArray[np.int64] | None = None,
+        *,
+        learned: bool = False,
+    ) -> None:
+        """Write the outputs of a column of categories or texts.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        column : Levels
+            Its values.
+        out : ndarray of shape (n_rows, n_features_out)
+            Where to write; 0 before.
+        folds : ndarray of shape (n_rows,) or None, default=None
+            Folds of rows to learn from.
+        learned : bool, default=False
+            Whether these are such rows.
+        """
+        if name in self._texts:
+            _encode_text(column, self._texts[name], out, learned=learned)
+            return
+        slots = self._levels[name]
+        targets = [slots.lookup.get(level, slots.other) for level in column.levels]
+        # The code -1 of missing values picks the last entry.
+        slot = np.array([*targets, slots.missing])[column.codes]
+        rows = np.flatnonzero(slot >= 0)
+        out[rows, slot[rows]] = 1.0
+        if name in self._means:
+            sums = self._means[name]
+            values = sums.means.transform(column, folds)
+            out[:, sums.first : sums.first + values.shape[1]] = values
+
+    def frequent_levels(self, name: str, most: int) -> list[str]:
+        """Categories of a column that have an output or a mean of their own, sorted.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        most : int
+            At most so many: of those with means the most frequent ones.
+        """
+        if name not in self._means:
+            slots = self._levels[name]
+            other = ["(other)"] if slots.other >= 0 else []
+            return [*list(slots.lookup)[:most], *other]
+        sums = self._means[name].means.sums.sums
+        by_count = sorted(sums, key=lambda level: (-sums[level][:, 0].sum(), level))
+        return sorted(by_count[:most])
+
+    def numbers_of(self, name: str, X: NDArray[np.floating]) -> Floats:
+        """Numbers that encoded rows had in a column, NaN where it was missing.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        X : ndarray of shape (n_rows, n_features_out)
+            Encoded rows.
+        """
+        row = self.number_names.index(name)
+        slot, gap = self._value_slot[row], self._missing_slot[row]
+        if slot < 0:  # constant where it is there
+            values = np.full(len(X), self._fill[row])
+        else:
+            values = X[:, slot] * self._scale[row] + self._center[row]
+            if X.dtype == np.float32:  # 3.0000001 was 3
+                digits = 5 - np.floor(np.log10(max(float(np.abs(values).max()), 1e-300)))
+                values = np.round(values.astype(np.float64), int(min(max(digits, 0.0), 300.0)))
+        return np.where(X[:, gap] > 0.5, np.nan, values) if gap >= 0 else values
+
+    def encode_number(self, name: str, values: Floats, out: NDArray[np.floating]) -> None:
+        """Write the outputs of a column of numbers; of NaN those of a gap.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        values : ndarray of shape (n_rows,)
+            Its values.
+        out : ndarray of shape (n_rows, n_features_out)
+            Where to write.
+        """
+        row = self.number_names.index(name)
+        absent = np.isnan(values)
+        if self._value_slot[row] >= 0:
+            filled = np.where(absent, self._fill[row], values)
+            out[:, self._value_slot[row]] = (filled - self._center[row]) / self._scale[row]
+        if self._missing_slot[row] >= 0:
+            out[:, self._missing_slot[row]] = absent
 
     def new_categories(self, view: TableView) -> dict[str, tuple[int, str]]:
         """Count rows with categories that were not there, for columns where all were counted."""

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
 from mercer.data.audit import TableAudit, audit_of, leaks_of
+from mercer.data.column_grid import ColumnGrid, column_grid
 from mercer.data.columns import TableView, check_names, is_table, missing_cells, view_table
 from mercer.data.encoding import TableEncoding
 from mercer.data.readings import KINDS, Reading, Readings
@@ -237,6 +238,48 @@ class TablePreprocessor(Component):
             During the warm-up.
         """
         return list(self._frozen().feature_names)
+
+    def owners_out(self) -> list[str]:
+        """Return the name of the column that each column of the matrices is made of.
+
+        Raises
+        ------
+        NotFittedError
+            During the warm-up.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor(min_count=1).fit({"town": ["Bern", "Bonn"], "age": [1, 2]})
+        >>> seen.owners_out()
+        ['town', 'town', 'town', 'age']
+        """
+        columns = self._read().columns.values()
+        of = {name: one.name for one in columns if one.used for name in one.names}
+        return [of[owner] for owner in self._frozen().owners]
+
+    def grid(self, column: str, X: Any, size: int, values: Any = None) -> ColumnGrid:
+        """Return values of a column and the inputs that they become.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        X : ndarray of shape (n_rows, n_features_out)
+            Encoded rows, which say where the values are.
+        size : int
+            Largest number of values.
+        values : sequence or None, default=None
+            These values instead.
+
+        Raises
+        ------
+        NotFittedError
+            During the warm-up.
+        ValueError
+            If the column is no input, or is of text and there are no values.
+        """
+        reading = self._read().columns[column]
+        return column_grid(self._frozen(), reading, X, size, values)
 
     def fit(self, tables: Any, y: Any = None) -> Self:
         """Forget everything, learn from the first ``warmup_rows`` rows and freeze.

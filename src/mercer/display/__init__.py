@@ -6,6 +6,7 @@ Each class holds the numbers of one picture and draws them with ``plot``; the cl
 needs matplotlib.
 """
 
+from mercer.display._explaining import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 from mercer.display._functions import DecisionSurfaceDisplay, RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay, Tail, row_losses, tail_of
 from mercer.display._race import RaceDisplay
@@ -20,7 +21,10 @@ from mercer.display._stream import StreamDisplay
 
 __all__ = [
     "DecisionSurfaceDisplay",
+    "DependenceDisplay",
+    "ExplanationDisplay",
     "HistoryLike",
+    "ImportanceDisplay",
     "LearningCurveDisplay",
     "LossDistributionDisplay",
     "ModelOrderDisplay",

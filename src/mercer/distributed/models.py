@@ -203,6 +203,7 @@ def begin(
     model._meet(data)
     problem = model._problem(data, check_random_state(model.random_state), n_rows)
     learner: Any = model._adopt(problem)
+    model._keep_learned(data.X, data.weights)
     if not hasattr(learner, "lay_out"):
         raise ValueError(
             f"{estimator!r} learns by many small steps, each of which needs the one before it, so "

@@ -8,6 +8,7 @@ from mercer.model_file import storable_in
 if TYPE_CHECKING:
     from mercer.estimators.classifier import KernelClassifier
     from mercer.estimators.density_ratio import DensityRatio, TwoSampleTest
+    from mercer.estimators.explaining import Dependence, Explanation
     from mercer.estimators.gaussian_process import GaussianProcessRegressor
     from mercer.estimators.novelty import NoveltyDetector
     from mercer.estimators.progress import Progress
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DensityRatio",
+    "Dependence",
+    "Explanation",
     "GaussianProcessRegressor",
     "KernelClassifier",
     "KernelRanker",
@@ -40,6 +43,8 @@ _STORABLE = {
     "ValueFunction": "mercer.estimators.value_function",
 }
 _HOMES = _STORABLE | {
+    "Dependence": "mercer.estimators.explaining",
+    "Explanation": "mercer.estimators.explaining",
     "Progress": "mercer.estimators.progress",
     "TwoSampleTest": "mercer.estimators.density_ratio",
 }

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mercer._component import own_copy
 from mercer._validation import check_real
 from mercer.estimators.conformal import ConformalClassifier
+from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
@@ -68,7 +69,9 @@ class _Codes(NamedTuple):
 
 
 @storable
-class KernelClassifier(OneRow, ConformalClassifier, ClassifierMixin, LossEstimator):
+class KernelClassifier(
+    ExplainedFunction, OneRow, ConformalClassifier, ClassifierMixin, LossEstimator
+):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -553,3 +556,20 @@ class KernelClassifier(OneRow, ConformalClassifier, ClassifierMixin, LossEstimat
         if self.classes_.size == 1:
             return np.ones((scores.shape[0], 1))
         return self.loss_.probabilities(scores)
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
+        """See :class:`ExplainedFunction`."""
+        labels = self.classes_.tolist()
+        default = "predicted" if len(labels) > 2 else len(labels) - 1
+        quantity = "probability" if self.loss_.has_probabilities else "score"
+        return labels, default, quantity
+
+    def _explained_values(self, X: NDArray[np.floating]) -> Array:
+        """See :class:`ExplainedFunction`."""
+        scores = self._evaluate(X)[:, : self.targets_.n_scores]
+        if self.loss_.has_probabilities:
+            return self._probabilities(scores)
+        scores = self._class_scores(scores)
+        return scores if scores.ndim == 2 else np.column_stack([-scores, scores])

@@ -31,6 +31,7 @@ from mercer.estimators.inputs import (
     sample_of,
     warn_if_one_column_decides,
 )
+from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.problem import (
     AVERAGING,
     Plan,
@@ -176,7 +177,13 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     #: Names of the features of dicts, in the order of the columns; None before there was one.
     _row_names: list[Any] | None = None
 
+    #: A sample of the rows learned, for explanations; None where there is none.
+    _kept: KeptRows | None = None
+
     # -- learning -------------------------------------------------------------------------------
+
+    def _keep_learned(self, X: Any, weights: Array) -> None:
+        """Keep some rows for explanations, where there are such."""
 
     @abstractmethod
     def _checked(self, given: Given, known: Any) -> Data:
@@ -195,12 +202,13 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         with all_or_nothing(self):
             self.check()
             self.check_settings(anew=True)
-            self._row_names = self._map = self._calibration = None
+            self._row_names = self._map = self._calibration = self._kept = None
             data = self._checked(given, None)
             self._meet(data)
             generator, n = check_random_state(self.random_state), data.X.shape[0]
             problem = self._problem(data, generator, n)
             learner = self._adopt(problem)
+            self._keep_learned(data.X, data.weights)
             encoded = self.targets_.encode(data.y, data.groups)
             if not data.weights.any():
                 raise ValueError("`class_weight` is zero for all rows, so there is nothing to fit.")
@@ -235,6 +243,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                     self._tune()
                     self._learn(self.learner_, data)
             set_ridge(self.learner_.function, self._chosen_ridge())
+            self._keep_learned(data.X, data.weights)
         return self
 
     def _past_of_new(self) -> Array:

@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._component import from_config, own_copy, to_config
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.estimators.explained import ExplainedEstimator
+from mercer.estimators.explaining import kept_from_state, kept_to_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.stored import Stored
 from mercer.estimators.table_inputs import numeric_rows
@@ -86,7 +88,7 @@ def _warn_of_targets(
 
 
 @storable
-class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
+class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression in memory that does not grow with the rows.
 
     The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with
@@ -282,6 +284,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
                 X, targets, weights = self._check_rows(X, y, sample_weight, reset=False)
                 with jobs(self.n_jobs):
                     self.posterior_.learn(X, targets, weights)
+                self._keep(X, weights)
                 self.posterior_.set_noise(float(self.noise))
             else:
                 self._learn_first(X, y, sample_weight)
@@ -302,6 +305,8 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         self.posterior_ = self._posterior(sample, targets.shape[1], *map(int, seeds))
         with jobs(self.n_jobs):
             self.posterior_.learn(X, targets, weights)
+        self._kept = None
+        self._keep(X, weights)
 
     def _posterior(
         self, sample: Array, n_targets: int, seed: int, row_seed: int
@@ -595,6 +600,24 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
     def _shaped(self, values: Array) -> Array:
         return values[..., 0] if self._flat else values
 
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
+        """See :class:`ExplainedEstimator`: numbers of targets."""
+        self._fitted()
+        flat = self._n_targets == 1
+        return (
+            ([None], 0, "prediction") if flat else ([*range(self._n_targets)], None, "prediction")
+        )
+
+    def _explained_values(self, X: Any) -> Array:
+        """See :class:`ExplainedEstimator`."""
+        return self.posterior_.mean(np.ascontiguousarray(X, dtype=np.float64))
+
+    def _rows_to_predict(self, X: Any) -> Array:
+        """See :class:`ExplainedEstimator`."""
+        return self._check_inputs(X)
+
     # -- files ----------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, Any]:
@@ -637,6 +660,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
             "seed": seed,
             "design": design,
             "settings": settings,
+            **kept_to_state(self._kept),
             "posterior": posterior.snapshot(),
         }
 
@@ -661,6 +685,7 @@ class GaussianProcessRegressor(Stored, RegressorMixin, BaseEstimator):
         if model._flat and model._n_targets != 1:
             raise ValueError("the shape of the targets does not match their number")
         model.posterior_ = _posterior_from_state(model, state)
+        model._kept = kept_from_state(state.get("kept"), model.n_features_in_)
         return model  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:

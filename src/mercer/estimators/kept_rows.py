@@ -61,6 +61,9 @@ class KeptRows(NamedTuple):
         keys = row_uniforms(self.n_seen, weights.size)
         bar = self.keys[-1] if self.keys.size >= capacity else np.inf
         new = np.flatnonzero((keys < bar) & (weights > 0.0))
+        if new.size > 4 * capacity:  # few of very many need be sorted
+            bar = np.partition(keys[new], capacity - 1)[capacity - 1]
+            new = new[keys[new] <= bar]
         # Of very many rows only the likely ones are made dense and copied.
         new = new[np.argsort(keys[new], kind="stable")[:capacity]]
         n_seen = self.n_seen + weights.size

@@ -13,6 +13,7 @@ from sklearn.base import OutlierMixin
 
 from mercer._threads import jobs
 from mercer._validation import check_real
+from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
@@ -100,7 +101,7 @@ class Sampled(TaskTargets):
 
 
 @storable
-class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
+class NoveltyDetector(ExplainedFunction, OneRow, OutlierMixin, TaskEstimator):
     r"""Find what is unlike the rows learned, on a stream and in bounded memory.
 
     Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
@@ -444,3 +445,22 @@ class NoveltyDetector(OneRow, OutlierMixin, TaskEstimator):
         if not hasattr(self, "learner_"):
             return 1
         return -1 if float(self._score_one(x)[0]) < self.offset_ else 1
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _keep_learned(self, X: Any, weights: Array) -> None:
+        """See :class:`ExplainedFunction`: there is a sample of the rows already."""
+
+    def _explained_background(self) -> NDArray[np.floating] | None:
+        """See :class:`ExplainedFunction`: rows that the offset of a stream is measured on."""
+        rows: NDArray[np.floating] = self.targets_.kept.rows
+        return rows[:256]
+
+    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
+        """See :class:`ExplainedFunction`."""
+        self._fitted()
+        return [None], 0, "score"
+
+    def _explained_values(self, X: NDArray[np.floating]) -> Array:
+        """See :class:`ExplainedFunction`: below 0 for what is novel."""
+        return self._evaluate(X)[:, :1] - self.offset_

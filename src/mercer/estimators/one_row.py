@@ -37,6 +37,7 @@ class OneRow:
     partial_fit: Callable[..., Any]
     targets_: Targets
     _row_names: list[Any] | None
+    _kept: Any
     _begins_stream: Callable[[Any], bool]
     _has_gaps: Callable[[], bool]
     _columns: Columns | None
@@ -185,7 +186,11 @@ class OneRow:
         with warnings.catch_warnings():
             # Rows need no names, or were put in the order of the names just now.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            kept = self._kept
             self.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]), **options)
+            # No single row is kept: those that go the quick way are not, and which go it depends
+            # on when the model was stored and loaded.
+            self._kept = kept
         self._remember_names(x)
 
     def _learn_first(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
@@ -204,7 +209,7 @@ class OneRow:
             )
         weight = np.array([float(sample_weight)])
         self.partial_fit(row[np.newaxis], y, sample_weight=weight, **options)
-        self._row_names = names
+        self._row_names, self._kept = names, None
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""

@@ -19,6 +19,7 @@ from mercer._threads import jobs
 from mercer._validation import check_choice
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.data.shuffle import group_order
+from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.one_row import OneRow
@@ -77,7 +78,7 @@ def _has_scores(model: Any) -> bool:
 
 
 @storable
-class KernelRanker(OneRow, KernelEstimator):
+class KernelRanker(ExplainedFunction, OneRow, KernelEstimator):
     r"""Learn from pairs of rows which is above the other, or whether they belong together.
 
     Every row is paired with a few that came before it, which a buffer holds, and a loss of the
@@ -747,6 +748,18 @@ class KernelRanker(OneRow, KernelEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
+        """See :class:`ExplainedFunction`; of the scores of rows, where there are such."""
+        self._fitted()
+        _has_scores(self)
+        return [None], 0, "score"
+
+    def _explained_values(self, X: NDArray[np.floating]) -> Array:
+        """See :class:`ExplainedFunction`."""
+        return self._evaluate(X)[:, :1]
 
 
 def _some_pairs(n: int, groups: Array | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

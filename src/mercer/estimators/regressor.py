@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array
 
 from mercer._component import own_copy
 from mercer.estimators.conformal import ConformalRegressor
+from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
@@ -35,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 @storable
-class KernelRegressor(OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
+class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -437,3 +438,24 @@ class KernelRegressor(OneRow, ConformalRegressor, RegressorMixin, LossEstimator)
         if self.targets_.centre is not None:
             values = values + self.targets_.intercept
         return values[:, 0] if self.targets_.flat and values.shape[1] == 1 else values
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
+        """See :class:`ExplainedFunction`: quantile levels, or numbers of targets."""
+        n, loss = self.n_targets_, self.loss_
+        levels: list[Any] = [None]
+        if isinstance(loss, Quantile):
+            levels = np.atleast_1d(np.asarray(loss.levels, dtype=float)).tolist()
+        if n == 1 and len(levels) > 1:
+            middle = int(np.argmin(np.abs(np.asarray(levels) - 0.5)))
+            return levels, middle, "prediction"
+        if len(levels) == 1:
+            return ([None], 0, "prediction") if n == 1 else ([*range(n)], None, "prediction")
+        both = [(target, level) for target in range(n) for level in levels]
+        return both, None, "prediction"
+
+    def _explained_values(self, X: NDArray[np.floating]) -> Array:
+        """See :class:`ExplainedFunction`."""
+        values = self._targets(self._evaluate(X)[:, : self.targets_.n_scores])
+        return values.reshape(len(values), -1)

@@ -124,6 +124,13 @@ class StoredEstimator(Stored):
     def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
         """Inverse of what is under the key; ValueError if the pieces do not fit together."""
 
+    def _kept_state(self) -> dict[str, Any]:
+        """Return rows that are kept for explanations, where there are such."""
+        return {}
+
+    def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:
+        """Inverse of :meth:`_kept_state`."""
+
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
 
@@ -147,6 +154,7 @@ class StoredEstimator(Stored):
             **({} if self._columns is None else {"columns": columns_to_state(self._columns)}),
             **({} if self._means is None else {"means": self._means}),
             **self._calibration_to_state(),
+            **self._kept_state(),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -181,6 +189,7 @@ class StoredEstimator(Stored):
             model._columns = columns_from_state(state["columns"], column_names(model))
         model._means = _means_from_state(state, model.n_features_in_)
         n_inputs = model._n_inputs
+        model._restore_kept(state, n_inputs)
         known = cls._targets_type.from_state(state, n_inputs)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):

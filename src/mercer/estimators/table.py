@@ -18,6 +18,7 @@ from mercer.data.columns import Levels, Numbers, check_names, is_number, is_tabl
 from mercer.data.forms import NumberForm
 from mercer.data.readings import written_numbers
 from mercer.estimators.classifier import KernelClassifier
+from mercer.estimators.explaining import Explained, Explaining
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.inputs import warn_user
 from mercer.estimators.novelty import NoveltyDetector
@@ -385,7 +386,7 @@ def _said_of_leaks(leaks: dict[str, str], target: str | None) -> Advice:
 
 
 @storable
-class TableModel(TableAnswers):
+class TableModel(TableAnswers, Explaining):
     r"""A kernel machine that learns from and predicts for tables with named columns.
 
     It joins a :class:`mercer.data.TablePreprocessor`, an estimator and the target's column, so
@@ -878,6 +879,30 @@ class TableModel(TableAnswers):
         if learner is not None:
             learner.finish()
         return self
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    @property
+    def feature_names_in_(self) -> list[str]:
+        """Columns that inputs are made of."""
+        return self.preprocessor.feature_names_in_
+
+    def _explained(self) -> Explained:
+        """See :class:`Explaining`: in units of the target, by columns of the table."""
+        if not hasattr(self.estimator, "explain"):
+            raise AttributeError(
+                f"{self._task.words.capitalize()} has no explanations: there are those of rows and "
+                "their targets, of novelty and of the scores of a ranking."
+            )
+        columns, names = self.preprocessor, self.feature_names_in_
+        number = {name: i for i, name in enumerate(names)}
+        told: Explained = self.estimator._explained()
+        return told._replace(
+            owners=np.array([number[name] for name in columns.owners_out()], dtype=int),
+            names=names,
+            encode=lambda table: self.inputs(table, extra="drop"),
+            grid=lambda column, X, size, values: columns.grid(names[column], X, size, values),
+        ).scaled(self.target_scale_, self.target_mean_)
 
     # -- files ----------------------------------------------------------------------------------
 

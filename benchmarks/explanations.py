@@ -1,0 +1,175 @@
+"""Which columns matter: `feature_importances_` beside permutation importance on test rows.
+
+The tables of `suite/` in the data folder with four columns and more, the default model of four
+fifths of the rows. Permutation importance (scikit-learn's, ten repeats) shuffles a column of up to
+1,000 test rows and measures how much worse the model gets: by R² for numbers; for classes by the
+squared error of the probabilities, besides by log loss, and by accuracy, which many columns do not
+move. It needs rows
+with targets, which `feature_importances_` does not. Compared are the orders of the columns
+(Spearman's correlation) and which column comes first, for two formulas: the total effects of the
+function (what `feature_importances_` is), and what the parts of the model have learned: squared
+lengths of the columns of the metric times the spread of the mapped columns, and the variance that
+splits of trees explain, weighted by how much each part varies. One seed, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import _common
+import _default_sets
+import numpy as np
+from scipy.stats import spearmanr
+from sklearn.inspection import permutation_importance
+
+from mercer import KernelClassifier, KernelRegressor
+from mercer.maps import Leaves
+
+SETS = [name for name in _default_sets.SUITE if name != "banana"]  # which has two columns
+TEST_ROWS, REPEATS = 1000, 10
+ALIKE = 0.8
+
+
+def squared_error(model, X, y):
+    """Less the mean squared error of the probabilities."""
+    truth = (model.classes_ == np.asarray(y)[:, None]).astype(float)
+    return -float(np.mean(np.sum((model.predict_proba(X) - truth) ** 2, axis=1)))
+
+
+def log_likelihood(model, X, y):
+    """Less the log loss; some test rows may lack a class."""
+    places = np.searchsorted(model.classes_, np.asarray(y))
+    found = model.predict_proba(X)[np.arange(len(places)), places]
+    return float(np.mean(np.log(np.maximum(found, 1e-15))))
+
+
+def of_metric(map, X: np.ndarray) -> np.ndarray:
+    """Squared length of the images' differences if one column is that of another row."""
+    before, found = map(X), np.zeros(X.shape[1])
+    others = np.roll(X, 1, axis=0)
+    for column in range(X.shape[1]):
+        mixed = X.copy()
+        mixed[:, column] = others[:, column]
+        found[column] = 0.5 * np.mean(np.sum((map(mixed) - before) ** 2, axis=1))
+    return found
+
+
+def of_trees(part, X: np.ndarray) -> np.ndarray:
+    """Variance of the function that the splits of trees explain, summed over their columns."""
+    trees: Leaves = part.map
+    columns, cuts, children = (np.asarray(v) for v in (trees.columns, trees.cuts, trees.children))
+    worth = part.dictionary @ part.coefficients  # of a row that is in this leaf
+    found = np.zeros(X.shape[1])
+
+    def means(node: int, rows: np.ndarray) -> np.ndarray:
+        """What the rows of a node get, one by one; adds what its splits explain."""
+        if columns[node] < 0:
+            return np.tile(worth[children[node]], (len(rows), 1))
+        left = X[rows, columns[node]] <= cuts[node]
+        values = np.empty((len(rows), worth.shape[1]))
+        for side, child in ((left, children[node]), (~left, children[node] + 1)):
+            values[side] = means(int(child), rows[side])
+        if 0 < left.sum() < len(rows):
+            gap = values[left].mean(axis=0) - values[~left].mean(axis=0)
+            found[columns[node]] += left.sum() * (~left).sum() / len(rows) * np.sum(gap**2)
+        return values
+
+    for root in np.asarray(trees.roots):
+        means(int(root), np.arange(len(X)))
+    return found
+
+
+def of_parts(model: Any, X: np.ndarray) -> np.ndarray:
+    """Importances by the metrics and weights of the parts."""
+    total = np.zeros(X.shape[1])
+    for part in model.parts_:
+        found = of_trees(part, X) if part.form == "trees" else of_metric(part.map, X)
+        spread = float(np.sum(np.var(part.evaluate(X), axis=0)))
+        total += spread * found / max(found.sum(), 1e-300)
+    return total / total.sum()
+
+
+def compared(found: np.ndarray, truth: np.ndarray) -> tuple[float, bool]:
+    """How much two orders of columns are alike, and whether the first is the same."""
+    return float(spearmanr(found, truth).statistic), int(np.argmax(found)) == int(np.argmax(truth))
+
+
+def row_of(name: str, data: str | None) -> dict[str, Any]:
+    """Compare on one set."""
+    directory = _default_sets.data_directory(data)
+    split, source = _default_sets.load(name, 0, directory=directory), _default_sets.source_of(name)
+    kind = KernelRegressor if source.regression else KernelClassifier
+    model = kind(random_state=0).fit(split.X, split.y)
+    seconds, effects = _common.cpu_seconds(lambda: model.feature_importances_)
+    some = np.random.default_rng(0).permutation(len(split.X))[:1000]
+    parts = of_parts(model, np.asarray(split.X[some], dtype=np.float64))
+    scorings: Any = {"loss": "r2", "score": "r2"}
+    if not source.regression:
+        scorings = {"loss": squared_error, "score": "accuracy", "log": log_likelihood}
+    shuffling, truth = _common.cpu_seconds(
+        lambda: permutation_importance(
+            model,
+            split.X_test[:TEST_ROWS],
+            split.y_test[:TEST_ROWS],
+            scoring=scorings,
+            n_repeats=REPEATS,
+            random_state=0,
+        )
+    )
+    by = {key: found.importances_mean for key, found in truth.items()}
+    by_loss = by["loss"]
+    alike, first = compared(effects, by_loss)
+    alike_parts, first_parts = compared(parts, by_loss)
+    return {
+        "set": name,
+        "rows": len(split.X),
+        "columns": split.X.shape[1],
+        "order alike": round(alike, 3),
+        "same first": "yes" if first else "no",
+        **{
+            f"order, by {word}": "-"
+            if source.regression
+            else round(compared(effects, by[key])[0], 3)
+            for key, word in (("log", "log loss"), ("score", "accuracy"))
+        },
+        "order alike, parts": round(alike_parts, 3),
+        "same first, parts": "yes" if first_parts else "no",
+        "CPU s": seconds,
+        "permutation CPU s": shuffling,
+    }
+
+
+def said(rows: list[dict[str, Any]]) -> str:
+    """What the table says, in numbers."""
+    n = len(rows)
+
+    def words(ending: str, title: str) -> str:
+        orders = [row[f"order alike{ending}"] for row in rows]
+        good = sum(order >= ALIKE for order in orders)
+        first = sum(row[f"same first{ending}"] == "yes" for row in rows)
+        return (
+            f"{title}: Spearman's correlation at least {ALIKE:g} on {good} of {n} sets, median "
+            f"{np.median(orders):.2f}, the same first column on {first}."
+        )
+
+    return words("", "Total effects") + " " + words(", parts", "By metrics and weights of parts")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET", default=SETS)
+    parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
+    options = parser.parse_args()
+    rows = []
+    for name in options.sets:
+        rows.append(row_of(name, options.data))
+        print(rows[-1], flush=True)
+    if options.sets == SETS:
+        _common.publish("explanations", rows, said(rows))
+    else:
+        print(said(rows))
+
+
+if __name__ == "__main__":
+    main()

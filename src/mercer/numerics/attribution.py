@@ -1,0 +1,314 @@
+r"""What single columns do to the values of a function, measured by rows that mix those of two.
+
+Free functions on arrays: a function is a callable from rows of inputs to values, and several inputs
+may be made of one column, which then come from the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Attribution", "Values", "shapley_values", "total_effects"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.floating]
+Values = Callable[[Rows], Array]
+
+_MOST_BYTES = 2**24  # of the rows that are mixed at a time
+# Subsets are enumerated up to so many times the evaluations that walks would take.
+_EXACT = 2.0
+
+
+class Attribution(NamedTuple):
+    """Shares of columns in the values of a function at some rows.
+
+    Attributes
+    ----------
+    contributions : ndarray of shape (n_rows, n_columns)
+        What each column adds; with the baselines these sum to the predictions.
+    standard_errors : ndarray of shape (n_rows, n_columns)
+        How far they may be off, as not all orders of the columns were walked through; 0 where
+        they were.
+    baselines : ndarray of shape (n_rows,)
+        Mean value at the background rows.
+    predictions : ndarray of shape (n_rows,)
+        Value at the rows.
+    """
+
+    contributions: Array
+    standard_errors: Array
+    baselines: Array
+    predictions: Array
+
+
+def shapley_values(
+    values: Values,
+    rows: Rows,
+    background: Rows,
+    owners: NDArray[np.intp],
+    n_columns: int,
+    outputs: NDArray[np.intp],
+    n_walks: int,
+    generator: np.random.Generator,
+) -> Attribution:
+    r"""Shapley values of columns, with columns that are left out taken from background rows.
+
+    The game of a row x and a background row b pays :math:`v(S) = f(x_S, b_{\bar S})` to a set S of
+    columns; contributions are the Shapley values of it, averaged over the background. Each
+    background row has orders of the columns of its own, walked through forward and backward: this
+    is exact for functions that are sums of functions of one and of two columns, and where there are
+    few columns all subsets are gone through instead. The steps of a walk lead from f(b) to f(x), so
+    that contributions sum to the difference whatever was drawn.
+
+    Parameters
+    ----------
+    values : callable
+        From rows of shape (n, n_inputs) to values of shape (n, n_outputs).
+    rows : ndarray of shape (n_rows, n_inputs)
+        Rows to explain.
+    background : ndarray of shape (n_background, n_inputs)
+        Rows that take the place of what is left out.
+    owners : ndarray of shape (n_inputs,)
+        Number of the column that each input is made of.
+    n_columns : int
+        Number of columns; those without inputs have contribution 0.
+    outputs : ndarray of shape (n_rows,)
+        Output to explain, of each row.
+    n_walks : int
+        Orders of the columns for each background row; each is also walked backward.
+    generator : numpy Generator
+        What orders are drawn from.
+
+    Returns
+    -------
+    attribution : Attribution
+        Contributions in units of the values.
+
+    References
+    ----------
+    Štrumbelj and Kononenko, "Explaining prediction models and individual predictions with feature
+    contributions", 2014; Lundberg and Lee, "A unified approach to interpreting model predictions",
+    2017. Mitchell, Cooper, Frank and Holmes, "Sampling permutations for Shapley value estimation",
+    2022, for walks in both directions.
+
+    Examples
+    --------
+    >>> def product(X):
+    ...     return X[:, :1] * X[:, 1:]
+    >>> some = np.array([[2.0, 3.0]]), np.zeros((1, 2)), np.arange(2), 2, np.zeros(1, dtype=int)
+    >>> shapley_values(product, *some, 1, np.random.default_rng(0)).contributions
+    array([[3., 3.]])
+    """
+    at_rows, at_background = values(rows), values(background)
+    baselines = at_background.mean(axis=0)[outputs]
+    predictions = at_rows[np.arange(len(rows)), outputs]
+    found, errors = np.zeros((2, len(rows), n_columns))
+    for n, (row, output) in enumerate(zip(rows, outputs, strict=True)):
+        differs = _differing(row, background, owners, n_columns)
+        active = np.flatnonzero(differs.any(axis=0))
+        if not active.size:
+            continue
+        game = _Game(values, row, background, owners, active, differs[:, active], int(output))
+        ends = at_background[:, output], float(predictions[n])
+        walked = 2.0 * n_walks * (active.size - 1)
+        if active.size < 20 and 2.0**active.size - 2.0 <= _EXACT * walked:
+            found[n, active] = _exact(game, *ends)
+        else:
+            found[n, active], errors[n, active] = _walked(game, *ends, n_walks, generator)
+    return Attribution(found, errors, baselines, predictions)
+
+
+class _Game(NamedTuple):
+    """A row among background rows: the columns in which they differ, and the function."""
+
+    values: Values
+    row: Rows
+    background: Rows
+    owners: NDArray[np.intp]
+    active: NDArray[np.intp]  # columns in which some background row differs
+    differs: NDArray[np.bool_]  # (n_background, n_active)
+    output: int
+
+    def of(self, which: NDArray[np.intp], taken: NDArray[np.bool_]) -> Array:
+        """Values where rows of the background take some columns from the row.
+
+        ``which`` are the background rows, shape (n,), and ``taken`` the active columns that are
+        taken from the row, shape (n, n_active).
+        """
+        place = np.full(int(self.owners.max()) + 1, -1)
+        place[self.active] = np.arange(self.active.size)
+        places = place[self.owners]
+        moving = np.flatnonzero(places >= 0)
+        found = np.empty(len(which))
+        chunk = _rows_at_once(self.background)
+        for start in range(0, len(which), chunk):
+            some = slice(start, start + chunk)
+            mixed = self.background[which[some]]
+            inputs = taken[some][:, places[moving]]
+            mixed[:, moving] = np.where(inputs, self.row[moving], mixed[:, moving])
+            found[some] = self.values(mixed)[:, self.output]
+        return found
+
+
+def _rows_at_once(rows: Rows) -> int:
+    return int(max(256, _MOST_BYTES // (8 * max(1, rows.shape[1]))))
+
+
+def _differing(
+    row: Rows, others: Rows, owners: NDArray[np.intp], n_columns: int
+) -> NDArray[np.bool_]:
+    """Whether other rows differ from a row in each column, shape (n_others, n_columns)."""
+    differ = (others != row) & ~(np.isnan(others) & np.isnan(row))
+    found = np.zeros((len(others), n_columns), dtype=bool)
+    if owners.size:
+        order = np.argsort(owners, kind="stable")
+        columns, starts = np.unique(owners[order], return_index=True)
+        found[:, columns] = np.logical_or.reduceat(differ[:, order], starts, axis=1)
+    return found
+
+
+def _exact(game: _Game, at_background: Array, at_row: float) -> Array:
+    """Shapley values by all subsets of the columns."""
+    n, n_background = game.active.size, len(game.background)
+    subsets = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
+    inner = subsets[1:-1]
+    which = np.repeat(np.arange(n_background), len(inner))
+    paid = game.of(which, np.tile(inner, (n_background, 1)))
+    means = paid.reshape(n_background, len(inner)).mean(axis=0)
+    means = np.concatenate([[at_background.mean()], means, [at_row]])
+    sizes = subsets.sum(axis=1)
+    shares = np.array([factorial(s) * factorial(n - s - 1) / factorial(n) for s in range(n)])
+    found = np.empty(n)
+    for i in range(n):
+        without = np.flatnonzero(~subsets[:, i])
+        found[i] = shares[sizes[without]] @ (means[without + 2**i] - means[without])
+    return found
+
+
+def _walked(
+    game: _Game, at_background: Array, at_row: float, n_walks: int, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Shapley values by walks forward and backward, and their standard errors."""
+    n, n_background = game.active.size, len(game.background)
+    sums = np.zeros((n_background, n_walks, n))
+    together = max(1, 2**21 // n**2)  # background rows at a time, for the sets along their walks
+    for start in range(0, n_background, together):
+        which = np.arange(start, min(start + together, n_background))
+        for walk in range(n_walks):
+            order = generator.permuted(np.tile(np.arange(n), (len(which), 1)), axis=1)
+            for one in (order, order[:, ::-1]):
+                sums[which, walk] += 0.5 * _steps(game, which, one, at_background[which], at_row)
+    of_each = sums.mean(axis=1)
+    # Orders are drawn for each background row, which itself is given.
+    spread = sums.var(axis=1, ddof=1) if n_walks > 1 else sums[:, 0] - sums[:, 0].mean(axis=0)
+    spread = spread if n_walks > 1 else spread**2
+    return of_each.mean(axis=0), np.sqrt(spread.sum(axis=0) / n_walks) / n_background
+
+
+def _steps(
+    game: _Game, which: NDArray[np.intp], order: NDArray[np.intp], start: Array, end: float
+) -> Array:
+    """Return what each column adds between background rows and the row, (n_which, n_active)."""
+    n_rows, n = order.shape
+    moves = np.take_along_axis(game.differs[which], order, axis=1)
+    n_moves = np.cumsum(moves, axis=1)
+    # After the last column that differs it is the row itself; other columns change nothing.
+    needed = moves & (n_moves < n_moves[:, -1:])
+    walk, step = np.nonzero(needed)
+    position = np.empty_like(order)
+    np.put_along_axis(position, order, np.broadcast_to(np.arange(n), order.shape), axis=1)
+    height = np.empty((n_rows, n + 1))
+    height[:, 0] = start
+    after = np.zeros((n_rows, n))
+    after[walk, step] = game.of(which[walk], position[walk] <= step[:, None])
+    for s in range(n):
+        moved = np.where(n_moves[:, s] == n_moves[:, -1], end, after[:, s])
+        height[:, s + 1] = np.where(moves[:, s], moved, height[:, s])
+    found = np.empty((n_rows, n))
+    np.put_along_axis(found, order, np.diff(height, axis=1), axis=1)
+    return found
+
+
+def total_effects(
+    values: Values,
+    rows: Rows,
+    owners: NDArray[np.intp],
+    n_columns: int,
+    n_shifts: int = 1,
+) -> Array:
+    r"""Total effects of columns: how much values vary with a column alone, summed over outputs.
+
+    .. math:: T_j = \tfrac12 \sum_o E \bigl(f_o(x) - f_o(x_{-j}, x'_j)\bigr)^2
+
+    over rows x and x' of a sample, which is Jansen's estimate of the total effect of Sobol: the
+    variance that is left when all other columns are known, and so 0 for a column that the function
+    does not look at.
+
+    Parameters
+    ----------
+    values : callable
+        From rows of shape (n, n_inputs) to values of shape (n, n_outputs).
+    rows : ndarray of shape (n_rows, n_inputs)
+        A sample in random order.
+    owners : ndarray of shape (n_inputs,)
+        Number of the column that each input is made of.
+    n_columns : int
+        Number of columns.
+    n_shifts : int, default=1
+        Other rows x' for each row x: those that are 1, 2, ... places further.
+
+    Returns
+    -------
+    effects : ndarray of shape (n_columns,)
+        In squared units of the values.
+
+    References
+    ----------
+    Jansen, "Analysis of variance designs for model output", Computer Physics Communications 1999.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(9000, 3))
+    >>> total_effects(lambda X: X[:, :1] + 2.0 * X[:, 1:2], rows, np.arange(3), 3, 9).round(1)
+    array([1. , 3.9, 0. ])
+    """
+    n = len(rows)
+    before, chunk = values(rows), _rows_at_once(rows)
+    effects = np.zeros(n_columns)
+    shifts = range(1, min(n_shifts, n - 1) + 1)
+    of_column = [np.flatnonzero(owners == column) for column in range(n_columns)]
+    pieces: list[tuple[int, NDArray[np.intp], Rows]] = []
+
+    def measure() -> None:
+        """Evaluate rows of several columns at once."""
+        if pieces:
+            after = values(np.concatenate([mixed for _, _, mixed in pieces]))
+            start = 0
+            for column, which, _ in pieces:
+                difference = after[start : start + len(which)] - before[which]
+                effects[column] += np.sum(difference**2)
+                start += len(which)
+            pieces.clear()
+
+    waiting = 0
+    for shift in shifts:
+        others = np.roll(rows, -shift, axis=0)
+        for column, inputs in enumerate(of_column):
+            mine, theirs = rows[:, inputs], others[:, inputs]
+            same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
+            which = np.flatnonzero(~same.all(axis=1))
+            if which.size:
+                mixed = rows[which]
+                mixed[:, inputs] = theirs[which]
+                pieces.append((column, which, mixed))
+                waiting += which.size
+            if waiting >= chunk:
+                measure()
+                waiting = 0
+    measure()
+    return effects / (2.0 * n * max(1, len(shifts)))

@@ -255,12 +255,13 @@ def test_evaluation_writes_a_report(files, mercer, tmp_path):
         assert words in (tmp_path / "r.html").read_text()
     page = (tmp_path / "r.html").read_text()
     cards = re.findall("<dt>(.*?)</dt>", page[: page.index("</dl>")])
-    assert cards[:2] == ["mean pinball", "coverage 0.1 to 0.9"]
-    assert {"pinball 0.9", "coverage 0.9"} <= set(cards)
+    assert cards[:2] == ["mean pinball loss", "95 % interval"]
+    for words in ("coverage 0.1 to 0.9", "pinball 0.9", "coverage 0.9"):
+        assert f'<th scope="row">{words}</th>' in page.replace("<wbr>", "")
 
 
 def test_a_report_says_when_its_figures_show_a_sample(files, mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.cli._evaluate.ROWS_FOR_PICTURES", 200)
+    monkeypatch.setattr("mercer.cli._report.ROWS_FOR_PICTURES", 200)
     mercer(
         "evaluate",
         files / "classes.mercer",
@@ -269,7 +270,7 @@ def test_a_report_says_when_its_figures_show_a_sample(files, mercer, tmp_path, m
         tmp_path / "r.html",
     )
     assert (
-        "200 held-out rows, drawn at random, are in the figures"
+        "200 held-out rows, drawn at random, are in the pictures"
         in (tmp_path / "r.html").read_text()
     )
 

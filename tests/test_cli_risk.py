@@ -313,7 +313,7 @@ def test_the_report_of_a_robust_loss_has_the_race_that_chose_its_kernel(files, m
     report = tmp_path / "r.html"
     mercer("evaluate", files / "robust.mercer", files / "test.parquet", "--report", report)
     page = report.read_text(encoding="utf-8")
-    assert "<h2>The race</h2>" in page
+    assert "<h3>The race</h3>" in page
     assert "Learning curve" not in page  # what is learned on all rows at once has no course
     code, out, err = mercer("inspect", files / "robust.mercer")
     assert code == 0, err

@@ -268,10 +268,12 @@ NAMES = {
     "mercer.recipes": ["unregularized"],
     "mercer.report": [
         "Section",
+        "class_figures",
         "columns_section",
         "figures_for",
         "quantity_figures",
         "race_section",
+        "report_model",
         "risk_section",
         "stream_section",
         "write_report",

@@ -226,7 +226,7 @@ def test_size_is_bounded_for_many_rows(tmp_path):
 
 def test_history_is_thinned_to_first_and_last_and_some_between(tmp_path):
     text = report_text(tmp_path / "r.html", history=history(1000), evaluation=None, settings=None)
-    body = text[text.index("<h2>The run</h2>") :]
+    body = text[text.index("<h3>The run</h3>") :]
     assert body.count('<th scope="row">') == 12
     assert '<th scope="row">64<' in body
     assert '<th scope="row">64,000<' in body

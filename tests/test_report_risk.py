@@ -95,8 +95,9 @@ def test_sections_are_on_the_page_in_order_and_escaped(tmp_path):
         history=model.history_,
     )
     page = path.read_text(encoding="utf-8")
-    headings = ["Evaluation on held-out rows", "Risk", "A &lt;b&gt;", "Figures", "The run"]
+    headings = ["Risk", "A &lt;b&gt;", "Evaluation on held-out rows", "Figures", "How it was found"]
     places = [page.index(f"<h2>{heading}</h2>") for heading in headings]
+    places.append(page.index("<summary><h3>The run</h3></summary>"))
     assert places == sorted(places)
     assert "<p>text &amp; more</p>" in page
     assert "<h2>Nothing</h2>" not in page

@@ -188,7 +188,7 @@ class TestReport:
         code, _, err = mercer(*words)
         assert code == 0, err
         page = (tmp_path / "r.html").read_text("utf-8")
-        assert "<h2>The stream</h2>" in page
+        assert "<h3>The stream</h3>" in page
         assert "warning" not in err
 
 
@@ -306,7 +306,7 @@ class TestFit:
         assert code == 0, err
         model = load_model(tmp_path / "m")
         assert model.estimator.learner_.function.expansion == Stream(points=30, seed=3)
-        assert "<h2>The stream</h2>" in (tmp_path / "r.html").read_text("utf-8")
+        assert "<h3>The stream</h3>" in (tmp_path / "r.html").read_text("utf-8")
         # The rows were learned in their order.
         by_hand = TableModel(
             KernelClassifier(expansion=Stream(points=30, seed=3)),

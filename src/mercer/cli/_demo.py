@@ -9,12 +9,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mercer.cli._evaluation import evaluate
 from mercer.cli._files import arrow_columns, table_writer
 from mercer.cli._fit import train
 from mercer.cli._messages import note
 from mercer.cli._options import DemoOptions
-from mercer.cli._report import ROWS_FOR_PICTURES, figures_of, report
+from mercer.cli._report import evaluated, figures_of, report
 from mercer.estimators import TableModel
 from mercer.report import race_section
 from mercer.training import FileTraining
@@ -35,13 +34,13 @@ def run(options: DemoOptions) -> None:
     note(f"learning to read 8 x 8 images of digits, one pass over {train_file}")
     speed = train(training, model_file, checkpoint_every=None, quiet=False)
     model = training.model_
-    evaluation = evaluate(model, test_file, n_keep=ROWS_FOR_PICTURES)
+    evaluation = evaluated(model, test_file, pictured=True)
     report(
         out / "report.html",
         model,
         title="Handwritten digits",
         evaluation=evaluation,
-        settings={"data": str(train_file), "test data": str(test_file)},
+        settings={"data": train_file.name, "test data": test_file.name},
         notes=["The digits of scikit-learn; a random quarter of the images is held out."],
     )
     write_pictures(model, out)

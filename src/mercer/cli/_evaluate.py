@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from mercer.cli._console import print_result
-from mercer.cli._evaluation import check_test_data, evaluate
+from mercer.cli._evaluation import check_test_data
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
-from mercer.cli._messages import note, shown
+from mercer.cli._messages import file_name, note, shown
 from mercer.cli._options import EvaluateOptions
-from mercer.cli._report import ROWS_FOR_PICTURES, report, title_of
+from mercer.cli._report import evaluated, report, title_of
 from mercer.cli._rows import NO_TARGET
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 
@@ -38,13 +38,17 @@ def run(options: EvaluateOptions) -> None:
             f"{model} was saved in Python and does not know the column of what it predicts. Name "
             "it with `--target`."
         )
-    n_keep = 0 if report_file is None else ROWS_FOR_PICTURES
     note_dialects(data)
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)
     with logged(options.log):
-        evaluation = evaluate(
-            loaded, data, target=target, outlier=outlier, n_keep=n_keep, workers=workers
+        evaluation = evaluated(
+            loaded,
+            data,
+            pictured=report_file is not None,
+            target=target,
+            outlier=outlier,
+            workers=workers,
         )
     print_result(evaluation.measures, title=f"{model} on {shown(data)}", as_json=options.as_json)
     if report_file is not None:
@@ -53,6 +57,6 @@ def run(options: EvaluateOptions) -> None:
             loaded,
             title=title_of(loaded, f"{model.name} on {Path(data).name}"),
             evaluation=evaluation,
-            settings={"test data": shown(data)},
+            settings={"test data": file_name(data)},
         )
         note(f"{report_file}: report")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.cli._files import Oddities, column_types, encoded_tables
+from mercer.cli._files import Oddities, column_types, encoded_tables, values_of
 from mercer.cli._measures import RowSample, novel_rows, refuse_unknown, scores_for
 from mercer.cli._workers import Asked, Workers, encoded_shard, of_shards
 from mercer.data import read_tables, schema
@@ -52,6 +52,8 @@ class Evaluation(NamedTuple):
         none, or has classes and minimises their mean.
     group : ndarray of shape (n_rows,) or None
         Groups of the rows ``X, y``, of a ranking within groups.
+    columns : mapping of str to ndarray of objects
+        What the rows ``X, y`` have in the columns that were asked for.
     """
 
     measures: dict[str, Any]
@@ -60,6 +62,7 @@ class Evaluation(NamedTuple):
     y: NDArray[Any]
     losses: Array | None = None
     group: Array | None = None
+    columns: Mapping[str, NDArray[Any]] = {}
 
 
 def check_test_data(
@@ -163,6 +166,7 @@ def evaluate(
     target: str | None = None,
     outlier: str | None = None,
     n_keep: int = 0,
+    keep: Sequence[str] = (),
     workers: Workers | None = None,
 ) -> Evaluation:
     """Measure a model on rows that it has not learned.
@@ -175,6 +179,8 @@ def evaluate(
         As for :func:`check_test_data`.
     n_keep : int, default=0
         Rows to keep for pictures.
+    keep : sequence of str, default=()
+        Columns of these rows whose values are kept, too.
     workers : Workers, default=None
         Who reads and predicts the shards of the data; None: this process.
 
@@ -218,12 +224,12 @@ def evaluate(
     """
     name = check_test_data(model, data, target=target, outlier=outlier)
     more = () if model.group is None else (model.group,)
-    found = _Held(model, outlier, n_keep)
+    found = _Held(model, outlier, n_keep, keep)
     if workers is None:
         for rows in encoded_tables(model, data, target=name, more=more):
             found.add(model, *rows)
     else:
-        asked = Asked(model, name, (outlier, n_keep))
+        asked = Asked(model, name, (outlier, n_keep, tuple(keep)))
         answers = of_shards(_of_shard, asked, data, workers, stage="evaluate", more=more)
         odd = Oddities()
         for _, (part, its_odd) in sorted(answers, key=lambda answer: answer[0]):
@@ -243,6 +249,7 @@ def evaluate(
         kept.y,
         losses=None if losses is None or not losses.size else losses,
         group=kept.group,
+        columns=kept.columns,
     )
 
 
@@ -257,7 +264,15 @@ class _Held:
         Rows for pictures.
     """
 
-    def __init__(self, model: TableModel, outlier: str | None, n_keep: int, part: int = 0) -> None:
+    def __init__(
+        self,
+        model: TableModel,
+        outlier: str | None,
+        n_keep: int,
+        keep: Sequence[str] = (),
+        part: int = 0,
+    ) -> None:
+        self.keep = keep
         self.scores = scores_for(model, outlier, part)
         self.kept = RowSample(n_keep, part)
 
@@ -267,7 +282,7 @@ class _Held:
             y = np.empty((len(X), 0))
         group = model.groups(table)
         self.scores.add(X, y, group)
-        self.kept.add(X, y, group)
+        self.kept.add(X, y, group, values_of(table, self.keep) if self.kept.size else None)
 
     def merge(self, other: Self) -> None:
         """Take the rows of a part that comes behind."""
@@ -277,8 +292,8 @@ class _Held:
 
 def _of_shard(asked: Asked, shard: FileShard, number: int) -> tuple[tuple[_Held, Oddities], int]:
     """Add up over the rows of a shard."""
-    outlier, n_keep = asked.more
-    found, odd = _Held(asked.model, outlier, n_keep, number), Oddities()
+    outlier, n_keep, keep = asked.more
+    found, odd = _Held(asked.model, outlier, n_keep, keep, number), Oddities()
     for rows in encoded_shard(asked, shard, odd):
         found.add(asked.model, *rows)
     return (found, odd), odd.n_rows

@@ -46,6 +46,7 @@ __all__ = [
     "piped_tables",
     "refuse_text",
     "table_writer",
+    "values_of",
 ]
 
 # Of names that are meant for files, where predictions are a folder.
@@ -200,6 +201,16 @@ def encoded_tables(
     odd = Oddities()
     yield from encoded_in_place(partial(in_place, data, tables), model, target, odd)
     odd.warn(model, data)
+
+
+def values_of(table: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return what the rows of an Arrow table have in some columns, as they are written."""
+    found = {}
+    for name in names:
+        values = np.empty(table.num_rows, dtype=object)
+        values[:] = table.column(name).to_pylist()
+        found[name] = values
+    return found
 
 
 def columns_of(model: TableModel, target: str | None, more: Sequence[str]) -> list[str]:

@@ -20,14 +20,13 @@ from mercer.cli._evaluation import (
     check_classes,
     check_marks_of_novelty,
     check_test_data,
-    evaluate,
     progress_error,
 )
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
-from mercer.cli._messages import Stopped, note, shown
+from mercer.cli._messages import Stopped, file_name, note, shown
 from mercer.cli._options import FitOptions
-from mercer.cli._report import ROWS_FOR_PICTURES, report, seen_rows, title_of
+from mercer.cli._report import evaluated, report, seen_rows, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 from mercer.data import TaskGuess
@@ -338,8 +337,8 @@ def _kept_together(shuffle_buffer: int) -> str:
 def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
     """Measure a model on the test data; without any, say what error training saw."""
     if options.test is not None:
-        n_keep = 0 if options.report_file is None else ROWS_FOR_PICTURES
-        evaluation = evaluate(model, options.test, outlier=options.outlier, n_keep=n_keep)
+        pictured = options.report_file is not None
+        evaluation = evaluated(model, options.test, pictured=pictured, outlier=options.outlier)
         print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
         return evaluation
     if (seen := progress_error(model)) is not None:
@@ -355,13 +354,13 @@ def _write_report(
     options: FitOptions,
 ) -> None:
     settings = {
-        "data": shown(options.data),
-        "test data": shown(options.test or "none"),
+        "data": file_name(options.data),
+        "test data": "none" if options.test is None else file_name(options.test),
         "passes": training.n_passes_,
         "seed": options.seed,
     }
     if (workers := workers_of(options)) is not None:
-        settings["workers"] = str(workers)
+        settings["workers"] = str(workers._replace(address=None))  # nor places of machines
     title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
     seen = None if evaluation is not None else seen_rows(training.model_, training.data)
     report(file, model, title=title, evaluation=evaluation, settings=settings, seen=seen)

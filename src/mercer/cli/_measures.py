@@ -558,6 +558,8 @@ class RowSample:
         Inputs and targets.
     group : ndarray of shape (n_rows,) or None
         Groups, if there are any.
+    columns : dict of str to ndarray of objects
+        What the rows have in some columns, if these were given.
     """
 
     def __init__(self, size: int, part: int = 0) -> None:
@@ -567,23 +569,39 @@ class RowSample:
         self.X: NDArray[Any] = np.empty((0, 0))
         self.y: NDArray[Any] = np.empty(0)
         self.group: Array | None = None
+        self.columns: dict[str, NDArray[Any]] = {}
 
-    def add(self, X: NDArray[Any], y: NDArray[Any], group: Array | None = None) -> None:
+    def add(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        group: Array | None = None,
+        columns: dict[str, NDArray[Any]] | None = None,
+    ) -> None:
         """Take some more rows of the stream."""
         if self.size:
-            self._take(self.rng.random(len(y)), X, y, group)
+            self._take(self.rng.random(len(y)), X, y, group, columns or {})
 
     def merge(self, other: RowSample) -> None:
         """Take the rows of the sample of another part, which comes behind."""
         if other.keys.size:
-            self._take(other.keys, other.X, other.y, other.group)
+            self._take(other.keys, other.X, other.y, other.group, other.columns)
 
-    def _take(self, keys: Array, X: NDArray[Any], y: NDArray[Any], group: Array | None) -> None:
+    def _take(
+        self,
+        keys: Array,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        group: Array | None,
+        columns: dict[str, NDArray[Any]],
+    ) -> None:
         keys = np.concatenate([self.keys, keys])
         kept = np.sort(np.argsort(keys)[: self.size])
         if self.keys.size:
             X, y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
             if group is not None and self.group is not None:
                 group = np.concatenate([self.group, group])
+            columns = {k: np.concatenate([self.columns[k], v]) for k, v in columns.items()}
         self.keys, self.X, self.y = keys[kept], X[kept], y[kept]
+        self.columns = {name: values[kept] for name, values in columns.items()}
         self.group = None if group is None else group[kept]

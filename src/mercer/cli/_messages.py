@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -16,6 +17,7 @@ from mercer.exceptions import Advice, DivergenceError, InPython, Setting, Worker
 
 __all__ = [
     "Stopped",
+    "file_name",
     "guarded",
     "in_words_of_the_command",
     "leave_output",
@@ -181,6 +183,18 @@ def shown(text: str) -> str:
     for path, name in _names.items():
         text = text.replace(path, name)
     return text
+
+
+def file_name(place: str | os.PathLike[str]) -> str:
+    """Name a file, a folder or a glob without its place, for a report that others read.
+
+    Examples
+    --------
+    >>> file_name("/home/ada/cars.csv"), file_name("s3://bucket/2024/*.parquet"), file_name("in/")
+    ('cars.csv', '*.parquet', 'in')
+    """
+    parts = [part for part in re.split(r"[/\\\\]", shown(os.fspath(place))) if part]
+    return parts[-1] if parts else ""
 
 
 def _say(text: str) -> None:

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.cli._console import is_table
-from mercer.cli._evaluation import Evaluation, progress_error
-from mercer.cli._files import encoded_tables
+from mercer.cli._evaluation import Evaluation, evaluate, progress_error
+from mercer.cli._files import column_types, columns_of, encoded_tables, values_of
+from mercer.data import read_tables
+from mercer.data.tables import Labelled, in_place
 from mercer.estimators import TableModel
-from mercer.estimators.asking import predictions_of
-from mercer.inspection import (
-    describe,
-    history_in_units,
-    loss_units,
-    output_labels,
-)
+from mercer.inspection import describe, loss_units
 from mercer.losses import Squared
-from mercer.report import (
-    columns_section,
-    figures_for,
-    quantity_figures,
-    race_section,
-    risk_section,
-    stream_section,
-    write_report,
-)
+from mercer.report import figures_for
+from mercer.report._judged import LEARNED, JudgedRows, verdict_of_scores
+from mercer.report._matters import column_shares
+from mercer.report._units import InUnits
+from mercer.report._whole import columns_to_show, judged, kept_back, words_of, write_whole
 
-__all__ = ["ROWS_FOR_PICTURES", "Seen", "figures_of", "report", "seen_rows", "title_of"]
-
-Array = NDArray[np.float64]
+__all__ = ["evaluated", "figures_of", "report", "seen_rows", "title_of"]
 
 ROWS_FOR_PICTURES = 20_000
-_MOST_NAMED = 30
 _MOST_CARDS = 4  # measures in the summary
-_MOST_CARDS_OF_QUANTILES = 8
+_FIRST = "All numbers, pictures and rows are of the first {:,} rows, which were learned."
+_TEST = " Rows of a test file (--test) say more."
 
 # What measures are called in reports, where it is not their names.
 _CALLED = {
@@ -62,7 +51,7 @@ def report(
     evaluation: Evaluation | None = None,
     settings: dict[str, Any] | None = None,
     notes: Sequence[str] = (),
-    seen: Seen | None = None,
+    seen: JudgedRows | None = None,
 ) -> None:
     """Write the report of a model.
 
@@ -80,144 +69,186 @@ def report(
         Further settings, shown before those of the model.
     notes : sequence of str, default=()
         What a reader must know.
-    seen : Seen, default=None
-        Rows of the training to draw, where there are no others.
+    seen : JudgedRows, default=None
+        Rows of the training to judge by, where there are no others.
     """
-    description = describe(model)
-    sizes = {"model order": description["model_order"], "rows": description["n_rows_learned"]}
-    if evaluation is None:
-        found = _of_training(model, sizes)
-    else:
-        found = _of_evaluation(model, evaluation, sizes)
-    listed = {
-        _words(name): ", ".join(value) if isinstance(value, list) else value
-        for name, value in ((settings or {}) | description).items()
-        if not is_table(value)
-    }
-    pictured = _InUnits(model)
-    at_risk = risk_section(pictured, None if evaluation is None else evaluation.losses)
-    columns = columns_section(model.audit_)
-    raced, followed = race_section(model.estimator), stream_section(pictured)
-    write_report(
+    found = _of_training(model, seen) if evaluation is None else _of_evaluation(model, evaluation)
+    write_whole(
         path,
+        model,
         title=title,
+        rows=found.rows,
+        inputs=None if evaluation is None or found.rows is None else evaluation.X,
+        figures=found.figures,
         summary=found.summary,
-        history=getattr(pictured, "history_", None),
-        settings=listed,
-        evaluation=found.measures,
-        sections=[one for one in (columns, at_risk, raced, followed) if one is not None],
-        figures=[*figures_of(model, evaluation), *_seen_figures(model, seen)],
-        notes=[*notes, *found.notes, *([] if seen is None else [seen.note])],
+        text=found.text,
+        measures=found.measures,
+        exact=found.exact,
+        by_class=found.by_class,
+        losses=None if evaluation is None else evaluation.losses,
+        settings=settings,
+        notes=[*notes, *found.notes],
     )
 
 
-class Seen(NamedTuple):
-    """Rows of a training that can be drawn, and what is to be said of them.
+def evaluated(
+    model: TableModel, data: str | os.PathLike[str], *, pictured: bool, **options: Any
+) -> Evaluation:
+    """Measure a model on rows that it has not learned, for a report or not.
 
-    Attributes
+    Parameters
     ----------
-    truth, predicted : ndarray of shape (n_rows, n_outputs)
-        In the units of the target.
-    of : str
-        What rows they are.
-    note : str
-        What a reader must know of them.
+    model, data, **options
+        As for :func:`mercer.cli._evaluation.evaluate`.
+    pictured : bool
+        Whether a report will show some of the rows.
     """
+    if not pictured:
+        return evaluate(model, data, **options)
+    keep = columns_to_show(model, column_shares(model))
+    return evaluate(model, data, n_keep=ROWS_FOR_PICTURES, keep=keep, **options)
 
-    truth: Array
-    predicted: Array
-    of: str
-    note: str
 
-
-def seen_rows(model: TableModel, data: str | os.PathLike[str]) -> Seen | None:
-    """Return rows of a training of quantities: those that judged its parts, else learned ones.
+def seen_rows(model: TableModel, data: str | os.PathLike[str]) -> JudgedRows | None:
+    """Return rows of a training: those that it kept back, else learned ones.
 
     Parameters
     ----------
     model : TableModel
-        As the training left it: its file does not have the rows.
+        As the training left it.
     data : path
         What was learned.
+
+    Returns
+    -------
+    rows : JudgedRows or None
+        None of models that are no classification or regression.
     """
-    if not model.predicts_quantities:
+    names = columns_to_show(model, column_shares(model))
+    held = getattr(model.estimator, "held_out_", None)
+    rows = kept_back(model)
+    if held is not None and rows is not None:
+        note = rows.note + _TEST
+        return rows._replace(columns=_values_of(model, data, held.X, names), note=note)
+    if model.task not in ("classification", "regression", "gp"):
         return None
-    estimator: Any = model.estimator
-    held = getattr(estimator, "held_out_", None)
-    if held is not None:
-        truth, predicted = held.y.reshape(len(held.y), -1), predictions_of(estimator, held.scores)
-        of = "rows kept back"
-        note = (
-            f"The pictures of predictions are of {len(truth):,} rows that the fit which predicted "
-            "them did not have, but by which the weights of the parts were chosen."
-        )
-        scale, mean = model.target_scale_, model.target_mean_
-        predicted = predicted.reshape(len(truth), -1)
-        return Seen(truth * scale + mean, predicted * scale + mean, of, note)
-    _, X, truth = next(encoded_tables(model, data, target=model.target))
-    X, truth = X[:ROWS_FOR_PICTURES], truth[:ROWS_FOR_PICTURES]
-    note = (
-        f"The pictures of predictions are of the first {len(truth):,} rows, which were learned: "
-        "the errors of other rows are larger. Rows of a test file (--test) show them."
+    table, X, y = next(encoded_tables(model, data, target=model.target))
+    some = slice(ROWS_FOR_PICTURES)
+    first = values_of(table.slice(0, ROWS_FOR_PICTURES), names)
+    columns = {name: values.tolist() for name, values in first.items()}
+    note = _FIRST.format(len(y[some])) + _TEST
+    return judged(model, X[some], y[some], columns, of=LEARNED, note=note)
+
+
+def _values_of(
+    model: TableModel, data: str | os.PathLike[str], X: NDArray[np.floating], names: Sequence[str]
+) -> dict[str, Sequence[Any]]:
+    """Find rows in the data of a training by the inputs that they became; return their columns."""
+    wanted: dict[bytes, list[int]] = {}
+    for i, row in enumerate(np.ascontiguousarray(X)):
+        wanted.setdefault(row.tobytes(), []).append(i)
+    found = {name: np.empty(len(X), dtype=object) for name in names}
+    tables = read_tables(
+        data, columns=columns_of(model, model.target, ()), column_types=column_types(model, data)
     )
-    truth, predicted = truth.reshape(len(X), -1), model.predict_inputs(X).reshape(len(X), -1)
-    return Seen(truth, predicted, "rows that were learned", note)
 
+    def encoded(table: Any) -> tuple[Any, NDArray[np.floating]]:
+        inputs = model.inputs(table, extra="drop", learned=True)
+        return table, np.ascontiguousarray(inputs, dtype=X.dtype)
 
-def _seen_figures(model: TableModel, seen: Seen | None) -> list[tuple[str, Any]]:
-    if seen is None:
-        return []
-    labels = output_labels(model.estimator, seen.predicted.shape[1])
-    return quantity_figures(seen.truth, seen.predicted, labels=labels, of=seen.of)
+    for table, inputs in in_place(data, tables, encoded, labelled=Labelled(model.target)):
+        here = [i for i, row in enumerate(inputs) if row.tobytes() in wanted]
+        values = values_of(table.take(np.array(here, dtype=np.int64)), names)
+        for n, i in enumerate(here):
+            places = wanted.pop(inputs[i].tobytes(), ())  # equal rows: the first one
+            for name in names:
+                found[name][list(places)] = values[name][n]
+        if not wanted:
+            return {name: column.tolist() for name, column in found.items()}
+    return {}  # the data are not those that were learned
 
 
 class _Findings(NamedTuple):
-    """What a report says of a model: its cards, the tables of measures, and notes."""
+    """What a report says of a model."""
 
-    summary: dict[str, Any]
-    measures: dict[str, Any]
-    notes: list[str]
-
-
-def _of_training(model: TableModel, sizes: dict[str, Any]) -> _Findings:
-    """Say what error training saw, if it saw one."""
-    seen = progress_error(model)
-    if seen is None:
-        return _Findings(sizes, {}, [])
-    return _Findings({seen.name: seen.value} | sizes, {}, [seen.note])
+    rows: JudgedRows | None
+    summary: dict[str, Any] = {}  # noqa: RUF012
+    measures: dict[str, Any] = {}  # noqa: RUF012
+    notes: Sequence[str] = ()
+    figures: Sequence[tuple[str, Any]] = ()
+    exact: Mapping[str, float] | None = None
+    by_class: Mapping[str, tuple[int, int]] | None = None
+    text: str = ""
 
 
-def _of_evaluation(model: TableModel, evaluation: Evaluation, sizes: dict[str, Any]) -> _Findings:
+def _of_training(model: TableModel, seen: JudgedRows | None) -> _Findings:
+    """Say what error training saw, where no rows were kept back."""
+    sizes = _sizes(model)
+    if seen is not None and getattr(model.estimator, "held_out_", None) is not None:
+        return _Findings(seen)
+    progress = progress_error(model)
+    if progress is None:
+        return _Findings(seen, {} if seen is not None else sizes)
+    shown = {progress.name: progress.value} | ({} if seen is not None else sizes)
+    return _Findings(seen, shown, notes=[progress.note])
+
+
+def _of_evaluation(model: TableModel, evaluation: Evaluation) -> _Findings:
     """Say how a model does on held-out rows."""
     measures, worst = _split(evaluation.measures)
     if isinstance(getattr(model.estimator, "loss_", None), Squared) and "mean loss" in measures:
         measures["mean loss, half the squared error"] = measures.pop("mean loss")
     shown = [name for name in measures if name != "rows"]
-    most = _MOST_CARDS_OF_QUANTILES if "mean pinball" in measures else _MOST_CARDS
-    summary = (
-        {name: measures[name] for name in shown[:most]}
-        | _at_risk(model, worst)
-        | {"model order": sizes["model order"], "rows learned": sizes["rows"]}
-    )
-    notes = []
-    if len(evaluation.y) < evaluation.measures["rows"]:
-        drawn = f"{len(evaluation.y):,} held-out rows, drawn at random, are in the figures"
-        notes = [f"{drawn}; the measures are of all {measures['rows']:,}."]
+    summary = _at_risk(model, worst)
     if worst:
         unit = loss_units(model).name
         measures["Worst losses" + (f", in {unit}" if unit else "")] = worst
-    if 0 < len(evaluation.by_class) <= _MOST_NAMED:
-        measures["By class"] = evaluation.by_class
-    return _Findings(summary, measures, notes)
+    notes, exact = [], None
+    if len(evaluation.y) < evaluation.measures["rows"]:
+        exact = evaluation.measures
+        notes = [
+            f"{len(evaluation.y):,} held-out rows, drawn at random, are in the pictures and tables "
+            f"of rows; the measures are of all {measures['rows']:,}."
+        ]
+    columns = {name: values.tolist() for name, values in evaluation.columns.items()}
+    rows = judged(model, evaluation.X, evaluation.y, columns) if model.has_target else None
+    if rows is None:
+        cards = {name: measures[name] for name in shown[:_MOST_CARDS]} | summary | _sizes(model)
+        return _Findings(
+            None,
+            cards,
+            measures,
+            notes,
+            figures_of_rows(model, evaluation),
+            text=verdict_of_scores(evaluation.measures),
+        )
+    by_class = {
+        label: (int(row["rows"]), round(row["rows"] * row["error %"] / 100.0))
+        for label, row in evaluation.by_class.items()
+    }
+    return _Findings(rows, summary, measures, notes, exact=exact, by_class=by_class or None)
+
+
+def _sizes(model: TableModel) -> dict[str, Any]:
+    description = describe(model)
+    return {
+        "model order": description["model_order"],
+        "rows learned": description["n_rows_learned"],
+    }
 
 
 def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[tuple[str, Any]]:
     """Draw the standard figures of a model, with inputs and targets in their own units."""
-    pictured = _InUnits(model)
+    pictured = InUnits(model)
     if evaluation is None or not len(evaluation.y):
         return figures_for(pictured)
     y = evaluation.y if model.has_target else None
     return figures_for(pictured, pictured.to_units(evaluation.X), y, evaluation.group)
+
+
+def figures_of_rows(model: TableModel, evaluation: Evaluation) -> list[tuple[str, Any]]:
+    """Draw those of them that show held-out rows."""
+    return figures_of(model, evaluation)[len(figures_of(model)) :]
 
 
 def title_of(model: TableModel, what: str) -> str:
@@ -235,7 +266,7 @@ def _split(measures: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str
             row = worst.setdefault(f"worst {100.0 - float(percent):.4g}\u00a0%", {})
             row[_TAIL[kind]] = value
         else:
-            usual[_words(name)] = value
+            usual[_CALLED.get(name) or words_of(name)] = value
     return usual, worst
 
 
@@ -244,65 +275,3 @@ def _at_risk(model: TableModel, worst: dict[str, dict[str, Any]]) -> dict[str, A
     level = getattr(getattr(model.estimator, "risk_", None), "level", None)
     row = f"worst {100.0 - 100.0 * level:.4g}\u00a0%" if level is not None else ""
     return {f"CVaR, {row}": worst[row][_TAIL["cvar"]]} if row in worst else {}
-
-
-def _words(name: str) -> str:
-    return _CALLED.get(name) or (
-        name.replace("_percent", " %")
-        .replace("n_", "number of ", name.startswith("n_"))
-        .replace("_", " ")
-    )
-
-
-class _InUnits:
-    """A table model as pictures see an estimator, its inputs and outputs in units of the columns.
-
-    What has no units is the estimator's own.
-    """
-
-    def __init__(self, model: TableModel) -> None:
-        self.model, self.estimator = model, model.estimator
-        self.center, self.scale = _units(model)
-        self.feature_names_in_ = model.preprocessor.feature_names_out()
-        self.loss, self.loss_unit = getattr(model.estimator, "loss_", None), loss_units(model).name
-        # Pictures ask for the parameters of the method whether there are standard deviations.
-        self.predict: Any = self._with_std if model.task == "gp" else self._predict
-        if hasattr(model.estimator, "history_"):
-            self.history_ = history_in_units(model)
-        if hasattr(model.estimator, "dictionary_"):
-            self.dictionary_ = self.to_units(model.estimator.dictionary_)
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.estimator, name)
-        if name not in ("decision_function", "predict_pair", "predict_proba"):
-            return value
-        return lambda *X: value(*map(self._encoded, X))
-
-    def to_units(self, X: NDArray[np.floating]) -> Array:
-        """Return encoded rows in the units of the columns."""
-        return np.asarray(X * self.scale + self.center, dtype=np.float64)
-
-    def _encoded(self, X: Any) -> NDArray[np.floating]:
-        dtype = self.model.preprocessor.dtype
-        return ((np.asarray(X) - self.center) / self.scale).astype(dtype)
-
-    def _predict(self, X: Any) -> NDArray[Any]:
-        return self.model.predict_inputs(self._encoded(X))
-
-    def _with_std(self, X: Any, return_std: bool = False, *, include_noise: bool = False) -> Any:
-        mean = self._predict(X)
-        if not return_std:
-            return mean
-        return mean, self.model.predict_std(self._encoded(X), include_noise=include_noise)
-
-
-def _units(model: TableModel) -> tuple[Array | float, Array | float]:
-    """Centre and scale of the inputs if these are the columns themselves, else 0 and 1."""
-    columns = model.preprocessor.feature_names_in_
-    if model.preprocessor.feature_names_out() != columns or model.text_columns_:
-        return 0.0, 1.0
-    # Numbers are encoded by an affine map: two points tell it.
-    at = {name: np.array([0.0, 1.0]) for name in columns}
-    zero, one = np.asarray(model.inputs(at), dtype=np.float64)
-    scale = 1.0 / (one - zero)
-    return -zero * scale, scale

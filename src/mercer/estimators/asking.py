@@ -16,9 +16,11 @@ from mercer.expansions import Expansion, as_expansion
 from mercer.kernels import PairKernel
 
 __all__ = [
+    "ClassAnswers",
     "PairParts",
     "chosen_batch_size",
     "chosen_expansion",
+    "class_answers_of",
     "encoded_targets",
     "has_own_losses",
     "pair_parts",
@@ -61,6 +63,36 @@ def scores_of(estimator: Any, X: Any) -> Array:
 def predictions_of(estimator: Any, scores: Array) -> Array:
     """Return the predictions of a regressor that its scores make."""
     return np.asarray(estimator._targets(scores))
+
+
+class ClassAnswers(NamedTuple):
+    """What a classifier says of rows.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,)
+        Predicted classes.
+    probability : ndarray of shape (n_rows, n_classes) or None
+        Their probabilities, if its loss has any.
+    scores : ndarray of shape (n_rows,) or None
+        Scores for the last of two classes.
+    """
+
+    labels: NDArray[Any]
+    probability: Array | None
+    scores: Array | None
+
+
+def class_answers_of(estimator: Any, scores: Array) -> ClassAnswers:
+    """Return what the scores of rows make a classifier say."""
+    classes = estimator.classes_
+    if classes.size == 1:
+        return ClassAnswers(np.full(len(scores), classes[0]), None, None)
+    return ClassAnswers(
+        np.asarray(classes[estimator.loss_.decide(scores)]),
+        estimator._probabilities(scores) if hasattr(estimator, "predict_proba") else None,
+        estimator._class_scores(scores) if classes.size == 2 else None,
+    )
 
 
 class PairParts(NamedTuple):

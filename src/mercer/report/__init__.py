@@ -5,6 +5,7 @@ and read aloud, and whose colours follow the reader's light or dark theme. The s
 the same bytes.
 """
 
+from mercer.report._classes import class_figures
 from mercer.report._figures import figures_for
 from mercer.report._page import Section, write_report
 from mercer.report._quantities import quantity_figures
@@ -14,13 +15,16 @@ from mercer.report._sections import (
     risk_section,
     stream_section,
 )
+from mercer.report._whole import report_model
 
 __all__ = [
     "Section",
+    "class_figures",
     "columns_section",
     "figures_for",
     "quantity_figures",
     "race_section",
+    "report_model",
     "risk_section",
     "stream_section",
     "write_report",

@@ -14,7 +14,6 @@ from mercer.display import (
     ModelOrderDisplay,
     RankingDisplay,
     RegressionCurveDisplay,
-    ROCCurveDisplay,
 )
 from mercer.display.drawing import (
     FAINT,
@@ -22,7 +21,6 @@ from mercer.display.drawing import (
     PALETTE,
     draw_legend,
     format_number,
-    literal_text,
     report_axes,
     report_style,
     tidy,
@@ -42,6 +40,7 @@ from mercer.inspection import (
 )
 from mercer.metrics import concordant_pairs
 from mercer.objectives.pairwise import pair_label_of
+from mercer.report._classes import class_figures, roc_figure
 from mercer.report._quantities import quantity_figures
 
 if TYPE_CHECKING:
@@ -58,8 +57,6 @@ _KINDS = {
 }
 # A curve or cloud of more points looks the same and only makes the file larger.
 _MAX_POINTS = 1500
-# Above this many classes the numbers and names in a confusion matrix cannot be read.
-_MAX_NAMED_CLASSES = 14
 
 
 def figures_for(
@@ -114,10 +111,21 @@ def figures_for(
     Learning curve: loss on each row before learning it
     Model order: size of the model along the stream
     """
+    return run_figures(estimator) + ([] if X is None else held_out_figures(estimator, X, y, group))
+
+
+def run_figures(estimator: Any) -> list[Captioned]:
+    """Draw how a run went, as :func:`figures_for` does."""
     with report_style():
-        figures = _run_figures(estimator) if has_run(estimator) else []
-        if X is None:
-            return figures
+        return _run_figures(estimator) if has_run(estimator) else []
+
+
+def held_out_figures(
+    estimator: Any, X: Any, y: ArrayLike | None = None, group: ArrayLike | None = None
+) -> list[Captioned]:
+    """Draw how a model does on held-out rows, as :func:`figures_for` does."""
+    figures: list[Captioned] = []
+    with report_style():
         if learns_pairs(estimator):
             if y is not None:
                 figures += ranking_figures(estimator, X, np.asarray(y), group)
@@ -131,9 +139,8 @@ def figures_for(
             figures += _regressor_figures(
                 estimator, truth, np.asarray(estimator.predict(X), dtype=float)
             )
-            if "include_noise" in signature(final_model(estimator).predict).parameters:
-                figures.append(_intervals(estimator, X, truth))
-        return figures + _function_figures(estimator, X, y)
+            figures += interval_figure(estimator, X, truth)
+        return figures + function_figures(estimator, X, y)
 
 
 def _run_figures(estimator: Any) -> list[Captioned]:
@@ -169,94 +176,15 @@ def _run_figures(estimator: Any) -> list[Captioned]:
 
 
 def _classifier_figures(estimator: Any, X: Any, y: NDArray[Any]) -> list[Captioned]:
-    classes = np.asarray(estimator.classes_)
-    figures = [_confusion(classes, y, np.asarray(estimator.predict(X)))]
-    positive = y == classes[-1]
-    binary = len(classes) == 2 and 0 < positive.sum() < len(y)
-    if binary and hasattr(estimator, "decision_function"):
+    scores = probability = None
+    if len(estimator.classes_) == 2 and hasattr(estimator, "decision_function"):
         scores = np.asarray(estimator.decision_function(X), dtype=float)
         scores = scores if scores.ndim == 1 else scores[:, -1]
-        figures.append(roc_figure(positive, scores, f"class {classes[-1]}"))
     if hasattr(estimator, "predict_proba"):
-        probability = np.asarray(estimator.predict_proba(X), dtype=float)
-        if len(classes) == 2:
-            of_what = f"class {classes[-1]}"
-            figures.append(_reliability(positive, probability[:, -1], of_what))
-        else:
-            likeliest = probability.argmax(axis=1)
-            hit = classes[likeliest] == y
-            figures.append(_reliability(hit, probability.max(axis=1), "the likeliest class"))
-    return figures
-
-
-def _confusion(classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any]) -> Captioned:
-    from matplotlib.colors import to_rgba_array
-    from sklearn.metrics import confusion_matrix
-    from sklearn.utils.multiclass import unique_labels
-
-    labels = unique_labels(classes, y, predicted)
-    counts = confusion_matrix(y, predicted, labels=labels)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    n = len(labels)
-    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
-    # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
-    cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
-    cells[..., 3] = 0.04 + 0.71 * shares
-    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > _MAX_NAMED_CLASSES)
-    ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
-    if n <= _MAX_NAMED_CLASSES:
-        names = [literal_text(label, max_length=12) for label in labels]
-        crowded = n > 4 and max(len(name) for name in names) > 3
-        ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)
-        ax.set_yticks(np.arange(n) + 0.5, names)
-        size = 9.5 if n <= 6 else 7.0
-        for i, j in np.ndindex(n, n):
-            text = format_number(counts[i, j])
-            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size)
-    else:
-        ax.set_xticks([])
-        ax.set_yticks([])
-    ax.set_xlabel("Predicted class")
-    ax.set_ylabel("True class")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    right, total = format_number(np.trace(counts)), format_number(len(y))
-    figure.set_label(
-        f"Confusion matrix of {n} classes: {right} of {total} rows are on its diagonal."
+        probability = estimator.predict_proba(X)
+    return class_figures(
+        y, estimator.predict(X), classes=estimator.classes_, scores=scores, probability=probability
     )
-    return "Confusion matrix of held-out rows", figure
-
-
-def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
-    from sklearn.calibration import CalibrationDisplay
-
-    figure, ax = report_axes(height=3.8)
-    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
-    # Bins of equally many rows: bins of equal width can be nearly empty, hence very noisy.
-    drawn = CalibrationDisplay.from_predictions(
-        outcome.astype(int),
-        np.clip(probability, 0.0, 1.0),
-        n_bins=10,
-        strategy="quantile",
-        name="model",
-        ref_line=False,
-        ax=ax,
-        color=PALETTE[0],
-        marker="o",
-        linewidth=2.0,
-        markersize=5,
-    )
-    ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.set_xlabel(literal_text(f"Predicted probability of {of_what}", max_length=48))
-    ax.set_ylabel("Observed fraction")
-    tidy(ax)
-    draw_legend(ax)
-    gap = format_number(float(np.abs(drawn.prob_true - drawn.prob_pred).max()))
-    figure.set_label(
-        f"Reliability diagram for {of_what}: predicted probabilities and observed fractions "
-        f"differ by at most {gap} in {len(drawn.prob_pred)} groups of rows."
-    )
-    return f"Reliability of the probability of {of_what}", figure
 
 
 def _regressor_figures(estimator: Any, truth: Array, predicted: Array) -> list[Captioned]:
@@ -269,16 +197,19 @@ def _regressor_figures(estimator: Any, truth: Array, predicted: Array) -> list[C
     )
 
 
-def _intervals(estimator: Any, X: Any, truth: Array) -> Captioned:
+def interval_figure(estimator: Any, X: Any, truth: Array) -> list[Captioned]:
     """Draw how many rows are in central intervals of a Gaussian process, which says how many."""
     from scipy.special import erf
 
+    if "include_noise" not in signature(final_model(estimator).predict).parameters:
+        return []
     mean, std = estimator.predict(X, return_std=True, include_noise=True)
     distance = np.sort(np.ravel(np.abs(truth - mean) / std))
     said = erf(distance / np.sqrt(2.0))  # of the smallest interval around the mean with the row in
     seen = np.arange(1, distance.size + 1) / distance.size
     rows = np.unique(np.linspace(0, said.size - 1, min(said.size, 400)).round().astype(int))
-    figure, ax = report_axes(height=3.8)
+    with report_style():
+        figure, ax = report_axes(height=3.8)
     ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
     ax.plot(said[rows], seen[rows], color=PALETTE[0], linewidth=2.0, label="model")
     ax.set(aspect="equal", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
@@ -288,7 +219,7 @@ def _intervals(estimator: Any, X: Any, truth: Array) -> Captioned:
     draw_legend(ax)
     share = format_number(100.0 * float(np.mean(said <= 0.9)))
     figure.set_label(f"Reliability of intervals: {share} % of the rows are in those of 90 %.")
-    return "Reliability of the intervals", figure
+    return [("Reliability of the intervals", figure)]
 
 
 def _scores(scores: Array) -> Captioned:
@@ -302,6 +233,12 @@ def _scores(scores: Array) -> Captioned:
     share = format_number(100.0 * float(np.mean(scores < 0)))
     figure.set_label(f"Histogram of the scores: {share} % of the rows are below 0, hence novel.")
     return "Scores of held-out rows", figure
+
+
+def function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
+    """Draw the learned function, if it is of one input or two."""
+    with report_style():
+        return _function_figures(estimator, X, y)
 
 
 def _function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
@@ -363,16 +300,6 @@ def ranking_figures(
     )
     figure.set_label(f"Scores of held-out rows: their median is {middles}.")
     return [*figures, (f"Scores of {what}", figure)]
-
-
-def roc_figure(positive: NDArray[np.bool_], scores: Array, what: str) -> Captioned:
-    """Draw the ROC curve of scores for what is positive."""
-    figure, ax = report_axes(height=3.8)
-    curve = ROCCurveDisplay.from_predictions(positive, scores, ax=ax)
-    ax.set_xlabel("False positive rate")
-    area = format_number(curve.roc_auc)
-    figure.set_label(f"ROC curve for {what}: the area under it is {area}.")
-    return f"ROC curve for {what}", figure
 
 
 def _by_group(y: NDArray[Any], scores: Array, groups: NDArray[Any]) -> list[Captioned]:

@@ -71,6 +71,9 @@ ul { padding-left: 1.2rem; }
 .summary dt { color: var(--quiet); font-size: .85rem; }
 .summary dd { margin: 0; font-size: 1.2rem; font-weight: 600; line-height: 1.3; }
 .summary dd { overflow-wrap: normal; }
+.lead { font-size: 1.08em; }
+.lead, .lead ~ p { max-width: 48rem; }
+p + .summary { margin-top: 1rem; }
 .notes { padding: .4rem 1rem; border-left: 3px solid var(--accent); background: var(--card); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 caption { text-align: left; color: var(--quiet); padding-bottom: .35rem; }
@@ -84,10 +87,22 @@ table.grid th:not(:first-child), table.grid td { text-align: right; }
 table.grid th:last-child, table.grid td:last-child { padding-right: 0; }
 table.grid td { overflow-wrap: normal; }
 table.grid thead th { overflow-wrap: break-word; }
+table.grid thead th:first-child { overflow-wrap: anywhere; }
 table.numbers th { overflow-wrap: normal; }
+/* Columns of equal width cannot be wider than the page, whatever is in them. */
+table.wide { table-layout: fixed; }
+table.grid.wide th:not(:first-child), table.grid.wide td { text-align: left; }
+table.grid.wide thead th, table.grid.wide td { overflow-wrap: anywhere; }
+table.wide thead th { vertical-align: bottom; }
+details { border-top: 1px solid var(--line); padding: .6rem 0; }
+details:last-of-type { border-bottom: 1px solid var(--line); }
+summary { cursor: pointer; font-weight: 600; }
+summary h3 { display: inline; margin: 0; }
+details[open] > summary { margin-bottom: .75rem; }
 td { font-variant-numeric: tabular-nums; }
 .figures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.75rem 2rem; }
-table + .figures { margin-top: 1.5rem; }
+table + .figures, p + .figures { margin-top: 1.5rem; }
+.figures + h3 { margin-top: 2rem; }
 figure { margin: 0; min-width: 0; }
 figcaption { margin-bottom: .5rem; font-size: .95rem; font-weight: 600; }
 figure svg, figure img { display: block; width: 100%; max-width: 34rem; height: auto; }
@@ -103,6 +118,16 @@ footer { margin-top: 3rem; color: var(--quiet); font-size: .85rem; }
   .figures { grid-template-columns: minmax(0, 1fr); }
   table.grid { font-size: .8rem; }
   table.grid th, table.grid td { padding-right: .4rem; }
+  /* A row of many cells is wider than a phone: it becomes a card of names and values. */
+  table.wide, table.wide tbody, table.wide tr, table.wide th, table.wide td { display: block; }
+  table.wide thead { display: none; }
+  table.wide tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
+  table.grid.wide tbody th, table.grid.wide td {
+    display: grid; grid-template-columns: 42% minmax(0, 1fr); gap: .6rem; padding: .1rem 0;
+    border: 0; color: var(--ink);
+  }
+  table.wide [data-label]::before { content: attr(data-label); color: var(--quiet); }
+  table.grid.wide td:empty { display: none; }
 }
 @media print {
   @page { margin: 15mm; }
@@ -110,6 +135,9 @@ footer { margin-top: 3rem; color: var(--quiet); font-size: .85rem; }
   body { max-width: none; padding: 0; font-size: 10pt; }
   h1, h2, h3, caption { break-after: avoid; }
   figure, tr, .summary div, .notes { break-inside: avoid; }
+  table.wide { font-size: 8pt; }
+  /* What is folded is left out on paper, with its line; what a reader opened is printed. */
+  details:not([open]), .folded:not(:has(details[open])) { display: none; }
   .summary div, .notes { border: 1px solid var(--line); }
   .figures { gap: 8mm; }
 }
@@ -145,6 +173,11 @@ $sections
 # An SVG grows with what it shows; beyond this many characters a picture of pixels is smaller.
 _MAX_SVG_LENGTH = 600_000
 _HISTORY_ROWS = 12
+# Rows of more cells than this do not fit a phone side by side.
+_MOST_CELLS = 4
+_LONG = 16  # letters of a word
+_FOLDED = "How it was found"
+_UNFOLD = "For readers who want the technical side. Each line opens."
 
 
 class Section(NamedTuple):
@@ -177,14 +210,21 @@ def write_report(
     *,
     title: str,
     summary: Mapping[str, Any],
+    text: str = "",
     history: HistoryLike | None = None,
     settings: Mapping[str, Any] | None = None,
     evaluation: Mapping[str, Any] | None = None,
     sections: Sequence[Section] = (),
     figures: Sequence[tuple[str, Figure]] = (),
+    details: Sequence[Section] = (),
     notes: Sequence[str] = (),
 ) -> None:
     """Write the report of a run as one self-contained HTML file.
+
+    It begins with what most people want to know: how good the model is, notes, the sections, the
+    evaluation and the figures. Behind these, folded, is how the model was found: ``details``, the
+    history and the settings. Paper shows of these what a reader has opened.
+    :func:`mercer.report.report_model` makes all of that of a model and rows.
 
     The file appears whole or not at all: it is written beside its place and then renamed. All
     text is escaped.
@@ -196,7 +236,9 @@ def write_report(
     title : str
         Heading and title of the page.
     summary : mapping of str to str or number
-        The few values to see first, in order, such as accuracy and model order.
+        The few values to see first, in order, such as the accuracy and a baseline.
+    text : str, default=""
+        How good the model is, in words, above these values; an empty line begins a paragraph.
     history : HistoryLike, default=None
         Run to tabulate, thinned to a dozen records.
     settings : mapping of str to object, default=None
@@ -205,11 +247,13 @@ def write_report(
         Held-out results. A mapping inside becomes a table of its own: of names and values, or,
         if its values are mappings too, of one row per name (such as measures per class).
     sections : sequence of Section, default=()
-        Further sections, after the evaluation, such as :func:`mercer.report.risk_section` and
-        :func:`mercer.report.race_section` return.
+        Further sections, before the evaluation, such as :func:`mercer.report.risk_section`
+        returns.
     figures : sequence of (str, matplotlib Figure), default=()
         Captions and figures, as :func:`mercer.report.figures_for` returns them. A figure's label,
         if it has one, describes the figure to readers who cannot see it.
+    details : sequence of Section, default=()
+        What stands folded at the end, such as :func:`mercer.report.race_section` returns.
     notes : sequence of str, default=()
         What a reader must know, such as warnings of the run.
 
@@ -229,31 +273,53 @@ def write_report(
     ...     "<dt>accuracy</dt><dd>0.97</dd>" in path.read_text(encoding="utf-8")
     True
     """
-    parts = [_section("Summary", _summary(summary))]
+    first, *more = [f"{escape(one)}</p>\n" for one in text.split("\n\n") if one] or [""]
+    lead = f'<p class="lead">{first}' if first else ""
+    lead += "".join(f"<p>{one}" for one in more)
+    parts = [_section("How good is it?" if text else "Summary", lead + _summary(summary))]
     if notes:
         items = "\n".join(f"<li>{escape(note)}</li>" for note in notes)
         parts.append(_section("Notes", f'<div class="notes"><ul>\n{items}\n</ul></div>'))
-    if evaluation:
-        parts.append(_section("Evaluation on held-out rows", _evaluation(evaluation)))
     # Identifiers are unique on the page only if figures of all sections are counted.
     number = 0
-    for section in [*sections, Section("Figures", figures=figures)]:
+    for section in sections:
         body = _body(section, number)
         number += len(section.figures)
         if body:
             parts.append(_section(section.heading, body))
+    if evaluation:
+        parts.append(_section("Evaluation on held-out rows", _evaluation(evaluation)))
+    if figures:
+        parts.append(_section("Figures", _body(Section("", figures=figures), number)))
+        number += len(figures)
+    folded = []
+    for section in details:
+        folded.append((section.heading, _body(section, number)))
+        number += len(section.figures)
     if history is not None and len(history.n_samples):
-        parts.append(_section("The run", _history(history)))
+        folded.append(("The run", _history(history)))
     if settings:
-        parts.append(_section("Settings", _pairs(_flat(settings))))
+        folded.append(("Settings", _pairs(_flat(settings))))
+    parts.append(_details([(heading, body) for heading, body in folded if body]))
     page = _PAGE.substitute(
-        title=escape(title), sections="\n".join(parts), version=escape(__version__)
+        title=escape(title), sections="\n".join(filter(None, parts)), version=escape(__version__)
     )
     _replace_file(Path(path), page)
 
 
 def _section(heading: str, body: str) -> str:
     return f"<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>"
+
+
+def _details(folded: Sequence[tuple[str, str]]) -> str:
+    """Fold parts away, each under its heading."""
+    if not folded:
+        return ""
+    lines = "\n".join(
+        f"<details>\n<summary><h3>{escape(heading)}</h3></summary>\n{body}\n</details>"
+        for heading, body in folded
+    )
+    return f'<section class="folded">\n<h2>{_FOLDED}</h2>\n<p>{_UNFOLD}</p>\n{lines}\n</section>'
 
 
 def _body(section: Section, number: int) -> str:
@@ -297,21 +363,32 @@ def _grid(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "", kind: str = "grid"
 ) -> str:
     """Tabulate rows of values under column names; the first value of a row names it."""
+    rows = list(rows)
+    wide = kind == "grid" and (len(columns) > _MOST_CELLS or _has_long_words(rows))
+    labels = [f' data-label="{escape(name)}"' if wide else "" for name in columns]
     head = "".join(
         f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in columns
     )
     lines = [
-        f'<tr><th scope="row">{_text(first)}</th>'
-        + "".join(f"<td>{_text(value)}</td>" for value in rest)
+        f'<tr><th scope="row"{labels[0]}>{_text(first)}</th>'
+        + "".join(
+            f"<td{label}>{_text(value)}</td>" for label, value in zip(labels[1:], rest, strict=True)
+        )
         + "</tr>"
         for first, *rest in rows
     ]
     body = "\n".join(lines)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return (
-        f'<table class="{kind}">{title}\n'
+        f'<table class="{kind}{" wide" * wide}">{title}\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     )
+
+
+def _has_long_words(rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether cells behind the first hold words that may not fit beside each other."""
+    cells = (format_number(value) for _, *rest in rows for value in rest)
+    return any(len(word) > _LONG for cell in cells for word in cell.split())
 
 
 def _evaluation(evaluation: Mapping[str, Any]) -> str:

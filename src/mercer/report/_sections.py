@@ -222,11 +222,13 @@ def columns_section(audit: TableAudit) -> Section:
     >>> seen = TablePreprocessor().fit({"price": ["$1,200", "$800"], "unit": ["USD", "USD"]})
     >>> section = columns_section(seen.audit_)
     >>> section.heading, [row["column"] for row in section.tables["Columns and their inputs"]]
-    ('The columns', ['price', 'unit'])
+    ('What became of each column', ['price', 'unit'])
     """
     header, *lines = audit.lines()
     rows = [dict(zip(header, line, strict=True)) for line in lines]
-    return Section("The columns", _COLUMNS.format(audit.n_rows), tables={_COLUMNS_TABLE: rows})
+    return Section(
+        "What became of each column", _COLUMNS.format(audit.n_rows), tables={_COLUMNS_TABLE: rows}
+    )
 
 
 def race_section(estimator: Any) -> Section | None:

@@ -1,0 +1,447 @@
+"""Rows that a model is judged by, and how good it is on them, in words.
+
+Each main measure has an interval that holds what many more such rows would give with 95 %
+confidence, and stands beside a baseline: an answer that needs no model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from mercer.display.drawing import format_number
+from mercer.metrics import auc_standard_error
+
+__all__ = [
+    "HELD_OUT",
+    "LEARNED",
+    "JudgedRows",
+    "Verdict",
+    "percent",
+    "verdict_of",
+    "verdict_of_scores",
+    "wilson",
+]
+
+Array = NDArray[np.float64]
+
+_Z = 1.959963984540054  # 95 % of a normal distribution are within so many standard deviations
+_SAMPLES, _MOST_DRAWN = 1000, 5000  # of the bootstrap, and rows that it draws from
+_RARE = 0.7  # share of the commonest class above which shares of right answers say little
+_LOWEST_R2 = -9.99  # below, nobody asks how far
+HELD_OUT, LEARNED = "held-out rows", "rows that were learned"
+_WORSE = " The model has learned these rows: new ones it predicts worse."
+_INDEPENDENT = "The intervals take the rows as independent of each other."
+
+
+class JudgedRows(NamedTuple):
+    """Rows, what is true of them and what a model says of them.
+
+    Attributes
+    ----------
+    truth : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Labels, or quantities in their own units.
+    predicted : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        Predictions, alike.
+    classes : ndarray of shape (n_classes,) or None
+        Labels that the model knows; None for quantities.
+    probability : ndarray of shape (n_rows, n_classes) or None
+        Probabilities of the classes, if there are any.
+    scores : ndarray of shape (n_rows,) or None
+        Scores for the last of two classes, if there are any.
+    columns : mapping of str to sequence
+        What the rows have in some columns, as the user wrote it.
+    of : str
+        Which rows they are, such as "held-out rows".
+    note : str
+        What a reader must know of them, in full sentences.
+    target : str
+        Name of what is predicted; empty if nobody named it.
+    levels : ndarray of shape (n_outputs,) or None
+        Levels, if the predictions are quantiles of one target.
+    labels : sequence of str
+        Names of the outputs of a quantity.
+    """
+
+    truth: NDArray[Any]
+    predicted: NDArray[Any]
+    classes: NDArray[Any] | None = None
+    probability: Array | None = None
+    scores: Array | None = None
+    columns: Mapping[str, Sequence[Any]] = {}
+    of: str = HELD_OUT
+    note: str = ""
+    target: str = ""
+    levels: Array | None = None
+    labels: Sequence[str] = ()
+
+    @property
+    def errors(self) -> Array:
+        """How wrong each row is, (n_rows,): 0 or 1 for classes, else the absolute error."""
+        if self.classes is not None:
+            return np.asarray(self.truth != self.predicted, dtype=float)
+        off: Array = np.abs(self.middle - self.truth.reshape(len(self.truth), -1)[:, 0])
+        return off
+
+    @property
+    def middle(self) -> Array:
+        """The one prediction of a quantity, (n_rows,): of quantiles that next to the median."""
+        outputs = self.predicted.reshape(len(self.predicted), -1)
+        one = 0 if self.levels is None else int(np.argmin(np.abs(self.levels - 0.5)))
+        return np.asarray(outputs[:, one], dtype=float)
+
+
+class Verdict(NamedTuple):
+    """How good a model is.
+
+    Attributes
+    ----------
+    text : str
+        In words.
+    values : dict of str to str or number
+        The few numbers to see first.
+    tables : mapping of str to list of dict
+        What there is of each target, if there are several.
+    """
+
+    text: str
+    values: dict[str, Any]
+    tables: Mapping[str, list[dict[str, Any]]] = {}
+
+
+def wilson(n_right: float, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share.
+
+    Parameters
+    ----------
+    n_right : float
+        Rows that count.
+    n : int
+        All rows.
+
+    References
+    ----------
+    Wilson, JASA 22, 1927: unlike the normal interval it is right for shares near 0 and 1, too.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in wilson(90, 100)]
+    [0.8256, 0.9448]
+    """
+    share, z2 = n_right / n, _Z * _Z / n
+    middle = share + z2 / 2.0
+    half = _Z * math.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
+    low, high = (middle - half) / (1.0 + z2), (middle + half) / (1.0 + z2)
+    # At a share of 0 or 1 the end is that share but for rounding.
+    return (0.0 if share == 0.0 else low), (1.0 if share == 1.0 else high)
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent, with as many digits as a reader uses.
+
+    Examples
+    --------
+    >>> [percent(share).split()[0] for share in (0.84512, 1.0, 0.99961, 0.0004)]
+    ['84.5', '100', '99.96', '0.04']
+    """
+    value = 100.0 * share
+    fine = 0.0 < value < 0.1 or 99.9 < value < 100.0
+    text = f"{value:.2f}" if fine else f"{value:.1f}"
+    return f"{text.rstrip('0').rstrip('.') or '0'}\u00a0%"
+
+
+def verdict_of(rows: JudgedRows, exact: Mapping[str, float] | None = None) -> Verdict:
+    """Say how good a model is on some rows.
+
+    Parameters
+    ----------
+    rows : JudgedRows
+        The rows, or an even draw of them.
+    exact : mapping of str to number, default=None
+        Measures of all rows, if ``rows`` are only some: ``rows``, ``error_percent``, ``mae``,
+        ``mse``, ``r2``.
+
+    Returns
+    -------
+    verdict : Verdict
+        In words and numbers.
+    """
+    if rows.classes is not None:
+        found = _of_classes(rows, exact)
+    elif rows.levels is not None and rows.levels.size:
+        found = _of_quantiles(rows)
+    elif rows.truth.ndim == 2 and rows.truth.shape[1] > 1:
+        found = _of_targets(rows)
+    else:
+        found = _of_quantity(rows, exact)
+    if rows.of != LEARNED:
+        return found
+    first, *more = found.text.split("\n\n")
+    return found._replace(text="\n\n".join([first + _WORSE, *more]))
+
+
+def verdict_of_scores(measures: Mapping[str, float]) -> str:
+    """Say how good a ranking or a novelty detector is, by its measures.
+
+    Parameters
+    ----------
+    measures : mapping of str to number
+        As ``mercer evaluate`` prints them.
+
+    Examples
+    --------
+    >>> verdict_of_scores({"concordance": 0.8, "pairs": 45})[:52]
+    'Of two rows with different targets the model puts th'
+    """
+    if "novel_percent" in measures:
+        return _of_novelty(measures)
+    name = next((n for n in ("auc", "concordance", "auc_of_pairs") if n in measures), None)
+    if name is None:
+        return ""
+    share, error = float(measures[name]), float(measures.get("auc_standard_error", np.nan))
+    about = f" of {measures['pairs']:,} pairs" if "pairs" in measures else " of the pairs"
+    if np.isfinite(error):
+        low, high = max(0.0, share - _Z * error), min(1.0, share + _Z * error)
+        about += f" (95 % interval {percent(low)} to {percent(high)}, by DeLong's standard error)"
+    if name == "auc_of_pairs":
+        return (
+            "Of a pair of rows that belong together and one that does not the model gives the "
+            f"first the higher value in {percent(share)} of all cases; guessing has 50\u00a0%."
+        )
+    return (
+        "Of two rows with different targets the model puts the right one first in "
+        f"{percent(share)}{about}; guessing has 50\u00a0%."
+    )
+
+
+def _of_novelty(measures: Mapping[str, float]) -> str:
+    n, share = int(measures["rows"]), measures["novel_percent"] / 100.0
+    low, high = wilson(share * n, n)
+    text = (
+        f"The model calls {percent(share)} of {n:,} {HELD_OUT} novel (Wilson's 95 % interval "
+        f"{percent(low)} to {percent(high)})."
+    )
+    labelled = measures.get("labelled_novel_percent")
+    if labelled is None:
+        return f"{text} Without labels nobody knows whether they are."
+    for key, what, of in (
+        ("found_percent", "finds {} of the rows that the labels call novel", labelled),
+        ("false_alarm_percent", "gives a false alarm for {} of the others", 100.0 - labelled),
+    ):
+        if key in measures:
+            m = max(1, round(n * of / 100.0))
+            low, high = wilson(measures[key] / 100.0 * m, m)
+            about = f"95 % interval {percent(low)} to {percent(high)}"
+            text += f" It {what.format(percent(measures[key] / 100.0))} ({about})."
+    return f"{text} Answering at random finds as many as it gives false alarms."
+
+
+def _of_classes(rows: JudgedRows, exact: Mapping[str, float] | None) -> Verdict:
+    labels, counts = np.unique(rows.truth, return_counts=True)
+    n = len(rows.truth)
+    commonest, share = labels[np.argmax(counts)], float(counts.max() / n)
+    n_right = float(np.sum(rows.truth == rows.predicted))
+    if exact is not None:
+        n = int(exact["rows"])
+        n_right = round(n * (1.0 - exact["error_percent"] / 100.0))
+        share = 1.0 - exact["commonest_class_error_percent"] / 100.0
+    low, high = wilson(n_right, n)
+    right = n_right / n
+    always = f"always answering {str(commonest)!r}"
+    text = (
+        f"The model is right for {n_right:,.0f} of {n:,} {rows.of}: {percent(right)}. Of many "
+        f"more such rows it would be right for {percent(low)} to {percent(high)} (Wilson's 95 % "
+        f"interval). {always.capitalize() if labels.size else always}, the most frequent class, "
+        f"is right for {percent(share)}"
+    )
+    text += "." if low > share else ": the model is not clearly better than that."
+    text += "\n\n"
+    values: dict[str, Any] = {
+        "right (accuracy)": percent(right),
+        "95 % interval": f"{percent(low)} to {percent(high)}",
+        always: percent(share),
+    }
+    if labels.size > 1:
+        balanced = float(
+            np.mean([np.mean(rows.predicted[rows.truth == label] == label) for label in labels])
+        )
+        if share > _RARE:
+            text += (
+                f"Most rows are of one class, which makes that easy. Counting each class the "
+                f"same, {percent(balanced)} are right (balanced accuracy); guessing has "
+                f"{percent(1.0 / labels.size)}. "
+            )
+        values["balanced accuracy"] = percent(balanced)
+    text += _auc_words(rows, values, exact)
+    return Verdict(f"{text}{_INDEPENDENT}", values)
+
+
+def _auc_words(rows: JudgedRows, values: dict[str, Any], exact: Mapping[str, float] | None) -> str:
+    """Say how well scores tell two classes apart, and add it to the values."""
+    if rows.scores is None or rows.classes is None or len(rows.classes) != 2:
+        return ""
+    positive = np.asarray(rows.truth == rows.classes[1])
+    if not 0 < positive.sum() < positive.size:
+        return ""
+    area = float(roc_auc_score(positive, rows.scores))
+    error = auc_standard_error(positive, rows.scores)
+    if exact is not None:
+        area = exact["auc"]
+        error *= math.sqrt(positive.size / exact["rows"])
+    values["AUC"] = area
+    about = ""
+    if np.isfinite(error):
+        low, high = max(0.0, area - _Z * error), min(1.0, area + _Z * error)
+        about = f"; 95 % interval {low:.3g} to {high:.3g}, by DeLong's standard error"
+    one, other = str(rows.classes[1]), str(rows.classes[0])
+    return (
+        f"Of a row of class {one!r} and one of class {other!r} it gives the first the higher "
+        f"score in {percent(area)} of all pairs (AUC {area:.4g}{about}; guessing has 0.5). "
+    )
+
+
+def _mean_interval(losses: Array) -> tuple[float, float, float]:
+    """Mean, and its 95 % interval by the standard error."""
+    mean = float(losses.mean())
+    if losses.size < 2:
+        return mean, mean, mean
+    half = _Z * float(losses.std(ddof=1)) / math.sqrt(losses.size)
+    return mean, max(0.0, mean - half), mean + half
+
+
+def _between(low: float, high: float) -> str:
+    return f"{format_number(low)} to {format_number(high)}"
+
+
+def _r2_interval(truth: Array, predicted: Array) -> tuple[float, float] | None:
+    """Return the 95 % interval of R2 by the bootstrap: rows are drawn with replacement."""
+    rng = np.random.default_rng(0)
+    if truth.size > _MOST_DRAWN:
+        some = rng.choice(truth.size, _MOST_DRAWN, replace=False)
+        width = math.sqrt(_MOST_DRAWN / truth.size)
+    else:
+        some, width = np.arange(truth.size), 1.0
+    y = truth[some] - truth[some].mean()
+    squares = (truth[some] - predicted[some]) ** 2
+    counts = np.stack([np.bincount(rng.integers(y.size, size=y.size), minlength=y.size)
+                       for _ in range(_SAMPLES)]).astype(float)  # fmt: skip
+    spread = counts @ (y * y) - (counts @ y) ** 2 / y.size
+    kept = spread > 0.0
+    if not kept.all():
+        return None
+    found = 1.0 - (counts @ squares) / spread
+    low, high = np.quantile(found, [0.025, 0.975])
+    if width < 1.0:  # of fewer rows than there are the interval is too wide
+        middle = float(np.median(found))
+        low, high = middle + width * (low - middle), middle + width * (high - middle)
+    return float(low), float(high)
+
+
+def _r2(truth: Array, predicted: Array) -> float | None:
+    spread = float(np.sum((truth - truth.mean()) ** 2))
+    return 1.0 - float(np.sum((truth - predicted) ** 2)) / spread if spread > 0.0 else None
+
+
+def _of_quantity(rows: JudgedRows, exact: Mapping[str, float] | None) -> Verdict:
+    truth, predicted, off = rows.truth.reshape(-1).astype(float), rows.middle, rows.errors
+    mean, low, high = _mean_interval(off)
+    r2, rmse, n = _r2(truth, predicted), float(np.sqrt(np.mean(off**2))), len(truth)
+    if exact is not None:
+        n, rmse, r2 = int(exact["rows"]), float(exact["rmse"]), exact.get("r2")
+        mean = float(exact["mae"])
+        half = _Z * math.sqrt(max(0.0, exact["mse"] - mean * mean) / n)
+        low, high = max(0.0, mean - half), mean + half
+    median = float(np.median(truth))
+    base = float(np.mean(np.abs(truth - median)))
+    nine = float(np.quantile(off, 0.9))
+    unit = f", in units of {rows.target}" if rows.target else ""
+    text = (
+        f"On {n:,} {rows.of} a prediction is off by {format_number(mean)} on average (mean "
+        f"absolute error{unit}; 95 % interval {_between(low, high)}, by the standard error of the "
+        f"mean). Always answering the median, {format_number(median)}, is off by "
+        f"{format_number(base)}"
+    )
+    text += "." if high < base else ": the model is not clearly better than that."
+    text += f"\n\nNine of ten predictions are off by less than {format_number(nine)}."
+    values: dict[str, Any] = {
+        "off by, on average (MAE)": mean,
+        "95 % interval": _between(low, high),
+        "always answering the median": base,
+    }
+    if r2 is not None:
+        values["R²"] = r2
+        ends = _r2_interval(truth, predicted)
+        about = "" if ends is None else f"; 95 % interval {ends[0]:.3g} to {ends[1]:.3g}, by "
+        about += "" if ends is None else f"{_SAMPLES:,} bootstrap samples"
+        explained = f"It explains {percent(r2)} of" if r2 > 0.0 else "It explains nothing of"
+        text += (
+            f" {explained} the squared differences from the mean (R² {max(r2, _LOWEST_R2):.3g}"
+            f"{about}; always answering the mean has 0)."
+        )
+    values["RMSE"] = rmse
+    return Verdict(f"{text} {_INDEPENDENT}", values)
+
+
+def _of_targets(rows: JudgedRows) -> Verdict:
+    """Of several targets, one line each."""
+    lines, known = [], []
+    for j in range(rows.truth.shape[1]):
+        truth, predicted = rows.truth[:, j].astype(float), rows.predicted[:, j].astype(float)
+        mean, low, high = _mean_interval(np.abs(truth - predicted))
+        r2 = _r2(truth, predicted)
+        known += [] if r2 is None else [r2]
+        lines.append({
+            "target": rows.labels[j] if rows.labels else str(j),
+            "off by, on average": mean,
+            "95 % interval": _between(low, high),
+            "always answering the median": float(np.mean(np.abs(truth - np.median(truth)))),
+            "R²": "" if r2 is None else r2,
+        })  # fmt: skip
+    text = (
+        f"On {len(rows.truth):,} {rows.of} each of {len(lines)} targets is predicted. The "
+        "table has the mean absolute error of each, with an interval by the standard error of the "
+        "mean, beside that of always answering its median. "
+    )
+    values = {"R², mean of the targets": float(np.mean(known))} if known else {}
+    return Verdict(text + _INDEPENDENT, values, {"By target": lines})
+
+
+def _of_quantiles(rows: JudgedRows) -> Verdict:
+    levels = np.asarray(rows.levels, dtype=float)
+    truth = rows.truth.reshape(len(rows.truth), -1)[:, 0].astype(float)
+    predicted = rows.predicted.reshape(len(truth), -1)
+    n = len(truth)
+    off = truth[:, np.newaxis] - predicted
+    losses = np.maximum(levels * off, (levels - 1.0) * off).mean(axis=1)
+    fixed = truth[:, np.newaxis] - np.quantile(truth, levels)
+    base = float(np.maximum(levels * fixed, (levels - 1.0) * fixed).mean())
+    mean, low, high = _mean_interval(losses)
+    if levels.size > 1:
+        first, last = int(np.argmin(levels)), int(np.argmax(levels))
+        inside = float(np.mean((off[:, first] >= 0.0) & (off[:, last] <= 0.0)))
+        wanted = float(levels[last] - levels[first])
+        what = f"between the predicted quantiles {levels[first]:g} and {levels[last]:g}"
+    else:
+        inside, wanted = float(np.mean(off[:, 0] <= 0.0)), float(levels[0])
+        what = f"not above the predicted quantile {levels[0]:g}"
+    ends = wilson(inside * n, n)
+    text = (
+        f"Of {n:,} {rows.of} {percent(inside)} are {what}; {percent(wanted)} should be "
+        f"(Wilson's 95 % interval {percent(ends[0])} to {percent(ends[1])}). The mean pinball loss "
+        f"is {format_number(mean)} (95 % interval {_between(low, high)}, by the standard error of "
+        f"the mean). Always answering the quantiles of the target itself has {format_number(base)}"
+    )
+    text += "." if high < base else ": the model is not clearly better than that."
+    text += "\n\n"
+    values = {
+        "mean pinball loss": mean,
+        "95 % interval": _between(low, high),
+        "always answering the same quantiles": base,
+        "between them" if levels.size > 1 else "not above it": percent(inside),
+    }
+    return Verdict(f"{text}{_INDEPENDENT}", values)

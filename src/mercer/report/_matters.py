@@ -1,0 +1,120 @@
+"""What matters to a model: its most important columns, and how predictions depend on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mercer.display
+from mercer.display.drawing import format_number, report_axes, report_style
+from mercer.inspection import final_model
+from mercer.report._judged import JudgedRows, percent
+from mercer.report._page import Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Not all versions of the pictures have these.
+_PICTURES: Any = mercer.display
+
+__all__ = ["column_shares", "matters_section"]
+
+_MOST_BARS, _BAR = 15, 0.27  # inches
+_MOST_CURVES, _LEAST_SHARE = 4, 0.02
+_TEXT = (
+    "The bars say how much predictions change if a column gets the value of another row, as shares "
+    "that add up to 100 %. The curves say what is predicted on average if all rows had the same "
+    "value in a column, and the thin lines what is predicted for single rows. Both tell what the "
+    "model goes by, and not what causes what."
+)
+
+
+def column_shares(model: Any) -> list[tuple[str, float]]:
+    """Return the columns of a model with their importances, the most important first.
+
+    Parameters
+    ----------
+    model : fitted estimator, Pipeline that ends in one, or TableModel
+        Any model; there are none of one without ``feature_importances_``.
+    """
+    last = final_model(model)
+    try:
+        shares = np.asarray(last.feature_importances_, dtype=float)
+    except (AttributeError, ValueError):
+        return []  # answers on pairs only, or a file of an earlier version
+    columns = getattr(last, "preprocessor", last)
+    names = getattr(columns, "feature_names_in_", None)
+    called = [f"x{j}" for j in range(shares.size)] if names is None else [str(n) for n in names]
+    order = np.argsort(-shares, kind="stable")
+    return [(called[j], float(shares[j])) for j in order.tolist()]
+
+
+def matters_section(
+    model: Any,
+    rows: JudgedRows | None,
+    shares: list[tuple[str, float]],
+    figures: list[tuple[str, Figure]],
+) -> Section | None:
+    """Say which columns matter, and how.
+
+    Parameters
+    ----------
+    model : fitted estimator, Pipeline that ends in one, or TableModel
+        The model.
+    rows : JudgedRows or None
+        Of classes the commonest of these is explained.
+    shares : list of (str, float)
+        As :func:`column_shares` returns them.
+    figures : list of (str, matplotlib Figure)
+        What shows the learned function itself, if anything does.
+    """
+    drawn: list[tuple[str, Figure]] = []
+    if any(share > 0.0 for _, share in shares) and hasattr(_PICTURES, "ImportanceDisplay"):
+        with report_style():
+            drawn = [_bars(model, shares), *_curves(model, rows, shares)]
+    if not drawn and not figures:
+        return None
+    return Section("What matters", _TEXT if drawn else "", figures=[*drawn, *figures])
+
+
+def _bars(model: Any, shares: list[tuple[str, float]]) -> tuple[str, Figure]:
+    figure, ax = report_axes(height=1.1 + _BAR * max(3, min(len(shares), _MOST_BARS)))
+    _PICTURES.ImportanceDisplay.from_estimator(model, ax=ax, max_columns=_MOST_BARS)
+    said = ", ".join(f"{name} {percent(share)}" for name, share in shares[:5])
+    figure.set_label(f"Bar chart of how much each column matters, the most first: {said}.")
+    return "How much each column matters", figure
+
+
+def _curves(
+    model: Any, rows: JudgedRows | None, shares: list[tuple[str, float]]
+) -> list[tuple[str, Figure]]:
+    """Draw how predictions depend on the first columns, those aside that are free text."""
+    output = None
+    if rows is not None and rows.classes is not None and len(rows.classes) > 2:
+        labels, counts = np.unique(rows.truth, return_counts=True)
+        output = labels[np.argmax(counts)]
+        if output not in rows.classes:
+            return []
+    figures: list[tuple[str, Figure]] = []
+    for name, share in shares:
+        if len(figures) == _MOST_CURVES or share < _LEAST_SHARE:
+            break
+        figure, ax = report_axes(height=3.4)
+        try:
+            told = _PICTURES.DependenceDisplay.from_estimator(
+                model, _called(model, name), output=output, ax=ax
+            ).dependence
+        except ValueError:
+            continue  # free text has no order, and of several outputs none is the first
+        low, high = (format_number(float(end(told.values))) for end in (np.min, np.max))
+        figure.set_label(f"Prediction over {name}: between {low} and {high} on average.")
+        figures.append((f"{told.quantity.capitalize()} over {name}", figure))
+    return figures
+
+
+def _called(model: Any, name: str) -> str | int:
+    """Return what a model calls a column: its number if columns came without names."""
+    last = final_model(model)
+    named = hasattr(last, "preprocessor") or hasattr(last, "feature_names_in_")
+    return name if named else int(name.removeprefix("x"))

@@ -197,20 +197,23 @@ def encoded_tables(
     *,
     target: str | None = None,
     more: Sequence[str] = (),
+    odd: Oddities | None = None,
 ) -> Iterator[Encoded]:
     """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
 
     Warns
     -----
     UserWarning
-        At the end, if there were gaps in columns that had none in training, or new categories.
+        At the end, if there were gaps in columns that had none in training, or new categories,
+        unless ``odd`` is to take that down.
     """
     refuse_text(model, data)
     columns, types = columns_of(model, target, more), column_types(model, data)
     tables = read_tables(data, columns=columns, column_types=types)
-    odd = Oddities()
-    yield from encoded_in_place(partial(in_place, data, tables), model, target, odd)
-    odd.warn(model, data)
+    found = Oddities() if odd is None else odd
+    yield from encoded_in_place(partial(in_place, data, tables), model, target, found)
+    if odd is None:
+        found.warn(model, data)
 
 
 def columns_of(model: TableModel, target: str | None, more: Sequence[str]) -> list[str]:

@@ -79,7 +79,9 @@ class MemoryFile(os.PathLike[str]):
     content : bytes or pyarrow.Buffer
         The bytes.
     name : str
-        For messages; its ending says what kind of file it is.
+        Its ending says what kind of file it is.
+    said : str, default=""
+        What messages call it, if not by its name.
 
     Attributes
     ----------
@@ -93,13 +95,14 @@ class MemoryFile(os.PathLike[str]):
     [{'town': 'Bern', 'height': 540.5}]
     """
 
-    def __init__(self, content: Any, name: str) -> None:
+    def __init__(self, content: Any, name: str, said: str = "") -> None:
         self.content = content
         self.name = name
+        self._said = said or name
         self.known: dict[str, Any] = {}
 
     def __str__(self) -> str:
-        return self.name
+        return self._said
 
     def __fspath__(self) -> str:
         raise TypeError(f"{self.name} is in memory, and its name is no path to anything.")

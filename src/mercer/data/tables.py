@@ -402,10 +402,13 @@ def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
 def place_of(path: FilePath, row: int) -> str:
     """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
     files = find_files(path)
+    in_memory = isinstance(path, MemoryFile)
     if len(files) == 1 and _is_csv(files[0]):
         with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
-            return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
-    return f"row {row:,} of {Path(str(path)).name} (the first is row 0)"
+            name = str(path) if in_memory else files[0].name
+            return f"line {Csv.line_of(files[0], row):,} of {name}"
+    name = str(path) if in_memory else Path(path).name
+    return f"row {row:,} of {name} (the first is row 0)"
 
 
 def has_types(files: Iterable[AnyFile]) -> bool:

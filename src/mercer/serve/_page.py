@@ -308,7 +308,7 @@ def _hint(column: Column) -> str:
         return f"{column.lowest:.4g} to {column.highest:.4g}"
     if column.kind == "date" and column.typical:
         return f"mean {column.typical}"
-    return "text" if column.kind == "text" else ""
+    return "free text" if column.kind == "text" else ""
 
 
 def _select(name: str, levels: Iterable[str], text: str) -> str:

@@ -15,7 +15,7 @@ __all__ = ["run"]
 
 def run(options: ServeOptions) -> None:
     """Serve a page to try a model, until Ctrl-C."""
-    port = check_integer("port", options.port, low=0, high=65535)
+    port = check_integer("--port", options.port, low=0, high=65535)
     report = None
     if options.report_file is not None:
         if not options.report_file.is_file():

@@ -52,6 +52,7 @@ NOT_NUMERICAL = (
         "report*",
         "reproduce*",
         "river",
+        "serve",
         "sklearn_checks",
         "spark",
         "stream_command",

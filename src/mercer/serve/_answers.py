@@ -187,9 +187,10 @@ class Answers:
         tables = encoded_tables(self.model, data, odd=odd)
         while True:
             with self._lock:
-                table, X, _ = next(tables, (None, None, None))
-                if table is None:
+                found = next(tables, None)
+                if found is None:
                     break
+                table, X, _ = found
                 answers += self._records(X, coverage)
                 told += self._explained(table) if explain else []
         notes = [*said_of_extra(self.model, data), *odd.said(self.model, data)]
@@ -297,9 +298,10 @@ class Answers:
         tables = encoded_tables(model, data, more=keep, odd=odd)
         while True:
             with self._lock:
-                table, X, _ = next(tables, (None, None, None))
-                if table is None:
+                found = next(tables, None)
+                if found is None:
                     break
+                table, X, _ = found
                 columns = predicted_columns(model, keep, table, X, coverage)
             if odd.n_rows > MOST_ROWS:
                 raise TooLarge(

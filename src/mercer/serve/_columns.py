@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from mercer.data.columns import check_names, is_number, level_text
-from mercer.data.forms import NumberForm
+from mercer.data.forms import DateForm, NumberForm
 from mercer.data.readings import Reading
 from mercer.estimators import TableModel
 from mercer.export._columns import statistics_of, written_value
@@ -96,7 +96,9 @@ class Column:
     def unread(self, text: str) -> str:
         """Say that a cell is taken as no value, if it is not written as those in training."""
         form = self.reading.form
-        if not text.strip() or not hasattr(form, "read") or math.isfinite(form.read([text])[0]):
+        if not text.strip() or not isinstance(form, NumberForm | DateForm):
+            return ""
+        if math.isfinite(form.read([text])[0]):
             return ""
         return (
             f"{text!r} is no {self.kind} as those of the column {self.name!r} are written, such as "
@@ -124,8 +126,8 @@ def columns_of_model(model: TableModel) -> list[Column]:
     for name, reading in model.preprocessor.readings_.items():
         if not reading.used:
             continue
-        typical, lowest, highest, levels = "", None, None, ()
-        has_hours = False
+        typical, lowest, highest, has_hours = "", None, None, False
+        levels: tuple[str, ...] = ()
         if name in rows:
             row = rows[name]
             if numbers.count[row]:

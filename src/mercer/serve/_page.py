@@ -84,7 +84,7 @@ button {
 .wrong { color: var(--wrong); }
 table { border-collapse: collapse; width: 100%; table-layout: fixed; font-size: .9rem; }
 th, td { padding: .2rem .5rem .2rem 0; text-align: left; font-weight: 400; vertical-align: middle; }
-th { width: 46%; }
+th { width: 40%; }
 td:last-child { width: 5.2rem; padding: 0; text-align: right; font-variant-numeric: tabular-nums; }
 svg { display: block; width: 100%; height: .85rem; }
 .track { fill: var(--line); opacity: .6; }
@@ -305,7 +305,9 @@ def _field(column: Column, text: str) -> str:
 
 def _hint(column: Column) -> str:
     if column.lowest is not None and column.highest is not None:
-        return f"{column.lowest:.4g} to {column.highest:.4g}"
+        if column.lowest == column.highest:
+            return f"always {column.lowest:.3g}"
+        return f"{column.lowest:.3g} to {column.highest:.3g}"
     if column.kind == "date" and column.typical:
         return f"mean {column.typical}"
     return "free text" if column.kind == "text" else ""
@@ -405,7 +407,7 @@ def _around(answers: Answers, row: Mapping[str, Any]) -> list[str]:
         text = f"{_with_unit(answers, low)} to {_with_unit(answers, high)}"
         return [
             f"<h3>{share} interval</h3><p>{escape(text)}</p>",
-            _interval(low, high, row["prediction"]),
+            _interval(low, high, row.get("prediction")),
             f'<p class="quiet">Of rows like those learned, {share} have their '
             f"{escape(str(answers.model.target))} in such an interval.</p>",
         ]
@@ -418,8 +420,8 @@ def _around(answers: Answers, row: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _interval(low: float | None, high: float | None, middle: float) -> str:
-    if low is None or high is None or not high > low:
+def _interval(low: float | None, high: float | None, middle: float | None) -> str:
+    if low is None or high is None or middle is None or not high > low:
         return ""
     at = min(100.0, max(0.0, 100.0 * (middle - low) / (high - low)))
     return (

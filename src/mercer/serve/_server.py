@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: ModelServer
     protocol_version = "HTTP/1.1"
-    timeout = IDLE_SECONDS  # type: ignore[assignment]
+    timeout = IDLE_SECONDS
     _unread = False  # whether a body was sent that nobody has read
     _awaited = False  # whether the client waits to be told to send its body
 
@@ -314,7 +314,7 @@ class _Handler(BaseHTTPRequestHandler):
             if (seconds := until - time.monotonic()) <= 0.0:
                 raise TimeoutError
             self.connection.settimeout(min(seconds, IDLE_SECONDS))
-            piece = self.rfile.read1(min(left, _PIECE))  # type: ignore[attr-defined]
+            piece = self.rfile.read1(min(left, _PIECE))
             if not piece:
                 raise _Refusal(400, "The request ended before all of it was sent.")
             pieces.append(piece)

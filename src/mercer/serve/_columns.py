@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from mercer.data.columns import check_names, is_number, level_text
@@ -129,13 +129,12 @@ def columns_of_model(model: TableModel) -> list[Column]:
         typical, lowest, highest, has_hours = "", None, None, False
         levels: tuple[str, ...] = ()
         if name in rows:
-            row = rows[name]
+            row, hours = rows[name], rows.get(f"{name}:hour")
+            has_hours = hours is not None and bool(numbers.maximum[hours] > 0)
             if numbers.count[row]:
-                typical = _shown(reading, float(numbers.mean[row]))
+                typical = _shown(reading, float(numbers.mean[row]), has_hours)
                 if reading.kind == "number" and not isinstance(reading.form, NumberForm):
                     lowest, highest = float(numbers.minimum[row]), float(numbers.maximum[row])
-            hours = rows.get(f"{name}:hour")
-            has_hours = hours is not None and bool(numbers.maximum[hours] > 0)
         elif name in seen.levels:
             counts = seen.levels[name].counts
             levels = tuple(sorted(counts, key=lambda level: (-counts[level], level)))
@@ -147,7 +146,7 @@ def columns_of_model(model: TableModel) -> list[Column]:
     return found
 
 
-def _shown(reading: Reading, mean: float) -> str:
+def _shown(reading: Reading, mean: float, has_hours: bool) -> str:
     """Write a mean as a cell of the column."""
     if reading.kind == "time":
         mean = 60.0 * round(mean / 60.0)
@@ -156,10 +155,10 @@ def _shown(reading: Reading, mean: float) -> str:
         mean = float(f"{mean:.{_DIGITS}g}")
         value = written_value(reading, int(mean) if mean.is_integer() else mean)
         return str(value)
-    day = 86_400.0
-    mean = day * math.floor(mean / day)
+    moment = datetime(1970, 1, 1) + timedelta(seconds=mean)
     if reading.form is None:
-        return datetime.fromtimestamp(mean, UTC).date().isoformat()
+        return moment.isoformat(timespec="minutes") if has_hours else moment.date().isoformat()
+    mean = 86_400.0 * math.floor(mean / 86_400.0)
     value = written_value(reading, mean)
     return value.removesuffix(" 00:00:00") if isinstance(value, str) else str(int(value or 0))
 

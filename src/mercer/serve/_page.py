@@ -256,7 +256,10 @@ def _about(answers: Answers, report: bool) -> str:
 
 
 def _form(answers: Answers, cells: Mapping[str, str]) -> str:
-    fields = [_field(column, cells.get(column.name, "")) for column in answers.columns]
+    fields = [
+        _field(column, cells.get(column.name, ""), number)
+        for number, column in enumerate(answers.columns)
+    ]
     shown, rest = fields[:_MOST_FIELDS], fields[_MOST_FIELDS:]
     parts = [f'<div class="fields">\n{"".join(shown)}</div>']
     if rest:
@@ -273,7 +276,7 @@ def _form(answers: Answers, cells: Mapping[str, str]) -> str:
     )
 
 
-def _field(column: Column, text: str) -> str:
+def _field(column: Column, text: str, number: int) -> str:
     """Return a label with its input."""
     name, value = escape(column.name), escape(text)
     wide = ' class="wide"' if column.kind == "text" else ""
@@ -287,8 +290,8 @@ def _field(column: Column, text: str) -> str:
         return f"{label}{_select(name, column.levels, text)}</label>\n"
     if column.kind == "category":
         known = "".join(f"<option>{escape(level)}</option>" for level in column.levels)
-        box = f'<input name="{name}" value="{value}" list="of {name}" autocomplete="off">'
-        return f'{label}{box}</label><datalist id="of {name}">{known}</datalist>\n'
+        box = f'<input name="{name}" value="{value}" list="known-{number}" autocomplete="off">'
+        return f'{label}{box}</label><datalist id="known-{number}">{known}</datalist>\n'
     kind = "text"
     if column.is_moment:
         kind = "time" if column.kind == "time" else "date"

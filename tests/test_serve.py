@@ -14,6 +14,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from datetime import date, timedelta
+from datetime import time as clock
 from html import unescape
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -25,8 +26,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from command_line import run
-from mercer import load_model
-from mercer.data import read_tables
+from mercer import KernelRegressor, load_model
+from mercer.data import TablePreprocessor, read_tables
+from mercer.estimators import TableModel
 from mercer.serve import Answers, ModelServer, _answers, _page, _server
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -414,6 +416,52 @@ def test_who_sends_slowly_keeps_nobody_waiting(server):
         slow.sendall(b"Content-Length: 1000\r\n\r\narea,")
         assert answer(server, "/health") == {"status": "ok"}
         assert answer(server, "/predict", ROW)["predictions"]
+
+
+def test_columns_of_every_kind_are_typed_as_a_file_has_them():
+    rng = np.random.default_rng(3)
+    n = 200
+    day, month = rng.integers(1, 28, n), rng.integers(1, 13, n)
+    table = {
+        "when": np.datetime64("2024-01-01", "s") + rng.integers(0, 10**7, n),
+        "clock": [clock(int(h), int(m)) for h, m in rng.integers(0, 24, (n, 2))],
+        "american": [f"{m}/{d}/2024" for d, m in zip(day, month, strict=True)],
+        "compact": 20240000 + 100 * month + day,
+        "amount": [f"{x:,.2f} km" for x in rng.uniform(100, 9000, n)],
+        "codes": [f"c{k}" for k in rng.integers(0, 40, n)],
+        "flag": rng.integers(0, 2, n) == 1,
+        '<a> "b" & c\'': rng.normal(size=n),
+        "rows": rng.normal(size=n),
+        "y": rng.normal(size=n),
+    }
+    model = TableModel(
+        KernelRegressor(random_state=0), TablePreprocessor(exclude=("y",)), "y"
+    ).partial_fit(table)
+    answers = Answers(model)
+    typical = [re.sub(r"\d", "0", column.typical) for column in answers.columns]
+    assert typical[:4] == ["0000-00-00T00:00", "00:00", "00/00/0000", "00000000"]
+    assert typical[4:7] == ["0000 km", "c00", "false"]
+    written = {"when": "2024-03-01T05:29", "clock": "21:05", "american": "2/28/2024"}
+    written |= {"compact": "20240131", "amount": "1,234.5 km", "codes": "c3", "flag": "true"}
+    written |= dict.fromkeys(list(table)[7:9], "0.25")
+    row, notes = answers.cells(written)
+    assert notes == []
+    exact = {name: [cell] for name, cell in row.items()}
+    exact |= {"when": [np.datetime64("2024-03-01T05:29")], "clock": [clock(21, 5)]}
+    exact["when"] = np.array(exact["when"])
+    found = answers.rows([row]).predictions[0]["prediction"]
+    assert_allclose(found, model.predict(exact)[0], rtol=1e-6)
+    others, notes = answers.cells(written | {"amount": "far", "clock": "late"})
+    assert ["'far' is no number" in note for note in notes] == [True]
+    with pytest.raises(ValueError, match="'clock' held numbers in training but now holds 'late'"):
+        answers.rows([others])
+    shown = _page.page(
+        "x", answers, _page.Shown(written, answers.rows([row])), report=False, most_bytes=1
+    )
+    assert '<input type="datetime-local" step="any" name="when" value="2024-03-01T05:29"' in shown
+    assert '<input type="time" step="any" name="clock" value="21:05"' in shown
+    assert 'name="&lt;a&gt; &quot;b&quot; &amp; c&#x27;"' in shown
+    assert "<a>" not in shown
 
 
 # -- what it refuses ------------------------------------------------------------------------------

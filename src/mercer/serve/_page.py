@@ -56,7 +56,7 @@ main { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); }
 section { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0; }
 .result { background: var(--card); }
 @media (min-width: 58rem) {
-  main { grid-template-columns: minmax(0, 1fr) 25rem; align-items: start; }
+  main { grid-template: auto 1fr / minmax(0, 1fr) 25rem; align-items: start; }
   .form { grid-column: 1; grid-row: 1 / span 2; }
   .result, .file { grid-column: 2; }
 }
@@ -339,11 +339,12 @@ def _result(answers: Answers, shown: Shown) -> str:
         parts.append('<p class="quiet">Fill in the form, or take typical values.</p>')
     else:
         parts += _answer(answers, shown.told)
-        parts.append(_program(answers, shown.cells))
     notes = [*shown.notes, *(shown.told.notes if shown.told else ())]
     if notes:
         items = "".join(f"<li>{escape(note)}</li>" for note in notes)
         parts.append(f'<ul class="notes">{items}</ul>')
+    if shown.told is not None:
+        parts.append(_program(answers, shown.cells))
     return "\n".join([*parts, "</section>"])
 
 
@@ -468,19 +469,16 @@ def _values(answers: Answers, values: Mapping[str, float], *, quantities: bool) 
 def _explained(answers: Answers, told: Mapping[str, Any]) -> str:
     """Return bars of what columns add."""
     adds = list(told["contributions"].items())
-    shown, rest = adds[:_MOST_BARS], adds[_MOST_BARS:]
-    if rest:
-        shown.append((f"({len(rest)} others)", sum(add for _, add in rest)))
-    largest = max((abs(add) for _, add in shown), default=0.0) or 1.0
-    lines = []
-    for name, add in shown:
-        half = 50.0 * abs(add) / largest
-        at, kind = (50.0, "more") if add >= 0.0 else (50.0 - half, "less")
+    largest = max((abs(add) for _, add in adds), default=0.0) or 1.0
+    lines = [
+        f'<tr><th scope="row">{escape(name)}</th><td>{_signed_bar(add / largest)}</td>'
+        f"<td>{_signed(add)}</td></tr>"
+        for name, add in adds[:_MOST_BARS]
+    ]
+    if rest := adds[_MOST_BARS:]:  # without a bar, which would be the longest
+        total = sum(add for _, add in rest)
         lines.append(
-            f'<tr><th scope="row">{escape(name)}</th><td><svg aria-hidden="true">'
-            f'<rect class="{kind}" x="{at:.2f}%" width="{half:.2f}%" height="100%"/>'
-            '<rect class="mark" x="50%" width="1" height="100%"/></svg></td>'
-            f"<td>{'+' if add >= 0.0 else '&minus;'}{escape(format_number(abs(add)))}</td></tr>"
+            f'<tr><th scope="row">({len(rest)} others)</th><td></td><td>{_signed(total)}</td></tr>'
         )
     what = told["quantity"]
     if told["output"] is not None:
@@ -491,6 +489,20 @@ def _explained(answers: Answers, told: Mapping[str, Any]) -> str:
         f'<h3>Why</h3><p class="quiet">{escape(said)}</p>'
         f'<table class="why">{"".join(lines)}</table>'
     )
+
+
+def _signed_bar(share: float) -> str:
+    half = 50.0 * abs(share)
+    at, kind = (50.0, "more") if share >= 0.0 else (50.0 - half, "less")
+    return (
+        '<svg aria-hidden="true">'
+        f'<rect class="{kind}" x="{at:.2f}%" width="{half:.2f}%" height="100%"/>'
+        '<rect class="mark" x="50%" width="1" height="100%"/></svg>'
+    )
+
+
+def _signed(number: float) -> str:
+    return f"{'+' if number >= 0.0 else '&minus;'}{escape(format_number(abs(number)))}"
 
 
 def _program(answers: Answers, cells: Mapping[str, str]) -> str:

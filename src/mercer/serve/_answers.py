@@ -102,13 +102,14 @@ class Answers:
         self.by_name = {column.name: column for column in self.columns}
         self._lock = Lock()
         self.no_interval = self._why_not(lambda: check_interval(model, COVERAGE))
-        self.no_explanation = "Models of this kind have no explanations."
+        # What is compiled or loaded at the first answer is so before anybody asks.
+        some = [self.typical()]
+        self.rows(some, None if self.no_interval else COVERAGE)
+        self.no_explanation = ""
         if hasattr(model, "explain"):
-            rows = [self.typical()]
-            self.no_explanation = self._why_not(lambda: self.rows(rows, explain=True, sure=True))
-        self.rows(
-            [self.typical()], None if self.no_interval else COVERAGE
-        )  # compiles what it needs
+            self.no_explanation = self._why_not(lambda: self.rows(some, explain=True))
+        else:
+            self.no_explanation = "Models of this kind have no explanations."
 
     @staticmethod
     def _why_not(ask: Any) -> str:
@@ -149,7 +150,6 @@ class Answers:
         coverage: float | None = None,
         *,
         explain: bool = False,
-        sure: bool = False,
     ) -> Told:
         """Answer for rows as JSON has them.
 
@@ -161,15 +161,13 @@ class Answers:
             Adds intervals or sets of classes, that hold the truth of such a share of the rows.
         explain : bool, default=False
             Whether to say what each column adds.
-        sure : bool, default=False
-            Whether it is known that the model explains.
 
         Raises
         ------
         ValueError
             As `mercer predict` refuses data, and if what is asked for is not there.
         """
-        if explain and self.no_explanation and not sure:
+        if explain and self.no_explanation:
             raise ValueError(self.no_explanation)
         if explain and len(rows) > MOST_EXPLAINED:
             raise TooLarge(

@@ -218,7 +218,8 @@ def json_rows(path, n):
 @pytest.mark.parametrize("name", FITS)
 def test_answers_are_those_of_predict(name, servers, models, folder, tmp_path, mercer):
     server, data = servers(name), folder / FITS[name][0]
-    has_interval = answer(server, "/model")["interval"]
+    said = answer(server, "/model")
+    has_interval = said["interval"]
     assert has_interval == (name not in ("novelty", "rank"))
     told = ("--interval", "0.8") if has_interval else ()
     words = ("predict", models(name), data, "--out", tmp_path / "told.csv", *told)
@@ -242,6 +243,12 @@ def test_answers_are_those_of_predict(name, servers, models, folder, tmp_path, m
                 assert value == row[column]
             else:  # sums in single precision are rounded by how many rows there are
                 assert_allclose(value, float(row[column]), rtol=1e-4, atol=1e-4)
+    if said["explain"]:
+        told = answer(server, "/predict", {"rows": json_rows(data, 2), "explain": True})
+        for why in told["explanations"]:
+            total = why["baseline"] + sum(why["contributions"].values())
+            assert_allclose(total, why["prediction"], rtol=1e-4, atol=1e-4)
+            assert set(why["contributions"]) == {column["name"] for column in said["columns"]}
     status, _, html = ask(server, "/")
     assert status == 200
     typical = unescape(re.search(r'href="(/\?[^"]+)"', html.decode())[1])

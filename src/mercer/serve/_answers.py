@@ -94,6 +94,18 @@ class Answers:
         Columns that it reads.
     no_interval, no_explanation : str
         Why there are none; "" where there are.
+
+    Examples
+    --------
+    >>> from mercer import KernelClassifier
+    >>> from mercer.data import TablePreprocessor
+    >>> towns = ["Bern", "Bonn"] * 100
+    >>> table = {"town": towns, "height": [540.0, 60.0] * 100}
+    >>> columns = TablePreprocessor(exclude=("town",))
+    >>> model = TableModel(KernelClassifier(random_state=0), columns, "town").partial_fit(table)
+    >>> told = Answers(model).rows([{"height": 500}, {"height": None}])
+    >>> told.predictions[0]["prediction"], told.notes[0][:40]
+    ('Bern', 'The request has gaps in columns that had')
     """
 
     def __init__(self, model: TableModel) -> None:

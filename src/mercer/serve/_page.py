@@ -483,7 +483,11 @@ def _explained(answers: Answers, told: Mapping[str, Any]) -> str:
     what = told["quantity"]
     if told["output"] is not None:
         what += f" of {told['output']}"
-    ends = (format_number(told[name]) for name in ("baseline", "prediction"))
+    in_units = answers.model.predicts_quantities
+    ends = (
+        _with_unit(answers, told[name]) if in_units else format_number(told[name])
+        for name in ("baseline", "prediction")
+    )
     said = "The mean {what} is {0}; with what each column adds it is {1}.".format(*ends, what=what)
     return (
         f'<h3>Why</h3><p class="quiet">{escape(said)}</p>'

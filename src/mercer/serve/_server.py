@@ -100,6 +100,23 @@ class ModelServer(ThreadingHTTPServer):
     ------
     OSError
         If the port is taken.
+
+    Examples
+    --------
+    >>> import threading
+    >>> from urllib.request import urlopen
+    >>> from mercer import KernelClassifier
+    >>> from mercer.data import TablePreprocessor
+    >>> from mercer.estimators import TableModel
+    >>> table = {"town": ["Bern", "Bonn"] * 100, "height": [540.0, 60.0] * 100}
+    >>> columns = TablePreprocessor(exclude=("town",))
+    >>> model = TableModel(KernelClassifier(random_state=0), columns, "town").partial_fit(table)
+    >>> with ModelServer(Answers(model), title="towns", port=0) as server:
+    ...     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    ...     with urlopen(f"{server.address}health") as answer:
+    ...         print(answer.read().decode())
+    ...     server.shutdown()
+    {"status": "ok"}
     """
 
     daemon_threads = True

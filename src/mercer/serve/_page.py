@@ -371,14 +371,18 @@ def _answer(answers: Answers, told: Told) -> list[str]:
         for name, said in _NAMED.items()
         if name in row
     ]
-    if model.task == "novelty":
-        parts.append('<p class="quiet">Below 0 is novel: unlike the rows that were learned.</p>')
+    if model.task in _MEANT:
+        parts.append(f'<p class="quiet">{escape(_MEANT[model.task])}</p>')
     parts += _around(answers, row)
     if told.explanations:
         parts.append(_explained(answers, told.explanations[0]))
     return parts
 
 
+_MEANT = {
+    "novelty": "Below 0 is novel: unlike the rows that were learned.",
+    "rank": "Rows with higher scores rank above.",
+}
 _NAMED = {"score": "Score", "value": "Value", "std": "Standard deviation of a new observation"}
 
 
@@ -409,11 +413,16 @@ def _around(answers: Answers, row: Mapping[str, Any]) -> list[str]:
     if "lower" in row:
         low, high = row["lower"], row["upper"]
         text = f"{_with_unit(answers, low)} to {_with_unit(answers, high)}"
+        target = escape(str(answers.model.target))
+        meant = (
+            f"Of rows like those learned, {share} have their {target} in such an interval."
+            if answers.model.task != "gp"
+            else "As the Gaussian process itself believes; no rows kept back were asked."
+        )
         return [
             f"<h3>{share} interval</h3><p>{escape(text)}</p>",
             _interval(low, high, row.get("prediction")),
-            f'<p class="quiet">Of rows like those learned, {share} have their '
-            f"{escape(str(answers.model.target))} in such an interval.</p>",
+            f'<p class="quiet">{meant}</p>',
         ]
     if "set" in row:
         return [

@@ -53,6 +53,7 @@ NOT_NUMERICAL = (
         "report*",
         "reproduce*",
         "river",
+        "serve",
         "sklearn_checks",
         "spark",
         "stream_command",

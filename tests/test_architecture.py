@@ -18,7 +18,7 @@ ANNEX = Path(mercer_reproduction.__file__).parent  # it imports mercer, never th
 # From the top to the bottom; a module may import from its own layer and from those below.
 LAYERS = [
     {"__main__"},
-    {"cli", "river"},
+    {"cli", "river", "serve"},
     {"report"},
     {"display"},
     {"inspection"},

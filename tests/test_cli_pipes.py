@@ -1,5 +1,6 @@
 """The command in pipes, and on CSV files of other dialects."""
 
+import bz2
 import gzip
 import io
 import os
@@ -59,6 +60,7 @@ KINDS = {
     "German": lambda t: text_of(t, ";", ",", "latin-1"),
     "UTF-16": lambda t: text_of(t, "\t", ",", "utf-16"),
     "compressed": lambda t: gzip.compress(text_of(t, "|")),
+    "compressed by bzip2": lambda t: bz2.compress(text_of(t)),
     "Parquet": parquet_of,
     "Arrow": lambda t: arrow_of(t, pa.ipc.new_file),
     "Arrow stream": lambda t: arrow_of(t, pa.ipc.new_stream),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mercer.data import count_rows, read_tables, schema
+from mercer.data.places import MemoryFile, ending_of_bytes
 from mercer.data.tables import file_parts, find_files
 
 pa = pytest.importorskip("pyarrow")
@@ -63,6 +64,21 @@ def test_every_format_gives_the_same_rows_in_tables_of_the_wanted_size(file):
     assert [t.num_rows for t in tables] == [30, 30, 30, 10]
     assert pa.concat_tables(tables).to_pydict() == example(100).to_pydict()
     assert all(t.schema == schema(file) for t in tables)
+
+
+def test_bytes_in_memory_are_read_as_the_file_is(file, tmp_path, monkeypatch):
+    in_memory = MemoryFile(file.read_bytes(), file.name, "what was sent")
+    monkeypatch.chdir(tmp_path)
+    file.write_bytes(b"something else")  # of the same name
+    assert ending_of_bytes(in_memory.content) in (file.name[1:], ".csv", ".parquet", ".arrow")
+    assert next(read_tables(in_memory, rows_per_table=100)).to_pydict() == example(100).to_pydict()
+    assert file_parts(in_memory) == [(in_memory, None, 0)]
+    with pytest.raises(TypeError, match="no path"):
+        os.fspath(in_memory)
+    with pytest.raises(ValueError, match="`what was sent` has no column 'y'"):
+        list(read_tables(in_memory, columns=["y"]))
+    with pytest.raises(ValueError, match=r"what was sent is empty \(0 bytes\)"):
+        list(read_tables(MemoryFile(b"", file.name, "what was sent")))
 
 
 def test_columns_come_in_the_order_asked_for(file):

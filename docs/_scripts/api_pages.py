@@ -34,6 +34,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.inspection",
         "mercer.display",
         "mercer.report",
+        "mercer.serve",
         "mercer.exceptions",
         "mercer.cli",
         "mercer.warm_up",

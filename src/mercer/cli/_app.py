@@ -21,6 +21,7 @@ from mercer.cli._options import (
     FitOptions,
     InspectOptions,
     PredictOptions,
+    ServeOptions,
     StreamOptions,
     ValueOptions,
 )
@@ -35,6 +36,7 @@ _COMMANDS = {
     "explain": Command(ExplainOptions, "mercer.cli._explain"),
     "stream": Command(StreamOptions, "mercer.cli._stream"),
     "value": Command(ValueOptions, "mercer.cli._value"),
+    "serve": Command(ServeOptions, "mercer.cli._serve"),
     "inspect": Command(InspectOptions, "mercer.cli._inspect"),
     "export": Command(ExportOptions, "mercer.cli._export"),
     "demo": Command(DemoOptions, "mercer.cli._demo"),

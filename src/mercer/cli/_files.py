@@ -45,6 +45,7 @@ __all__ = [
     "note_extra",
     "piped_tables",
     "refuse_text",
+    "said_of_extra",
     "table_writer",
     "values_of",
 ]
@@ -91,10 +92,16 @@ def note_extra(
     model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
 ) -> None:
     """Say once which columns of the files neither training knew nor this command uses."""
+    for text in said_of_extra(model, data, *used):
+        note(text, quiet=quiet)
+
+
+def said_of_extra(model: TableModel, data: str | os.PathLike[str], *used: str | None) -> list[str]:
+    """Return what there is to say of columns that neither training knew nor anybody uses."""
     known = {*model.preprocessor.columns_in_, *model.preprocessor.exclude, *used}
     extra = [name for name in schema(data).names if name not in known]
-    if extra:
-        note(f"{data}: not looked at, as training had no such column: {listed(extra)}", quiet=quiet)
+    said = f"{data}: not looked at, as training had no such column: {listed(extra)}"
+    return [said] if extra else []
 
 
 def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
@@ -149,33 +156,37 @@ class Oddities:
 
     def warn(self, model: TableModel, data: str | os.PathLike[str]) -> None:
         """Warn of what there was."""
+        for text in self.said(model, data):
+            warnings.warn(text, stacklevel=3)
+
+    def said(self, model: TableModel, data: str | os.PathLike[str]) -> list[str]:
+        """Return what there is to say of it."""
+        texts = []
         if self.unlabelled:
-            warnings.warn(
+            texts.append(
                 f"{data} has {_rows(self.unlabelled)} without a value of {model.target!r}. There "
-                "is nothing to compare with in them: they are left out.",
-                stacklevel=3,
+                "is nothing to compare with in them: they are left out."
             )
         if self.gaps:
             filled = model.preprocessor.fillings()
             said = [
                 f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in self.gaps.most_common(10)
             ]
-            warnings.warn(
+            texts.append(
                 f"{data} has gaps in columns that had none in training, so that nothing was "
-                f"learned of them: {', '.join(said)}{' and others' * (len(self.gaps) > 10)}.",
-                stacklevel=3,
+                f"learned of them: {', '.join(said)}{' and others' * (len(self.gaps) > 10)}."
             )
         if self.new:
             said = [
                 f"{k!r} ({n:,} of {_rows(self.n_rows)}, such as {self.examples[k]!r})"
                 for k, n in self.new.most_common(10)
             ]
-            warnings.warn(
+            texts.append(
                 f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} "
                 "which training measured did not have; they are taken as '(other)': "
-                f"{', '.join(said)}{' and others' * (len(self.new) > 10)}.",
-                stacklevel=3,
+                f"{', '.join(said)}{' and others' * (len(self.new) > 10)}."
             )
+        return texts
 
 
 Encoded = tuple[Any, NDArray[np.floating], Any]
@@ -187,20 +198,23 @@ def encoded_tables(
     *,
     target: str | None = None,
     more: Sequence[str] = (),
+    odd: Oddities | None = None,
 ) -> Iterator[Encoded]:
     """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
 
     Warns
     -----
     UserWarning
-        At the end, if there were gaps in columns that had none in training, or new categories.
+        At the end, if there were gaps in columns that had none in training, or new categories,
+        unless ``odd`` is to take that down.
     """
     refuse_text(model, data)
     columns, types = columns_of(model, target, more), column_types(model, data)
     tables = read_tables(data, columns=columns, column_types=types)
-    odd = Oddities()
-    yield from encoded_in_place(partial(in_place, data, tables), model, target, odd)
-    odd.warn(model, data)
+    found = Oddities() if odd is None else odd
+    yield from encoded_in_place(partial(in_place, data, tables), model, target, found)
+    if odd is None:
+        found.warn(model, data)
 
 
 def values_of(table: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:

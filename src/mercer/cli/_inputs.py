@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from mercer.cli._messages import named, note
 from mercer.data import CsvDialect, CsvPath
+from mercer.data.places import ending_of_bytes
 from mercer.data.tables import unusual_files
 
 __all__ = ["is_arrow_pipe", "note_dialects", "reading"]
@@ -25,12 +26,6 @@ __all__ = ["is_arrow_pipe", "note_dialects", "reading"]
 Options = TypeVar("Options")
 
 _NAME = "standard-input"  # of the file that standard input is copied to
-_BEGINNINGS = {
-    b"PAR1": ".parquet",
-    b"ARROW1": ".arrow",
-    b"\xff\xff\xff\xff": ".arrow",  # a stream
-    b"\x1f\x8b": ".csv.gz",
-}
 
 
 def reading(command: Callable[[Options], None]) -> Callable[[Options], None]:
@@ -72,8 +67,7 @@ def _spooled() -> Iterator[str]:
         note("reading a table from standard input; Ctrl-D ends it")
     with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="mercer-") as folder:
         first = source.read(8)
-        ending = next((e for mark, e in _BEGINNINGS.items() if first.startswith(mark)), ".csv")
-        path = Path(folder) / f"{_NAME}{ending}"
+        path = Path(folder) / f"{_NAME}{ending_of_bytes(first)}"
         named(str(path), "standard input")
         _copy(first, source, path)
         yield str(path)

@@ -36,6 +36,7 @@ __all__ = [
     "FitOptions",
     "InspectOptions",
     "PredictOptions",
+    "ServeOptions",
     "StreamOptions",
     "ValueOptions",
 ]
@@ -441,6 +442,21 @@ class ExportOptions:
         bool,
         typer.Option("--std", help="Of a Gaussian process predict_std, too; makes large files."),
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Open a page on this machine to try a model: a form, and files to predict for.
+
+    Only this machine can reach it, at http://127.0.0.1:PORT/. Programs ask /predict and /batch.
+    What is sent stays in memory. Ctrl-C ends it.
+    """
+
+    model: ModelFile
+    port: Annotated[int, typer.Option(help="To listen at; 0 for any that is free.")] = 8000
+    report_file: Annotated[
+        Path | None, typer.Option("--report", help="HTML report to show at /report.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,14 @@ from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
 from mercer.inspection import describe_pairs
 
-__all__ = ["predictions", "run"]
+__all__ = [
+    "check_columns",
+    "check_interval",
+    "load_scoring_model",
+    "predicted_columns",
+    "predictions",
+    "run",
+]
 
 
 @reading
@@ -61,23 +69,13 @@ def run(options: PredictOptions) -> None:
         check_new_folder(out)
     elif not piped:
         check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
-    loaded = load_table_model(model)
-    if loaded.task == "rank" and not loaded.scores_rows:
-        raise ValueError(
-            f"{model} answers on pairs of rows, not on rows: its pair kernel is "
-            f"{describe_pairs(loaded)['pair_kernel']}. In Python, "
-            f"`mercer.load_model({model.name!r}).predict_pair(table1, table2)` gives the values of "
-            "pairs of rows of two tables. Or train with `--pair-kernel difference`, which gives "
-            "scores."
-        )
+    loaded = load_scoring_model(model)
     note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
-    names, columns = schema(data).names, loaded.preprocessor
     if options.calibrate is not None:
         _calibrate(loaded, options.calibrate, options.interval)
-    _check_interval(loaded, options.interval)
-    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
-    check_names(kept, names, f"{data}")
+    check_interval(loaded, options.interval)
+    check_columns(loaded, data, kept)
     note_extra(loaded, data, *kept)
     if workers is None:
         arrow = is_arrow_pipe(data) if options.format is None else options.format == "arrow"
@@ -87,6 +85,27 @@ def run(options: PredictOptions) -> None:
         with logged(options.log):
             said = _to_folder(loaded, data, out, kept, options.interval, workers)
     note(f"{'standard output' if piped else out}: {said}")
+
+
+def load_scoring_model(path: Path) -> TableModel:
+    """Load a model that predicts for rows; ValueError for any other."""
+    model = load_table_model(path)
+    if model.task == "rank" and not model.scores_rows:
+        raise ValueError(
+            f"{path} answers on pairs of rows, not on rows: its pair kernel is "
+            f"{describe_pairs(model)['pair_kernel']}. In Python, "
+            f"`mercer.load_model({path.name!r}).predict_pair(table1, table2)` gives the values of "
+            "pairs of rows of two tables. Or train with `--pair-kernel difference`, which gives "
+            "scores."
+        )
+    return model
+
+
+def check_columns(model: TableModel, data: str | PathLike[str], kept: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless data have the columns of a model, and those to copy."""
+    names, columns = schema(data).names, model.preprocessor
+    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
+    check_names(kept, names, f"{data}")
 
 
 def _calibrate(model: TableModel, data: str, coverage: float | None) -> None:
@@ -100,7 +119,7 @@ def _calibrate(model: TableModel, data: str, coverage: float | None) -> None:
     model.calibrate_by_inputs(*map(np.concatenate, zip(*encoded, strict=True)))
 
 
-def _check_interval(model: TableModel, coverage: float | None) -> None:
+def check_interval(model: TableModel, coverage: float | None) -> None:
     """Refuse an interval before any row is read, if there is none."""
     if coverage is None:
         return
@@ -119,7 +138,7 @@ def _to_file(
     """Write one file; say what is in it."""
     n_rows = 0
     for table, X, _ in encoded_tables(model, data, more=kept):
-        writer.write(arrow_columns(_columns(model, kept, table, X, coverage)))
+        writer.write(arrow_columns(predicted_columns(model, kept, table, X, coverage)))
         n_rows += len(X)
     _check_rows(n_rows, data)
     return f"{n_rows:,} predictions"
@@ -167,7 +186,7 @@ def _of_shard(
     """Predict for a shard."""
     odd = Oddities()
     tables = [
-        arrow_columns(_columns(asked.model, asked.more, table, X, asked.coverage))
+        arrow_columns(predicted_columns(asked.model, asked.more, table, X, asked.coverage))
         for table, X, _ in encoded_shard(asked, shard, odd)
     ]
     return (tables, odd), odd.n_rows
@@ -178,7 +197,7 @@ def _check_rows(n_rows: int, data: str) -> None:
         raise ValueError(f"{data} holds no rows, so there is nothing to predict.")
 
 
-def _columns(
+def predicted_columns(
     model: TableModel,
     kept: Sequence[str],
     table: Any,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice, tee
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from mercer.data.dialect import (
     sniff,
     unclosed,
 )
-from mercer.data.places import AnyFile
+from mercer.data.places import AnyFile, MemoryFile, as_bytes
 from mercer.exceptions import Advice
 
 __all__ = ["INFERENCE_BYTES", "Csv"]
@@ -82,7 +83,7 @@ class Csv:
         n_read, last = 0, None
         if _is_plain(file):
             try:
-                with _streamed(file, os.fspath(file), layout, not text, layout.names) as batches:
+                with _streamed(file, _whole(file), layout, not text, layout.names) as batches:
                     for last in batches:
                         yield last
                         n_read += last.num_rows
@@ -160,19 +161,26 @@ def _usual(file: AnyFile) -> str:
 
 
 def _sniffed(file: AnyFile) -> Sniffed:
+    if isinstance(file, MemoryFile):
+        if "dialect" not in file.known:
+            file.known["dialect"] = _look(file, CsvDialect(), _usual(file))
+        found: Sniffed = file.known["dialect"]
+        return found
     told = file.dialect if isinstance(file, ToldFile) else CsvDialect()
     status = os.stat(file)
-    return _look(os.fspath(file), status.st_size, status.st_mtime_ns, told, _usual(file))
+    return _look_once(os.fspath(file), status.st_size, status.st_mtime_ns, told, _usual(file))
 
 
 @lru_cache(maxsize=64)
-def _look(path: str, size: int, changed: int, told: CsvDialect, usual: str) -> Sniffed:
-    import pyarrow as pa
+def _look_once(path: str, size: int, changed: int, told: CsvDialect, usual: str) -> Sniffed:
+    return _look(Path(path), told, usual)
 
-    with pa.input_stream(path, compression="detect") as source:
+
+def _look(file: AnyFile, told: CsvDialect, usual: str) -> Sniffed:
+    with as_bytes(file) as source:
         beginning = source.read(_SNIFFED_BYTES + 1)
     whole = len(beginning) <= _SNIFFED_BYTES
-    return sniff(beginning[:_SNIFFED_BYTES], whole=whole, told=told, usual=usual, place=path)
+    return sniff(beginning[:_SNIFFED_BYTES], whole=whole, told=told, usual=usual, place=str(file))
 
 
 # -- by pyarrow alone ---------------------------------------------------------------------------
@@ -181,6 +189,11 @@ def _look(path: str, size: int, changed: int, told: CsvDialect, usual: str) -> S
 def _is_plain(file: AnyFile) -> bool:
     sniffed = _sniffed(file)
     return sniffed.clean and sniffed.dialect.encoding == "utf-8"
+
+
+def _whole(file: AnyFile) -> Any:
+    """Return what pyarrow's reader of CSV opens."""
+    return as_bytes(file) if isinstance(file, MemoryFile) else os.fspath(file)
 
 
 def _streamed(
@@ -206,7 +219,7 @@ def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
         # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
         # of the next one to see that the last row of the block may be incomplete. Its threads may
         # let go of the bytes while Python ends, which aborts the process if they are Python's.
-        with pa.input_stream(os.fspath(file), compression="detect") as source:
+        with as_bytes(file) as source:
             beginning = source.read_buffer(INFERENCE_BYTES + _BLOCK_BYTES)
         try:
             source = pa.BufferReader(beginning)
@@ -354,12 +367,10 @@ def _is_noise(text: str, marked: bool) -> bool:
 @contextmanager
 def _lines(file: AnyFile, *, errors: str = "replace") -> Iterator[Iterator[str]]:
     """Open a file as lines of text, those empty that are not to be read."""
-    import pyarrow as pa
-
     sniffed = _sniffed(file)
     encoding = sniffed.dialect.encoding
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding
-    with pa.input_stream(os.fspath(file), compression="detect") as source:
+    with as_bytes(file) as source:
         lines = io.TextIOWrapper(source, encoding, errors, newline="")
         yield iter(lines) if sniffed.clean else blanked(lines, sniffed)
 
@@ -411,11 +422,9 @@ def _refuse_ragged(file: AnyFile) -> None:
 
 def _refuse_bad_bytes(file: AnyFile) -> None:
     """Raise for the first line with bytes that are not in the encoding."""
-    import pyarrow as pa
-
     encoding = str(_sniffed(file).dialect.encoding)
     decoder, line = codecs.getincrementaldecoder(encoding)(), 1
-    with pa.input_stream(os.fspath(file), compression="detect") as source:
+    with as_bytes(file) as source:
         piece = b"more"
         while piece:
             piece = source.read(_BLOCK_BYTES)

@@ -17,8 +17,11 @@ from mercer.data.dialect import ToldFile
 
 __all__ = [
     "AnyFile",
+    "MemoryFile",
     "RemoteFile",
+    "as_bytes",
     "check_place",
+    "ending_of_bytes",
     "local_path",
     "opened",
     "remote_files",
@@ -68,7 +71,74 @@ class RemoteFile:
         return PurePosixPath(self.path).suffix
 
 
-AnyFile = Path | ToldFile | RemoteFile
+class MemoryFile(os.PathLike[str]):
+    r"""The bytes of a file that is on no disk; it goes where the path of a file does.
+
+    Parameters
+    ----------
+    content : bytes or pyarrow.Buffer
+        The bytes.
+    name : str
+        Its ending says what kind of file it is.
+    said : str, default=""
+        What messages call it, if not by its name.
+
+    Attributes
+    ----------
+    known : dict
+        What was found out about the bytes, so that it is found out once.
+
+    Examples
+    --------
+    >>> from mercer.data import read_tables
+    >>> next(read_tables(MemoryFile(b"town;height\nBern;540,5\n", "towns.csv"))).to_pylist()
+    [{'town': 'Bern', 'height': 540.5}]
+    """
+
+    def __init__(self, content: Any, name: str, said: str = "") -> None:
+        self.content = content
+        self.name = name
+        self._said = said or name
+        self.known: dict[str, Any] = {}
+
+    def __str__(self) -> str:
+        return self._said
+
+    def __fspath__(self) -> str:
+        raise TypeError(f"{self.name} is in memory, and its name is no path to anything.")
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the name."""
+        return PurePosixPath(self.name).suffix
+
+    def source(self) -> Any:
+        """Return what pyarrow reads the bytes from."""
+        import pyarrow as pa
+
+        return pa.BufferReader(self.content)
+
+
+AnyFile = Path | ToldFile | RemoteFile | MemoryFile
+
+_BEGINNINGS = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"\xff\xff\xff\xff": ".arrow",  # a stream
+    b"\x1f\x8b": ".csv.gz",
+    b"BZh": ".csv.bz2",
+}
+
+
+def ending_of_bytes(first: bytes) -> str:
+    r"""Return what the name of a file would end in that begins with these bytes.
+
+    Examples
+    --------
+    >>> ending_of_bytes(b"PAR1\x15\x04"), ending_of_bytes(b"a,b\n")
+    ('.parquet', '.csv')
+    """
+    return next((e for mark, e in _BEGINNINGS.items() if first.startswith(mark)), ".csv")
 
 
 def local_path(path: FilePath) -> Path | None:
@@ -90,6 +160,8 @@ def local_path(path: FilePath) -> Path | None:
 
 def size_of(file: AnyFile) -> int:
     """Bytes of a file."""
+    if isinstance(file, MemoryFile):
+        return len(file.content)
     return file.size if isinstance(file, RemoteFile) else file.stat().st_size
 
 
@@ -100,7 +172,17 @@ def opened(file: AnyFile) -> Iterator[Any]:
         with file.store.open_input_file(file.path) as source:
             yield source
     else:
-        yield file
+        yield file.source() if isinstance(file, MemoryFile) else file
+
+
+def as_bytes(file: AnyFile) -> Any:
+    """Open a file, unpacked if it is compressed, as a stream of bytes of pyarrow's."""
+    import pyarrow as pa
+
+    if not isinstance(file, MemoryFile):
+        return pa.input_stream(os.fspath(file), compression="detect")
+    packed = {".gz": "gzip", ".bz2": "bz2"}.get(file.suffix.lower())
+    return pa.input_stream(file.source(), compression=packed)
 
 
 def remote_files(uri: str) -> tuple[list[RemoteFile], bool]:

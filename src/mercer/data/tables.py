@@ -21,6 +21,7 @@ from mercer.data.dialect import CsvDialect, CsvPath, ReadError, ToldFile
 from mercer.data.places import (
     AnyFile,
     FilePath,
+    MemoryFile,
     RemoteFile,
     local_path,
     opened,
@@ -155,7 +156,7 @@ def read_tables(
     if columns is not None:
         if isinstance(columns, str):
             raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
-        check_names(columns, layout.names, f"`{os.fspath(path)}`")
+        check_names(columns, layout.names, f"`{path}`")
         layout = arrow.schema([layout.field(name) for name in columns])
     parts = map(FilePart, files)
     return _rechunk(_batches(parts, layout, rows_per_table), layout, rows_per_table)
@@ -338,6 +339,8 @@ def count_rows(path: FilePath) -> int | None:
 
 def find_files(path: FilePath) -> list[AnyFile]:
     """Return the files that a path, a glob or an address means, sorted by name."""
+    if isinstance(path, MemoryFile):
+        return [path]
     where, address, is_folder = local_path(path), os.fspath(path), False
     files: list[AnyFile]
     if where is None:
@@ -346,10 +349,10 @@ def find_files(path: FilePath) -> list[AnyFile]:
     elif where.is_file():
         files = [where]
     elif where.is_dir():
-        files, is_folder = sorted(file for file in where.iterdir() if file.is_file()), True
+        files, is_folder = [*sorted(file for file in where.iterdir() if file.is_file())], True
     elif glob.has_magic(os.fspath(where)):
         matching = map(Path, glob.glob(os.fspath(where), recursive=True))
-        files = sorted(file for file in matching if file.is_file())
+        files = [*sorted(file for file in matching if file.is_file())]
     else:
         raise FileNotFoundError(f"There is no file or folder {address}.")
     if is_folder:
@@ -399,10 +402,13 @@ def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
 def place_of(path: FilePath, row: int) -> str:
     """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
     files = find_files(path)
+    in_memory = isinstance(path, MemoryFile)
     if len(files) == 1 and _is_csv(files[0]):
         with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
-            return f"line {Csv.line_of(files[0], row):,} of {files[0].name}"
-    return f"row {row:,} of {Path(path).name} (the first is row 0)"
+            name = str(path) if in_memory else files[0].name
+            return f"line {Csv.line_of(files[0], row):,} of {name}"
+    name = str(path) if in_memory else Path(path).name
+    return f"row {row:,} of {name} (the first is row 0)"
 
 
 def has_types(files: Iterable[AnyFile]) -> bool:
@@ -477,7 +483,7 @@ def in_place(
             try:
                 result = encode(some)
             except ValueError as error:
-                place = f"{os.fspath(data)}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
+                place = f"{data}, {n:,} row{'s' * (n != 1)} from row {start:,} on"
                 raise ValueError(f"{place}: {_placed(str(error), data, start + rows)}") from error
             yield result
         start += n
@@ -720,10 +726,14 @@ class _Ipc:
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=list(fields))
+
+        def source() -> Any:
+            return file.source() if isinstance(file, MemoryFile) else pa.memory_map(str(file))
+
         try:
-            return pa.ipc.open_file(pa.memory_map(os.fspath(file)), options=options)
+            return pa.ipc.open_file(source(), options=options)
         except pa.ArrowInvalid:
-            return pa.ipc.open_stream(pa.memory_map(os.fspath(file)), options=options)
+            return pa.ipc.open_stream(source(), options=options)
 
     @staticmethod
     def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:

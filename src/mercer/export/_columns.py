@@ -17,7 +17,7 @@ from mercer.data.statistics import TableStatistics
 from mercer.data.target_means import CategoryMeans
 from mercer.export._kernels import ExportError, Tree
 
-__all__ = ["modules_of", "probe_table", "table_tree"]
+__all__ = ["modules_of", "probe_table", "statistics_of", "table_tree", "written_value"]
 
 _MOST_PROBES = 50
 _UNSEEN = "(a value that training did not have)"
@@ -56,7 +56,7 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
     ExportError
         If it makes inputs of a kind that exported files do not know.
     """
-    statistics = _statistics(preprocessor)
+    statistics = statistics_of(preprocessor)
     names = _Names(preprocessor.feature_names_out())
     places = _number_places(statistics, preprocessor.scaling)
     columns = []
@@ -189,7 +189,7 @@ def _means(name: str, statistics: TableStatistics, names: _Names) -> Tree | None
 
 def probe_table(preprocessor: TablePreprocessor) -> dict[str, Any]:
     """Return rows with ends, middles, levels and gaps of all columns, to compare encodings on."""
-    statistics = _statistics(preprocessor)
+    statistics = statistics_of(preprocessor)
     numbers = statistics.numbers
     row_of = {name: row for row, name in enumerate(statistics.number_names)}
     columns: dict[str, list[Any]] = {}
@@ -200,7 +200,7 @@ def probe_table(preprocessor: TablePreprocessor) -> dict[str, Any]:
         if name in row_of:
             row = row_of[name]
             ends = numbers.minimum[row], numbers.mean[row], numbers.maximum[row]
-            columns[name] = [*(_written(reading, float(end)) for end in ends), None]
+            columns[name] = [*(written_value(reading, float(end)) for end in ends), None]
         elif statistics.levels[name].boolean:
             columns[name] = [True, False, None]
         else:
@@ -211,7 +211,7 @@ def probe_table(preprocessor: TablePreprocessor) -> dict[str, Any]:
     return {name: [values[i % len(values)] for i in range(n)] for name, values in columns.items()}
 
 
-def _written(reading: Reading, value: float) -> float | str | None:
+def written_value(reading: Reading, value: float) -> float | str | None:
     """Write a value as its column has it."""
     form = reading.form
     if form is None:
@@ -225,5 +225,6 @@ def _written(reading: Reading, value: float) -> float | str | None:
     return _DATES[form.order].format(moment, month)
 
 
-def _statistics(preprocessor: TablePreprocessor) -> TableStatistics:
+def statistics_of(preprocessor: TablePreprocessor) -> TableStatistics:
+    """Return what was measured of the columns."""
     return TableStatistics.from_state(preprocessor.to_state()["statistics"])

@@ -1,0 +1,40 @@
+"""``mercer serve``."""
+
+from __future__ import annotations
+
+import errno
+
+from mercer._validation import check_integer
+from mercer.cli._messages import note
+from mercer.cli._options import ServeOptions
+from mercer.cli._predict import load_scoring_model
+from mercer.serve import Answers, ModelServer
+
+__all__ = ["run"]
+
+
+def run(options: ServeOptions) -> None:
+    """Serve a page to try a model, until Ctrl-C."""
+    port = check_integer("--port", options.port, low=0, high=65535)
+    report = None
+    if options.report_file is not None:
+        if not options.report_file.is_file():
+            raise FileNotFoundError(f"There is no report {options.report_file}.")
+        report = options.report_file.read_bytes()
+    model = load_scoring_model(options.model)
+    try:
+        server = ModelServer(Answers(model), title=options.model.stem, port=port, report=report)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        why = "is taken" if error.errno == errno.EADDRINUSE else "is not for users"
+        raise OSError(
+            f"Port {port} of this machine {why}. Name another with `--port`, or `--port 0` for any "
+            "that is free."
+        ) from None
+    with server:
+        note(f"{options.model}: {server.address} (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            note("")

@@ -24,7 +24,7 @@ version = release = mercer.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",  # in _scripts
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
@@ -116,10 +116,7 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5a8a", "color-brand-content": "#0b5a8a"},
     "dark_css_variables": {"color-brand-primary": "#7fc4ef", "color-brand-content": "#7fc4ef"},
 }
-# Formulas are set in the reader's browser. A copy of MathJax on disk serves readers without
-# network: MATHJAX=/path/to/tex-mml-chtml.js make docs
-if os.environ.get("MATHJAX"):
-    mathjax_path = "file://" + os.path.abspath(os.environ["MATHJAX"])
+html_math_renderer = "mathml"
 
 
 def setup(app):

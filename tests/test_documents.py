@@ -152,6 +152,15 @@ def test_reference_has_every_public_module_and_name():
         assert f"<{module}>`" in reference.index()
 
 
+def test_formulas_need_no_network_and_unknown_commands_are_refused():
+    pytest.importorskip("latex2mathml", reason="formulas of the pages need mercer[docs]")
+    mathml = script("mathml").mathml
+    assert "<msup><mi>x</mi><mn>2</mn></msup>" in mathml("x^2", "inline")
+    assert mathml(r"a &= b \\ c &= d", "block").count("<mtr>") == 2
+    with pytest.raises(ValueError, match="does not know .*unheard"):
+        mathml(r"\unheard x", "inline")
+
+
 def test_every_page_of_the_documentation_is_in_its_table_of_contents():
     text = (DOCS / "index.md").read_text()
     entries = set(re.findall(r"^([\w/]+)$", text, flags=re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers set by themselves: pages need neither scripts nor a network."""
+"""Formulas as MathML, which browsers set by themselves, without scripts or a network."""
 
 import re
 

@@ -1,6 +1,7 @@
 """Draw docs/images/moons.png, the picture of the front page, by its example.
 
-Run ``python docs/_scripts/moons_picture.py`` after changing ``examples/small_models/plot_moons.py``.
+Run ``python docs/_scripts/moons_picture.py`` after a change of its example,
+``examples/small_models/plot_moons.py``.
 """
 
 import runpy

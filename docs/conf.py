@@ -30,7 +30,8 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_scripts", "_templates", "gallery/**/*.ipynb", "gallery/**/*.py"]
+exclude_patterns = ["_build", "_scripts", "_templates", "**/sg_execution_times.rst"]
+exclude_patterns += ["sg_execution_times.rst", "gallery/**/*.ipynb", "gallery/**/*.py"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 

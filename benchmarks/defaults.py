@@ -96,10 +96,10 @@ def main():
         "defaults",
         rows,
         'Error on the test rows (regressions: mean squared error; the variance is 1). "KOMP" is '
-        '`expansion="komp"` with `kernel="gaussian"`, so the kernel is given and its length scale is '
-        "half the median distance; the next table leaves the kernel open, too. The columns behind "
-        "KOMP change one thing: the length scale (the median distance itself), the step size (a "
-        "quarter, for classifications), and no averaging.",
+        '`expansion="komp"` with `kernel="gaussian"`, so the kernel is given and its length scale '
+        "is half the median distance; the next table leaves the kernel open, too. The columns "
+        "behind KOMP change one thing: the length scale (the median distance itself), the step "
+        "size (a quarter, for classifications), and no averaging.",
     )
 
 

@@ -255,6 +255,8 @@ Machines differ, so compare numbers of one table with each other, not with other
   from three in *many tables*. *At a glance* has one split.
 - *The command line* reads files, counts the reading, and has one split.
 - Tables of *KOMP* and of the papers are about those methods, not about the default learner.
+- Times were taken on different days, on machines that others used as well. Between tables they
+  differ by up to a factor of two.
 - Numbers after ± are standard errors. Differences of that size mean nothing.
 """
 

@@ -12,7 +12,14 @@ from sphinx_gallery.scrapers import matplotlib_scraper
 from sphinx_gallery.utils import scale_image
 
 #: Which of the axes of a figure says most.
-PANELS = {}
+PANELS = {
+    "plot_cells": 3,
+    "plot_default_race": 1,
+    "plot_drift": 3,
+    "plot_model_order": 1,
+    "plot_one_row_at_a_time": 1,
+    "plot_outliers": 2,
+}
 SIZE = (560, 400)
 
 

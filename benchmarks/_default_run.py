@@ -41,7 +41,8 @@ def score(
 
         shares = np.asarray(model.predict_proba(X), dtype=np.float64)
         found["log_loss"] = float(log_loss(y, shares, labels=model.classes_))
-    if len(model.classes_) == 2 and len(np.unique(y)) == 2:
+    ordered = hasattr(model, "decision_function") or hasattr(model, "predict_proba")
+    if ordered and len(model.classes_) == 2 and len(np.unique(y)) == 2:
         from sklearn.metrics import roc_auc_score
 
         if hasattr(model, "decision_function"):

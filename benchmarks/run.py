@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = (
+    "at_a_glance",
     "suite",
     "messy",
     "intervals",
+    "explanations",
     "step_cost",
     "throughput",
     "stream_killed",
@@ -73,67 +76,237 @@ ORIGINS = {
     "counts": "losses",
     "quantiles_suite": "losses",
 }
-TITLES = {
-    "suite": "Many tables, untuned",
-    "suite_sets": "Many tables, untuned: table by table",
-    "messy": "Text, dates, categories and gaps, untuned",
-    "intervals": "Intervals, untuned",
-    "intervals_sets": "Intervals, untuned: table by table",
-    "class_sets": "Sets of classes, untuned",
-    "class_sets_sets": "Sets of classes, untuned: table by table",
-    "probabilities": "Probabilities, untuned",
-    "multidist": "POLK, Table 2: the planar mixture",
-    "multidist_budget": "The same with budgets (BSGD)",
-    "command_line": "The command line, untuned",
-    "mnist": "MNIST",
-    "defaults": "Defaults, untuned, one pass",
-    "default_learner": "The default learner: targets",
-    "default_learner_lost": "The default learner: cases lost",
-    "default_learner_small": "The default learner on few rows",
-    "default_learner_all": "The default learner and its peers",
-    "default_memory": "The default learner: ten million rows",
-    "series": "The default learner: rows in order",
-    "kernel_adaptive_filters": "Kernel adaptive filters: Lorenz",
-    "adaptive_filters_glass": "Kernel adaptive filters: Mackey-Glass",
-    "adaptive_filters_switch": "Kernel adaptive filters: a channel that switches",
-    "adaptive_filters_speed": "Kernel adaptive filters: cost",
-    "streams": "Streams that change",
-    "streams_numbers": "Streams that change: numbers",
-    "drift_false": "Detectors of changes: false alarms",
-    "drift_delay": "Detectors of changes: delays",
-    "step_cost": "Cost of a mini-batch of 32 rows",
-    "threads": "One BLAS thread and two",
-    "jobs": "One core and two",
-    "cluster_engines": "Many workers: engines",
-    "cluster_faults": "Many workers: killed",
-    "cluster_scale": "Many workers: rows a second and memory",
-    "cluster_grow": "Many workers: error against rows",
-    "cluster_steps": "Many workers: models that make steps",
-    "cluster_simulated": "Many workers: a model of large clusters",
-    "throughput": "Streams",
-    "row_calls": "One row per Python call",
-    "stream_killed": "A stream killed again and again",
-    "start_up": "Starting up",
-    "first_fit": "First calls",
-    "memory": "Memory on an endless stream",
-    "random_features_defaults": "KOMP and random features, untuned",
-    "scaling": "Units of inputs and targets",
-    "random_features": "Cost of random features",
-    "random_feature_errors": "Error of random features",
-    "losses": "Quantiles, untuned",
-    "quantiles_suite": "Quantiles of the suite, untuned",
-    "counts": "Counts, untuned",
-    "risks": "Risks, untuned, one pass",
-    "pairs": "Pairs: cost of a row",
-    "pairs_memory": "Pairs: memory on an endless stream",
-    "gpu": "Random features on a GPU",
+#: What the page shows, in its order: groups of tables, each with its title and what it says.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Tables": {
+        "at_a_glance": ("At a glance", ""),
+        "suite": (
+            "Many tables, untuned",
+            "How accurate are answers if nobody tunes anything? Errors are compared table by "
+            "table: 1.2 times mercer's error is a fifth more.",
+        ),
+        "suite_sets": (
+            "Many tables, untuned: table by table",
+            "The same for each table, those first on which mercer is furthest behind.",
+        ),
+        "messy": (
+            "Text, dates, categories and gaps, untuned",
+            "Tables as people have them.",
+        ),
+        "intervals": (
+            "Intervals, untuned",
+            "Do nine of ten intervals of 90 % hold the truth, and how wide are they?",
+        ),
+        "intervals_sets": ("Intervals, untuned: table by table", "The same for each table."),
+        "class_sets": (
+            "Sets of classes, untuned",
+            "Do nine of ten sets of classes hold the true one, and how many classes are in them?",
+        ),
+        "class_sets_sets": (
+            "Sets of classes, untuned: table by table",
+            "The same for each table.",
+        ),
+        "probabilities": (
+            "Probabilities, untuned",
+            "Of the rows that get 70 %, do seven in ten come true?",
+        ),
+        "explanations": (
+            "Which columns matter",
+            "Are columns in the order that permuting them on test rows gives?",
+        ),
+        "default_learner_all": (
+            "The default learner and its peers",
+            "Errors, time, memory and size of each method on each set.",
+        ),
+        "default_learner_small": (
+            "The default learner on few rows",
+            "On 1,000 and on 10,000 rows a support vector machine (SVC) is the method to beat.",
+        ),
+        "default_learner_lost": (
+            "The default learner: cases lost",
+            "Each measure by which one of the methods is better than mercer's default.",
+        ),
+        "default_learner": (
+            "The default learner: targets",
+            "What was aimed at before it was measured.",
+        ),
+        "series": (
+            "The default learner: rows in order",
+            "Where neighbours are alike, rows between those learned are easy, and later ones are "
+            "not.",
+        ),
+        "scaling": (
+            "Units of inputs and targets",
+            "Metres or kilometres: does the unit matter?",
+        ),
+        "command_line": (
+            "The command line, untuned",
+            "What `mercer fit` makes of three files.",
+        ),
+    },
+    "Streams": {
+        "streams": (
+            "Streams that change",
+            "Classes, row by row: each row is answered first and learned then.",
+        ),
+        "streams_numbers": ("Streams that change: numbers", "The same with numbers to predict."),
+        "drift_false": (
+            "Detectors of changes: false alarms",
+            "How often is a change reported where there is none?",
+        ),
+        "drift_delay": (
+            "Detectors of changes: delays",
+            "How many rows after a change is it reported?",
+        ),
+        "kernel_adaptive_filters": (
+            "Kernel adaptive filters: Lorenz",
+            "A chaotic series without noise, from the literature of signal processing.",
+        ),
+        "adaptive_filters_glass": (
+            "Kernel adaptive filters: Mackey-Glass",
+            "A chaotic series with noise.",
+        ),
+        "adaptive_filters_switch": (
+            "Kernel adaptive filters: a channel that switches",
+            "What is learned changes half-way.",
+        ),
+        "adaptive_filters_speed": ("Kernel adaptive filters: cost", "How many rows a second?"),
+    },
+    "Time and memory": {
+        "first_fit": (
+            "First calls",
+            "The first call of a kind compiles machine code, once. How long does that take?",
+        ),
+        "start_up": ("Starting up", "How long until a command answers?"),
+        "row_calls": (
+            "One row per Python call",
+            "What a single row costs, and how much of that is the call itself.",
+        ),
+        "throughput": ("Rows a second on streams", "One by one, and in batches."),
+        "jobs": ("One core and two", "What a second core saves."),
+        "threads": (
+            "One BLAS thread and two",
+            "Why the library of linear algebra gets one thread.",
+        ),
+        "default_memory": (
+            "The default learner: ten million rows",
+            "Memory must not grow with the rows, nor the cost of a row.",
+        ),
+        "memory": ("Memory on an endless stream", "The same for KOMP."),
+        "stream_killed": (
+            "A stream killed again and again",
+            "A run that is killed and begun again must end in the same model.",
+        ),
+    },
+    "Many workers": {
+        "cluster_engines": ("Many workers: engines", "The same data by each engine."),
+        "cluster_faults": ("Many workers: killed", "What happens when workers die."),
+        "cluster_scale": (
+            "Many workers: rows a second and memory",
+            "How time and memory grow with the rows.",
+        ),
+        "cluster_grow": ("Many workers: error against rows", "What more rows gain."),
+        "cluster_steps": (
+            "Many workers: models that make steps",
+            "Losses other than squares, learned from parts.",
+        ),
+        "cluster_simulated": (
+            "Many workers: a model of large clusters",
+            "No measurement: what a model says of clusters that we do not have.",
+        ),
+    },
+    "Other losses, risks, pairs": {
+        "losses": ("Quantiles, untuned", "Bands that should hold 80 % of the rows."),
+        "quantiles_suite": ("Quantiles of the suite, untuned", "The same on more tables."),
+        "counts": ("Counts, untuned", "Numbers of events, whose rate is known here."),
+        "risks": (
+            "Risks, untuned, one pass",
+            "What it costs, and gains, to care for the worst errors more than for the mean.",
+        ),
+        "pairs": ("Pairs: cost of a row", "Learning from pairs of rows, one row at a time."),
+        "pairs_memory": ("Pairs: memory on an endless stream", "Memory must stay flat."),
+    },
+    "Parts and papers": {
+        "defaults": (
+            "KOMP untuned, one pass",
+            "What the numbers that KOMP chooses by itself are worth. This is not the default "
+            "learner, which does not make steps.",
+        ),
+        "random_features_defaults": (
+            "KOMP and random features, untuned",
+            "Two ways to keep a model small: up to 1,000 points, or as many features as it "
+            "chooses.",
+        ),
+        "mnist": (
+            "MNIST",
+            "Handwritten digits with the settings of the paper on POLK, beside budgets and peers.",
+        ),
+        "multidist": (
+            "POLK, Table 2: the planar mixture",
+            "The first experiment of the paper on POLK.",
+        ),
+        "multidist_budget": (
+            "The same with budgets (BSGD)",
+            "The methods that the paper compares with.",
+        ),
+        "step_cost": (
+            "Cost of a mini-batch of 32 rows",
+            "What a step of KOMP costs, beside simpler ways to compute it.",
+        ),
+        "random_features": (
+            "Cost of random features",
+            "How long a feature takes, beside the matrix product that it needs.",
+        ),
+        "random_feature_errors": (
+            "Error of random features",
+            "How near so many features come to the kernel.",
+        ),
+        "gpu": ("Random features on a GPU", "Rows a second on a graphics processor."),
+    },
 }
+TITLES = {name: words for tables in GROUPS.values() for name, words in tables.items()}
 HEAD = """# Benchmarks
 
-Every number on this page was printed by a script in `benchmarks/` and is written here by
-`python benchmarks/run.py`. Times are CPU seconds of the process; machines differ, so compare
-numbers of one table with each other, not with other pages.
+How accurate is mercer, how fast, how large, beside what you might take instead? The first table
+answers in short. All others follow, with the cases that are lost.
+
+Every number was printed by a script in `benchmarks/` and is written here by
+`python benchmarks/run.py`. Times are CPU seconds of one thread, unless the table says otherwise.
+Machines differ, so compare numbers of one table with each other, not with other pages.
+
+**Why does one method have two numbers on one set?** Because the tables ask different questions.
+
+- *Many tables* are learned as they come, but SVC and networks get standardised columns. *The
+  default learner and its peers* standardises the columns for all.
+- Up to 1,000 rows are learned from ten random splits in the tables of *the default learner*, and
+  from three in *many tables*. *At a glance* has one split.
+- *The command line* reads files, counts the reading, and has one split.
+- Tables of *KOMP* and of the papers are about those methods, not about the default learner.
+- Times were taken on different days, on machines that others used as well. Between tables they
+  differ by up to a factor of two.
+- Numbers after ± are standard errors. Differences of that size mean nothing.
 """
+
+
+def anchor(title):
+    """The name of a heading in links."""
+    return re.sub(r"[^\w\s-]", "", title.lower()).replace(" ", "-")
+
+
+def contents():
+    """A list of the tables, group by group."""
+    lines = []
+    for group, tables in GROUPS.items():
+        links = [
+            f"[{title}](#{anchor(title)})" for name, (title, _) in tables.items() if known(name)
+        ]
+        lines.append(f"| {group} | {' · '.join(links)} |")
+    return "| | |\n|---|---|\n" + "\n".join(lines) + "\n"
+
+
+def known(name):
+    """Whether there are results of that name."""
+    return (HERE / "results" / f"{name}.json").exists()
 
 
 def page():
@@ -141,20 +314,30 @@ def page():
     sys.path.insert(0, str(HERE))
     import _common
 
-    parts = [HEAD]
-    for name, title in TITLES.items():
-        file = HERE / "results" / f"{name}.json"
-        if not file.exists():
-            continue
-        record = json.loads(file.read_text())
-        script = HERE / f"{ORIGINS.get(name, name)}.py"
-        words = script.read_text().split('"""')[1].strip()
-        machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
-        parts.append(f"## {title}\n\n{words}\n\n{_common.markdown(record['rows'])}\n")
-        if record["note"]:
-            parts.append(record["note"] + "\n")
-        parts.append(f"*{script.name}; {machine}*\n")
-    return "\n".join(parts)
+    parts, told = [HEAD, contents()], {}
+    for group, tables in GROUPS.items():
+        parts.append(f"## {group}\n")
+        for name, (title, says) in tables.items():
+            if not known(name):
+                continue
+            record = json.loads((HERE / "results" / f"{name}.json").read_text())
+            script = ORIGINS.get(name, name)
+            parts.append(f"### {title}\n")
+            parts.append(f"{says}\n" if says else "")
+            if script in told:  # one script, several tables: how it was measured is said once
+                first = told[script]
+                parts.append(f"How it was measured: see [{first}](#{anchor(first)}).\n")
+            else:
+                told[script] = title
+                words = (HERE / f"{script}.py").read_text().split('"""')[1]
+                parts.append(words.strip() + "\n")
+            note = record["note"] + "\n\n" if record["note"] else ""
+            table = f"{_common.markdown(record['rows'])}\n\n{note}"
+            # Other pages include what stands between the marks.
+            parts.append(f"<!-- {name} -->\n\n{table}<!-- end of {name} -->\n")
+            machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
+            parts.append(f"*{script}.py; {machine}*\n")
+    return "\n".join(part for part in parts if part)
 
 
 def main():

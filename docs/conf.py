@@ -13,6 +13,7 @@ import matplotlib  # noqa: E402
 matplotlib.use("Agg")
 
 import api_pages  # noqa: E402
+import thumbnails  # noqa: E402
 
 import mercer  # noqa: E402
 
@@ -24,12 +25,13 @@ version = release = mercer.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",  # in _scripts
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_scripts", "_templates", "gallery/*.ipynb", "gallery/*.py"]
+exclude_patterns = ["_build", "_scripts", "_templates", "**/sg_execution_times.rst"]
+exclude_patterns += ["sg_execution_times.rst", "gallery/**/*.ipynb", "gallery/**/*.py"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
@@ -84,9 +86,12 @@ def _skip(app, what, name, member, skip, options):
 
 # -- gallery -------------------------------------------------------------------------------------
 
+#: Folders of examples/, in the order of the page.
+SECTIONS = ["tables", "streams", "uncertainty", "losses_and_ranking", "small_models", "policies"]
 # Pages of examples that are gone would be pages that nothing leads to.
-for page in (HERE / "gallery").glob("plot_*.*"):
-    if not (HERE.parent / "examples" / f"{page.name.partition('.')[0]}.py").exists():
+for page in (HERE / "gallery").rglob("plot_*.*"):
+    folder = HERE.parent / "examples" / page.parent.relative_to(HERE / "gallery")
+    if not (folder / f"{page.name.partition('.')[0]}.py").exists():
         page.unlink()
 
 sphinx_gallery_conf = {
@@ -97,6 +102,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "plot_gallery": os.environ.get("MERCER_GALLERY", "1") == "1",  # 0: without running them
+    "subsection_order": [f"../examples/{section}" for section in SECTIONS],
+    "image_scrapers": (thumbnails.scrape,),
+    "thumbnail_size": thumbnails.SIZE,
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": None,
     "reset_modules": (),  # neither seaborn nor pyplot needs it; warnings stay errors elsewhere
@@ -116,13 +124,11 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5a8a", "color-brand-content": "#0b5a8a"},
     "dark_css_variables": {"color-brand-primary": "#7fc4ef", "color-brand-content": "#7fc4ef"},
 }
-# Formulas are set in the reader's browser. A copy of MathJax on disk serves readers without
-# network: MATHJAX=/path/to/tex-mml-chtml.js make docs
-if os.environ.get("MATHJAX"):
-    mathjax_path = "file://" + os.path.abspath(os.environ["MATHJAX"])
+html_math_renderer = "mathml"
 
 
 def setup(app):
     """Register what is done to members and their docstrings."""
+    app.connect("builder-inited", thumbnails.use, priority=900)  # after the examples have run
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _escape_fitted, priority=400)  # before numpydoc

@@ -55,6 +55,8 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
     """Python and shell commands share one folder, block after block, as a reader would have it."""
     if "mercer.river" in page.read_text():
         needs_river()
+    if "import lightgbm" in page.read_text():
+        pytest.importorskip("lightgbm", reason="the page compares with it: needs mercer[bench]")
     monkeypatch.chdir(tmp_path)
     names = {}
     blocks = re.findall(r"```(python|sh)\n(.*?)```", page.read_text(), flags=re.DOTALL)
@@ -150,6 +152,15 @@ def test_reference_has_every_public_module_and_name():
             listed = f"\n   {name}\n" if home == module else f":class:`{home}.{name}`"
             assert listed in text, f"{module}.{name} is missing"
         assert f"<{module}>`" in reference.index()
+
+
+def test_formulas_need_no_network_and_unknown_commands_are_refused():
+    pytest.importorskip("latex2mathml", reason="formulas of the pages need mercer[docs]")
+    mathml = script("mathml").mathml
+    assert "<msup><mi>x</mi><mn>2</mn></msup>" in mathml("x^2", "inline")
+    assert mathml(r"a &= b \\ c &= d", "block").count("<mtr>") == 2
+    with pytest.raises(ValueError, match=r"does not know .*unheard"):
+        mathml(r"\unheard x", "inline")
 
 
 def test_every_page_of_the_documentation_is_in_its_table_of_contents():

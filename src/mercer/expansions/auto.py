@@ -57,8 +57,8 @@ class Auto(Expansion):
         sums and coefficients come on top, and while solving three more matrices as large as that
         of the largest dictionary.
     forgetting : float, default=1.0
-        Factor of the sums for each row that is learned, below 1 for streams that drift: rows of
-        1 / (1 - forgetting) ago count a third.
+        Factor of the sums for each row that is learned, below 1 for streams that drift. A row
+        counts about a third (1/e) of a new one after 1 / (1 - forgetting) further rows.
     refresh : float, default=0.1
         On a stream, predictions go by a new solution once the rows (with ``forgetting``: those
         that still count) have grown by this share. After ``fit`` they go by all rows.

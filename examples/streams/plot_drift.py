@@ -29,7 +29,7 @@ across = X[:, 1] * np.cos(angle) - X[:, 0] * np.sin(angle)
 y = (across > 0.7 * np.sin(2 * along)).astype(int)
 
 # %%
-# Rows of ``memory`` ago count a third in the second model.
+# In the second model a row counts about a third (1/e) of a new one after ``memory`` further rows.
 
 memory = N_ROWS / 18
 common = {"kernel": Gaussian(0.7), "batch_size": 32, "random_state": 0}

@@ -20,6 +20,7 @@ BAND, LINE, POINT, MISS = "#9ecae1", "#08519c", "#969696", "#cb181d"
 
 
 def main() -> None:
+    """Write the picture."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(3000, 1))
     y = np.sin(X[:, 0]) + 0.05 * (1.0 + X[:, 0] ** 2) * rng.normal(size=3000)

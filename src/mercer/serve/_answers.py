@@ -229,7 +229,7 @@ class Answers:
 
     def _explained(self, table: Any) -> list[dict[str, Any]]:
         """Return what each column adds to predictions, a dict for each row."""
-        told = self.model.explain(table)  # type: ignore[attr-defined]
+        told = self.model.explain(table)
         baselines = np.broadcast_to(told.baseline, told.prediction.shape)
         outputs = told.output if isinstance(told.output, list) else [told.output] * len(baselines)
         return [

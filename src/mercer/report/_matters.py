@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import mercer.display
+from mercer.display import DependenceDisplay, ImportanceDisplay
 from mercer.display.drawing import format_number, report_axes, report_style
 from mercer.inspection import final_model
 from mercer.report._judged import JudgedRows, percent
@@ -14,9 +14,6 @@ from mercer.report._page import Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Not all versions of the pictures have these.
-_PICTURES: Any = mercer.display
 
 __all__ = ["column_shares", "matters_section"]
 
@@ -70,7 +67,7 @@ def matters_section(
         What shows the learned function itself, if anything does.
     """
     drawn: list[tuple[str, Figure]] = []
-    if any(share > 0.0 for _, share in shares) and hasattr(_PICTURES, "ImportanceDisplay"):
+    if any(share > 0.0 for _, share in shares):
         with report_style():
             drawn = [_bars(model, shares), *_curves(model, rows, shares)]
     if not drawn and not figures:
@@ -80,7 +77,7 @@ def matters_section(
 
 def _bars(model: Any, shares: list[tuple[str, float]]) -> tuple[str, Figure]:
     figure, ax = report_axes(height=1.1 + _BAR * max(3, min(len(shares), _MOST_BARS)))
-    _PICTURES.ImportanceDisplay.from_estimator(model, ax=ax, max_columns=_MOST_BARS)
+    ImportanceDisplay.from_estimator(model, ax=ax, max_columns=_MOST_BARS)
     said = ", ".join(f"{name} {percent(share)}" for name, share in shares[:5])
     figure.set_label(f"Bar chart of how much each column matters, the most first: {said}.")
     return "How much each column matters", figure
@@ -102,7 +99,7 @@ def _curves(
             break
         figure, ax = report_axes(height=3.4)
         try:
-            told = _PICTURES.DependenceDisplay.from_estimator(
+            told = DependenceDisplay.from_estimator(
                 model, _called(model, name), output=output, ax=ax
             ).dependence
         except ValueError:

@@ -517,7 +517,7 @@ def test_times_of_the_day_may_be_text_where_they_were_not() -> None:
 def test_probes_have_dates_in_every_order(order: str) -> None:
     reading = Reading("when", "date", DateForm(order))
     moment = 1_709_251_200.0  # midnight of 1 March 2024
-    written = _columns._written(reading, moment)
+    written = _columns.written_value(reading, moment)
     expected = 0.0 if order == "time" else moment
     assert_array_equal(reading.form.read([written]), [expected])
 

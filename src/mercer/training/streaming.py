@@ -467,7 +467,7 @@ class StreamTraining:
     ...     RowReader("y"), lambda task: KernelRegressor(kernel="gaussian", expansion=KOMP())
     ... )
     >>> training.take(Record({"a": 0.0, "y": 0.5}, "row 0"))
-    Answer(row=0, key=None, prediction=None)
+    Answer(row=0, key=None, prediction=None, interval=None)
     >>> for i in range(1, 100):
     ...     answer = training.take(Record({"a": float(i % 2), "y": 0.5 - i % 2}, f"row {i}"))
     >>> answer.row, training.measures.n_compared, training.measures.mean < 0.1

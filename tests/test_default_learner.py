@@ -122,6 +122,21 @@ def test_cuts_and_questions_make_no_difference(task, stage, small):
         assert_array_equal(one.dictionary, another.dictionary)
 
 
+@pytest.mark.parametrize("stage", ["kept", "decided"])
+def test_targets_of_rows_that_judge_do_not_lay_out_components(stage, small):
+    """Centres of classes were found with the labels of all rows, so judges knew some."""
+    n = STAGES[stage]
+    X, y = classes(n, 3)
+    other = y.copy()
+    n_first = min(n, 300)
+    other[n_first - n_first // 6 : n_first] = np.roll(other[n_first - n_first // 6 : n_first], 1)
+    models = [KernelClassifier(shuffle=False).fit(X, targets) for targets in (y, other)]
+    before, after = (model.learner_.function.components for model in models)
+    assert isinstance(before[0], GlobalPart)
+    assert before[0].n_points == 60
+    assert_array_equal(before[0].dictionary, after[0].dictionary)
+
+
 @TASKS
 def test_answers_between_do_not_depend_on_earlier_questions(task, small):
     X, y = data_of(task, 230)

@@ -125,16 +125,16 @@ class Allocation:
     Attributes
     ----------
     rows : Rows
-        The first rows, in random order, from which come dictionaries and anchors.
+        The first rows, in random order. Only their inputs are seen.
     expected_rows : int or None
         Rows to come in all, if known; None makes cells that are split as they grow.
     resources : Resources
         What may be spent.
     classes : bool
         Whether the targets are class codes.
-    grown : Rows or None
-        Those of them whose targets trees are grown for, as the others judge; the targets are in
-        units in which they count alike. None for no trees.
+    learned : Rows or None
+        Those of them whose targets may be seen, as the others judge: by dictionaries of classes,
+        and trees. The targets are in units in which they count alike. None for all, and no trees.
     n_regions : int or None
         Parts of the space whose cells are laid out and solved elsewhere, each by itself from all
         of its rows: partitions are into these, and sums take no memory but theirs. None: cells are
@@ -147,7 +147,7 @@ class Allocation:
     expected_rows: int | None
     resources: Resources
     classes: bool
-    grown: Rows | None = field(default=None, kw_only=True)
+    learned: Rows | None = field(default=None, kw_only=True)
     n_regions: int | None = field(default=None, kw_only=True)
     race: RaceSettings = field(default=RaceSettings(), kw_only=True)
     settings: AllocationSettings = field(default=AllocationSettings(), kw_only=True)
@@ -205,23 +205,23 @@ class Allocation:
 
     def _trees(self) -> TreesPart | None:
         """Trees, if rows are worth any."""
-        if self.grown is None or not self._has_trees:
+        if self.learned is None or not self._has_trees:
             return None
         sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
-        part = TreesPart.grown(self.grown, forgetting=self.resources.forgetting, **sizes)
+        part = TreesPart.grown(self.learned, forgetting=self.resources.forgetting, **sizes)
         part.max_rows = self.settings.enough * part.n_points
         return part if part.map.n_outputs > part.map.n_trees else None  # some split the rows
 
     @property
     def _has_trees(self) -> bool:
         """Whether rows are enough to grow trees, and no images; and memory and time are enough."""
-        settings, grown, budget = self.settings, self.grown, self.resources.budget_seconds
-        if grown is None or len(grown) < settings.least_for_trees:
+        settings, learned, budget = self.settings, self.learned, self.resources.budget_seconds
+        if learned is None or len(learned) < settings.least_for_trees:
             return False
         fits = _TREES_SHARE * self._bytes_of_trees() <= self.resources.max_memory
         if budget is not None:
             fits &= _RACE_SECONDS + self._seconds_of_trees() <= budget
-        return fits and grown.X.shape[1] <= settings.most_columns
+        return fits and learned.X.shape[1] <= settings.most_columns
 
     def _bytes_of_trees(self) -> int:
         return sum_bytes(self.settings.n_trees * N_LEAVES, self.n_outputs)
@@ -367,8 +367,11 @@ class Allocation:
         return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting, sizes.max_rows)
 
     def dictionary(self, kernel: Kernel, size: int, n_near: int = 0) -> Any:
-        """Points: so many rows near the boundary of classes, and means of the others."""
-        rows = self.rows
+        """Points: so many rows near the boundary of classes, and means of the others.
+
+        Which class a row has is seen in where the means are, so rows that judge are not among them.
+        """
+        rows = self.learned if self.classes and self.learned is not None else self.rows
         near = boundary_rows(kernel, rows, n_near) if n_near else np.zeros(0, dtype=np.int64)
         others = rows[np.setdiff1d(np.arange(len(rows)), near)] if near.size else rows
         centers = choose_centers(

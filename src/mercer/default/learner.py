@@ -351,7 +351,7 @@ class DefaultLearner(Learner):
             expected,
             self.resources,
             classes=classes,
-            grown=self.targets.in_units(learned),
+            learned=self.targets.in_units(learned),
             n_regions=n_regions,
             race=self.settings.race,
             settings=self.settings.allocation,
@@ -547,7 +547,7 @@ class DefaultLearner(Learner):
         first = sample[: self.settings.first_rows]
         self._race(first, n_rows)
         learned = self.targets(sample)
-        self._allocate(learned, learned[: len(first)], n_rows, n_regions)
+        self._allocate(learned, learned, n_rows, n_regions)
         self.phase = self._resumes = Phase.DECIDED
         components = dict(enumerate(self.function.components))
         partitions = {n: part for n, part in components.items() if isinstance(part, CellsPart)}

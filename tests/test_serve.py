@@ -726,20 +726,32 @@ def test_no_request_opens_a_file(models, folder, monkeypatch):
 # -- the command ----------------------------------------------------------------------------------
 
 
-def test_the_command_says_where_it_is_and_ends_quietly(models, tmp_path):
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_says_where_it_is_and_ends_quietly(end, models, tmp_path):
     (tmp_path / "report.html").write_text("<p>What came of it")
     command = [sys.executable, "-c", "from mercer.cli import main; main()", "serve"]
     words = [str(models("binary")), "--port", "0", "--report", str(tmp_path / "report.html")]
-    with subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(
+        [*command, *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests run in the background of a script, Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
         said = process.stderr.readline()
         port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", said)[1])
         (tmp_path / "report.html").unlink()  # it was read at the start
         there = SimpleNamespace(server_address=("127.0.0.1", port))
         assert answer(there, "/health") == {"status": "ok"}
         assert ask(there, "/report")[2] == b"<p>What came of it"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         assert process.wait(10) == 0
         assert process.stderr.read().strip() == ""
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
 
 
 def test_the_command_refuses_what_it_cannot_serve(models, tmp_path, mercer):

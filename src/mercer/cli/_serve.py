@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import signal
+from typing import Any
 
 from mercer._validation import check_integer
 from mercer.cli._messages import note
@@ -14,7 +16,7 @@ __all__ = ["run"]
 
 
 def run(options: ServeOptions) -> None:
-    """Serve a page to try a model, until Ctrl-C."""
+    """Serve a page to try a model, until Ctrl-C or a signal to end."""
     port = check_integer("--port", options.port, low=0, high=65535)
     report = None
     if options.report_file is not None:
@@ -33,8 +35,13 @@ def run(options: ServeOptions) -> None:
             "that is free."
         ) from None
     with server:
+        signal.signal(signal.SIGTERM, _interrupt)
         note(f"{options.model}: {server.address} (Ctrl-C ends it)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             note("")
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt

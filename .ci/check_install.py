@@ -17,7 +17,7 @@ from mercer.display import RaceDisplay
 from mercer.gpu import evaluate_model
 
 # Modules that the command imports after a check of its own, and those that are for River's users.
-NEEDS_MORE = ("mercer.cli._", "mercer.river", "mercer_reproduction.command")
+NEEDS_MORE = ("mercer.cli._", "mercer.river", "mercer.serve", "mercer_reproduction.command")
 OUR_OWN = {"mercer_reproduction/run_times.json"}  # measured by the project itself
 
 
@@ -36,7 +36,7 @@ def check_metadata():
 
 
 def check_imports():
-    """Every module but those of the command and of River can be imported."""
+    """Every module but those of the command, its server and River can be imported."""
     for package in (mercer, mercer_reproduction):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(NEEDS_MORE):
@@ -70,6 +70,7 @@ def check_extras(model, folder):
     cases = {
         "mercer[cli]": lambda: RaceDisplay.from_estimator(model),
         'mercer[cli]"': lambda: next(iter(read_tables(folder / "rows.parquet"))),
+        '"mercer[cli]': lambda: importlib.import_module("mercer.serve"),
         "mercer[rl]": learn_from_environment,
         "mercer[gpu]": lambda: evaluate_model(features, X),
     }

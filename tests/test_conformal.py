@@ -8,12 +8,12 @@ import pyarrow.ipc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from sklearn.linear_model import LinearRegression
 
 import mercer
-from mercer import KernelClassifier, KernelRegressor
+from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.conformal import (
     METHODS,
     AdaptiveConformal,
@@ -556,3 +556,67 @@ def test_a_stream_of_classes_has_no_intervals(mercer, tmp_path):
     assert code == 2
     assert "`--interval` is of intervals of quantities" in err
     assert "`--interval` is written with `--predictions`" in mercer(*asked)[2]
+
+
+# -- what changes in between -----------------------------------------------------------------------
+
+
+def test_a_new_fit_forgets_what_the_last_one_found():
+    """Marks were numbers of rows, which may be the same."""
+    X, y = waves(300)
+    other = y + 2.0 * np.random.default_rng(5).normal(size=300)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    narrow = model.predict_interval(X[:9])
+    wide = model.fit(X, other).predict_interval(X[:9])
+    assert_allclose(wide, KernelRegressor(random_state=0).fit(X, other).predict_interval(X[:9]))
+    assert np.diff(wide).min() > 3.0 * np.diff(narrow).max()
+    apart = KernelClassifier(random_state=0).fit(X, X[:, 0] > 0.0)
+    apart.predict_set(X)
+    labels = np.random.default_rng(6).integers(2, size=300)
+    fresh = KernelClassifier(random_state=0).fit(X, labels)
+    assert_array_equal(apart.fit(X, labels).predict_set(X), fresh.predict_set(X))
+
+
+def test_rows_to_calibrate_by_get_the_inputs_that_come_later(tmp_path):
+    rng = np.random.default_rng(0)
+    model = KernelRegressor(random_state=0)
+    for a, b in rng.normal(size=(150, 2)):
+        model.learn_one({"a": a}, a + 0.1 * b)
+    rows = rng.normal(size=(100, 1))
+    model.calibrate(rows, rows[:, 0])
+    for a, b in rng.normal(size=(60, 2)):
+        model.learn_one({"a": a, "b": b}, a + b)
+    found = model.predict_interval(np.zeros((1, 2)))
+    assert np.isfinite(found).all()
+    model.save(tmp_path / "model.mercer")
+    assert_allclose(load_model(tmp_path / "model.mercer").predict_interval(np.zeros((1, 2))), found)
+
+
+def test_rows_of_no_weight_are_nothing_to_calibrate_by():
+    X, y = waves(300)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    before = model.predict_interval(X[:3])
+    with pytest.raises(ValueError, match="All of `sample_weight` are 0"):
+        model.calibrate(X, y, sample_weight=np.zeros(300))
+    assert_array_equal(model.predict_interval(X[:3]), before)
+
+
+def test_sets_have_the_class_with_the_highest_score_whatever_the_others():
+    scores = np.r_[np.tile([0.9, 0.1], (20, 1)), np.tile([0.8, 0.2], (20, 1))]
+    labels = np.repeat([0, 1], 20)
+    found = ConformalSets(scores, labels)([[0.7, 0.3]], 0.9, by_class=True)
+    assert_array_equal(found, [[True, True]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "message"),
+    [
+        ([1.0, 2.0, 3.0], [1.0], "3 finite numbers"),
+        ([1.0, 2.0, 3.0], [1.0, -1.0, 3.0], "of at least 0"),
+        ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], "are all 0"),
+        ([1.0, np.nan, 3.0], None, "got NaN"),
+    ],
+)
+def test_scores_and_weights_are_checked(scores, weights, message):
+    with pytest.raises(ValueError, match=message):
+        conformal_quantile(scores, 0.5, weights)

@@ -557,3 +557,17 @@ def test_a_model_in_memory_and_its_pickle_explain_alike(fitted):
     model, X = fitted
     again = pickle.load(io.BytesIO(pickle.dumps(model)))
     assert_array_equal(again.explain(X[:2]).contributions, model.explain(X[:2]).contributions)
+
+
+def test_errors_of_walks_are_told_with_one_row_to_compare_with_too():
+    """One walk from one row was taken for exact."""
+
+    def f(X):
+        return (X[:, :5].prod(axis=1) * (1.0 + X[:, 5]) + X[:, 6] + X[:, 7])[:, np.newaxis]
+
+    row = np.arange(1.0, 9.0)[np.newaxis]
+    told = shapley_values(
+        f, row, np.zeros((1, 8)), np.arange(8), 8, np.zeros(1, int), 1, np.random.default_rng(0)
+    )
+    assert told.standard_errors[0, :5].max() > 1.0
+    assert_allclose(told.contributions.sum(), f(row)[0, 0])

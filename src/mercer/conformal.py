@@ -72,7 +72,8 @@ def conformal_quantile(
     Raises
     ------
     ValueError
-        If the coverage is not between 0 and 1, or there is no row.
+        If the coverage is not between 0 and 1, there is no row, a score is NaN, or weights do not
+        fit.
 
     Examples
     --------
@@ -88,7 +89,15 @@ def conformal_quantile(
             f"`scores` must be a vector of at least one number, got shape {found.shape}."
         )
     order = np.argsort(found, kind="stable")
+    if np.isnan(found).any():
+        raise ValueError("`scores` must be numbers, got NaN. Leave such rows out.")
     share = np.ones(found.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    if share.shape != found.shape or not np.isfinite(share).all() or share.min() < 0.0:
+        raise ValueError(
+            f"`weights` must be {found.size:,} finite numbers of at least 0, one for each score."
+        )
+    if not share.any():
+        raise ValueError("`weights` are all 0, so no row counts. Give some rows a weight.")
     share = share / share.mean()
     upto = np.cumsum(share[order])
     # A row at infinity stands for the new one. Sums of equal weights are whole numbers.
@@ -333,7 +342,7 @@ class ConformalSets:
         empty : bool, default=False
             Whether sets may be empty. An empty one says that no class fits, as it does for some
             rows where the classifier is right more often than is asked for. Otherwise such a row
-            has the class with the highest score, and more rows are covered than was asked for.
+            has the class with the highest score, and more rows may be covered than was asked for.
 
         Returns
         -------
@@ -357,8 +366,7 @@ class ConformalSets:
             least[number if by_class else slice(None)] = -found
         sets: NDArray[np.bool_] = scores >= least
         if not empty:
-            none = ~sets.any(axis=1)
-            sets[none, np.argmax(scores[none], axis=1)] = True
+            sets[np.arange(len(sets)), np.argmax(scores, axis=1)] = True
         return sets
 
 

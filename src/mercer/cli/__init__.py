@@ -1,4 +1,4 @@
-"""The command ``mercer``: fit, evaluate, predict, stream, value, serve, inspect, export, demo.
+"""The command ``mercer``: from fit, evaluate and predict to explain, serve and stream.
 
 Needs the extra ``cli`` (typer, rich, pyarrow, matplotlib); without it, :func:`main` says so. Other
 packages add commands as entry points of the group ``mercer.commands``, each a :class:`Command`.

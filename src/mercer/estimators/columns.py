@@ -39,6 +39,7 @@ __all__ = [
     "columns_to_state",
     "measured",
     "named_columns",
+    "with_later_inputs",
 ]
 
 Array = NDArray[np.float64]
@@ -417,3 +418,29 @@ def columns_from_state(state: Mapping[str, str], names: Sequence[str]) -> Column
     if not fits:
         raise ValueError("the columns do not match the names of the features")
     return columns
+
+
+def with_later_inputs(X: Any, n_inputs: int, columns: Columns | None) -> Any:
+    """Give rows of earlier the inputs that came since, of which they said nothing.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_known)
+        Rows, with the first inputs.
+    n_inputs : int
+        Inputs of now.
+    columns : Columns or None
+        What inputs are made of.
+
+    Examples
+    --------
+    >>> with_later_inputs(np.ones((1, 2)), 3, None)
+    array([[ 1.,  1., nan]])
+    """
+    n_known = X.shape[1]
+    if n_known >= n_inputs:
+        return X
+    past = np.full(n_inputs - n_known, np.nan)
+    if isinstance(columns, StreamColumns):
+        past = columns.past_of_new(n_known)[: past.size]
+    return np.hstack([X, np.tile(past, (len(X), 1))]).astype(X.dtype)

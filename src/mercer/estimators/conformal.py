@@ -23,6 +23,7 @@ from mercer.conformal import (
     conformal_quantile,
     widened,
 )
+from mercer.estimators.columns import with_later_inputs
 from mercer.estimators.fitted import FittedLoss, HeldOutRows
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.targets import Classes, Numbers, check_labels
@@ -86,6 +87,11 @@ class ConformalEstimator(FittedLoss):
             )
         weights = check_weights(sample_weight, inputs.shape[0])
         used = weights > 0.0
+        if not used.any():
+            raise ValueError(
+                "All of `sample_weight` are 0, so there are no rows to find intervals by. Give "
+                "some rows a weight."
+            )
         rows = HeldOutRows(inputs[used], targets[used], np.empty(0), weights[used])
         self._calibration, self._conformal = rows, None
         return self
@@ -99,8 +105,9 @@ class ConformalEstimator(FittedLoss):
 
     def _not_learned(self, what: str) -> HeldOutRows:
         """Return rows that were not learned, with scores by a fit without them."""
-        if self._calibration is not None:
-            return self._calibration._replace(scores=self._scores_of_inputs(self._calibration.X))
+        given = self._calibration_of_now()
+        if given is not None:
+            return given._replace(scores=self._scores_of_inputs(given.X))
         held = self.held_out_
         if held is None:
             raise ParameterError(
@@ -113,10 +120,18 @@ class ConformalEstimator(FittedLoss):
 
     def _made_once(self, make: Any, *mark: Any) -> Any:
         """Return what is made of the rows and the model as they are, once."""
-        mark = (*mark, self.learner_.n_samples, id(self._calibration))
-        if self._conformal is None or self._conformal[0] != mark:
-            self._conformal = mark, make()
-        return self._conformal[1]
+        mark = (*mark, self.learner_.n_samples)
+        known = self._conformal
+        if known is None or known[0] != mark:
+            known = self._conformal = mark, make()
+        return known[1]
+
+    def _calibration_of_now(self) -> HeldOutRows | None:
+        """Rows that were given to calibrate by, with the inputs that came since."""
+        rows = self._calibration
+        if rows is None or not isinstance(rows.X, np.ndarray):
+            return rows
+        return rows._replace(X=with_later_inputs(rows.X, self._n_inputs, self._columns))
 
     def _recent_losses(self) -> Array | None:
         """Losses of the last rows of a stream, each before it was learned; None of other models."""
@@ -127,16 +142,19 @@ class ConformalEstimator(FittedLoss):
 
     def _calibration_to_state(self) -> dict[str, Any]:
         """See :class:`mercer.estimators.stored.StoredEstimator`."""
-        rows = self._calibration
+        rows = self._calibration_of_now()
         if rows is None:
             return {}
         X = rows.X
-        inputs = X
+        state = {"y": self._numbered(rows.y), "weights": rows.weights}
         if not isinstance(X, np.ndarray):
             places = {name: getattr(X, name).astype(np.int64) for name in ("indices", "indptr")}
-            inputs = {"data": X.data, **places}
-        y = self._numbered(rows.y)
-        return {"calibration": {"X": inputs, "y": y, "weights": rows.weights}}
+            state["X"] = {"data": X.data, **places}
+        elif np.isnan(X).any():  # files have no NaN
+            state |= {"X": np.nan_to_num(X, nan=0.0), "gaps": np.isnan(X)}
+        else:
+            state["X"] = X
+        return {"calibration": state}
 
     def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
         """See :class:`mercer.estimators.stored.StoredEstimator`."""
@@ -147,8 +165,12 @@ class ConformalEstimator(FittedLoss):
         if not isinstance(X, np.ndarray):
             parts = X["data"], X["indices"], X["indptr"]
             X = sparse.csr_matrix(parts, shape=(len(weights), n_inputs))
-        if X.shape != (len(weights), n_inputs) or len(y) != len(weights):
+        gaps = state.get("gaps", np.zeros((1, 1), dtype=bool))
+        fit = X.shape == (len(weights), n_inputs) and len(y) == len(weights)
+        if not fit or gaps.shape not in ((1, 1), X.shape) or gaps.dtype != np.bool_:
             raise ValueError("the rows that intervals are found by do not fit together")
+        if gaps.any():
+            X = np.where(gaps, np.nan, X).astype(X.dtype)
         self._calibration = HeldOutRows(X, self._from_numbers(y), np.empty(0), weights)
 
     def _numbered(self, y: NDArray[Any]) -> NDArray[Any]:
@@ -429,5 +451,8 @@ def _finite(width: float, coverage: float, n_rows: int) -> float:
 
 
 def _dense(X: Any) -> Any:
-    """Return inputs that say how large errors are; of sparse rows none: the prediction does."""
-    return np.empty((X.shape[0], 0)) if sparse.issparse(X) else X
+    """Return inputs that say how large errors are; of sparse rows none: the prediction does.
+
+    What a row of a stream does not say is 0.
+    """
+    return np.empty((X.shape[0], 0)) if sparse.issparse(X) else np.nan_to_num(X, nan=0.0)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data import TablePreprocessor
-from mercer.data.column_grid import ColumnGrid, number_grid
+from mercer.data.column_grid import ColumnGrid
 from mercer.default import DefaultLearner
-from mercer.estimators.columns import Columns, StreamColumns
+from mercer.estimators.columns import Columns, StreamColumns, with_later_inputs
 from mercer.estimators.explaining import (
     Explained,
     Explaining,
@@ -93,14 +93,9 @@ class ExplainedFunction(ExplainedEstimator):
 
     def _padded(self, kept: KeptRows | None, n_inputs: int) -> KeptRows | None:
         """Give the rows kept the inputs that came since, of which they said nothing."""
-        if kept is None or kept.rows.shape[1] >= n_inputs:
-            return kept
-        n_known = kept.rows.shape[1]
-        past = np.full(n_inputs - n_known, np.nan)
-        if isinstance(self._columns, StreamColumns):
-            past = self._columns.past_of_new(n_known)[: past.size]
-        new = np.tile(past, (len(kept.rows), 1))
-        return kept._replace(rows=np.hstack([kept.rows, new]).astype(kept.rows.dtype))
+        if kept is None:
+            return None
+        return kept._replace(rows=with_later_inputs(kept.rows, n_inputs, self._columns))
 
     def _explained_background(self) -> Rows | None:
         """See :class:`ExplainedEstimator`: of the default, of rows that it kept back."""
@@ -153,8 +148,8 @@ def _stream_grid(columns: StreamColumns, name: str, X: Rows, size: int, values: 
         raise ValueError(f"Column {name!r} had no value in any row, so nothing depends on it.")
     levels = [columns.inputs[slot][1] for slot in slots]
     if levels == [None]:
-        found = number_grid(X[:, slots[0]], size) if values is None else np.asarray(values, float)
-        return ColumnGrid("number", found, found[:, np.newaxis], slots, np.full(1, np.nan))
-    shown = np.array(levels if values is None else [*map(str, values)], dtype=object)[:size]
+        return plain_grid(X, slots[0], size, values)._replace(missing=np.full(1, np.nan))
+    known = levels[:size] if values is None else [*map(str, values)]
+    shown = np.array(known, dtype=object)
     inputs = (shown[:, np.newaxis] == np.array(levels, dtype=object)).astype(np.float64)
     return ColumnGrid("category", shown, inputs, slots, np.full(len(slots), np.nan))

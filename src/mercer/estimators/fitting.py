@@ -172,8 +172,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     _race_settings: ClassVar[RaceSettings] = RACE
     #: Parameters that the learner's settings were made of; None if they may be others by now.
     _tuned: tuple[Any, Any, Any] | None = None
-    #: Rows to find intervals by that were given, see :mod:`mercer.estimators.conformal`.
+    #: Rows to find intervals by that were given, and what was made of the rows and the model, see
+    #: :mod:`mercer.estimators.conformal`.
     _calibration: Any = None
+    _conformal: Any = None
     #: Names of the features of dicts, in the order of the columns; None before there was one.
     _row_names: list[Any] | None = None
 
@@ -202,7 +204,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         with all_or_nothing(self):
             self.check()
             self.check_settings(anew=True)
-            self._row_names = self._map = self._calibration = self._kept = None
+            self._row_names = self._map = self._kept = None
+            self._calibration = self._conformal = None
             data = self._checked(given, None)
             self._meet(data)
             generator, n = check_random_state(self.random_state), data.X.shape[0]

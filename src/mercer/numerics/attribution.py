@@ -80,7 +80,8 @@ def shapley_values(
     outputs : ndarray of shape (n_rows,)
         Output to explain, of each row.
     n_walks : int
-        Orders of the columns for each background row; each is also walked backward.
+        Orders of the columns for each background row; each is also walked backward. At least 2
+        where there is one background row, as one order does not tell how far it is off.
     generator : numpy Generator
         What orders are drawn from.
 
@@ -105,6 +106,7 @@ def shapley_values(
     array([[3., 3.]])
     """
     at_rows, at_background = values(rows), values(background)
+    n_walks = max(n_walks, 2) if len(background) == 1 else n_walks
     baselines = at_background.mean(axis=0)[outputs]
     predictions = at_rows[np.arange(len(rows)), outputs]
     found, errors = np.zeros((2, len(rows), n_columns))
@@ -203,11 +205,12 @@ def _walked(
             order = generator.permuted(np.tile(np.arange(n), (len(which), 1)), axis=1)
             for one in (order, order[:, ::-1]):
                 sums[which, walk] += 0.5 * _steps(game, which, one, at_background[which], at_row)
-    of_each = sums.mean(axis=1)
-    # Orders are drawn for each background row, which itself is given.
-    spread = sums.var(axis=1, ddof=1) if n_walks > 1 else sums[:, 0] - sums[:, 0].mean(axis=0)
-    spread = spread if n_walks > 1 else spread**2
-    return of_each.mean(axis=0), np.sqrt(spread.sum(axis=0) / n_walks) / n_background
+    means = sums.mean(axis=(0, 1))
+    if n_walks > 1:  # orders are drawn for each background row, which itself is given
+        variance = sums.var(axis=1, ddof=1).mean(axis=0) / n_walks
+    else:  # how much rows differ counts, too
+        variance = sums[:, 0].var(axis=0, ddof=1)
+    return means, np.sqrt(variance / n_background)
 
 
 def _steps(

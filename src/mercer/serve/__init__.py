@@ -3,7 +3,16 @@
 It needs the extra ``cli``. ``mercer serve`` starts it; see the guide for what it answers.
 """
 
-from mercer.serve._answers import Answers
-from mercer.serve._server import ModelServer
+try:
+    from mercer.serve._answers import Answers
+    from mercer.serve._server import ModelServer
+except ImportError as error:
+    if error.name not in ("typer", "rich", "pyarrow"):
+        raise
+    raise ImportError(
+        f"mercer.serve needs {error.name}, which is not installed. Install it with "
+        '`pip install "mercer[cli]"`.',
+        name=error.name,
+    ) from error
 
 __all__ = ["Answers", "ModelServer"]

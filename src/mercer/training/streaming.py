@@ -650,8 +650,10 @@ class StreamTraining:
             self.reader.restore(stream.pop("reader"))
             self.measures = Measures(**stream.pop("measures"))
             adaptive = stream.pop("adaptive", None)
-            if adaptive is not None:
-                self.adaptive = AdaptiveConformal.from_state(adaptive)
+            if adaptive is not None and self.adaptive is not None:
+                known = AdaptiveConformal.from_state(adaptive)
+                if known.coverage == self.adaptive.coverage:  # else widths are found anew
+                    self.adaptive = known
             if state["kind"] is not None:
                 kinds = {t.estimator.__name__: t.estimator for t in TASKS.values()}
                 self._learner.estimator = kinds[state["kind"]].from_state(state["model"])

@@ -459,7 +459,7 @@ def test_the_command_writes_intervals(homes, priced, mercer, tmp_path):
     assert mercer(*asked, "--interval", 0.8, "--calibrate", homes / "new.csv")[0] == 0
     assert not np.allclose(pd.read_parquet(out)["lower"], written["lower"])
     for wrong, said in (
-        (("--interval", 80), "`--interval` must be a finite number in (0, 1), got 80.0"),
+        (("--interval", 80), "(0, 1), got 80.0. Write 0.8 for 80 %"),
         (("--interval", 0.9999), "0.9999 needs at least 9,999 rows"),
         (("--calibrate", homes / "new.csv"), "`--calibrate` is for intervals"),
     ):

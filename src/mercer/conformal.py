@@ -16,12 +16,14 @@ from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.exceptions import ParameterError
 from mercer.losses import Quantile
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows
@@ -47,6 +49,13 @@ _TINY = 1e-300
 
 def check_coverage(coverage: float) -> float:
     """Return a coverage, or raise ``ValueError`` if it is not between 0 and 1."""
+    if isinstance(coverage, Real) and 1.0 < coverage < 100.0:
+        raise ParameterError(
+            f"`coverage` must be a finite number in (0, 1), got {coverage!r}.",
+            parameter="coverage",
+            value=coverage,
+            mend=f"Write {coverage / 100.0:g} for {coverage:g} %.",
+        )
     return check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
 
 

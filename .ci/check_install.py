@@ -67,14 +67,14 @@ def check_extras(model, folder):
 
     X = np.linspace(0.0, 6.0, 50)[:, np.newaxis]
     features = KernelRegressor(expansion="random_features", random_state=0).fit(X, X[:, 0])
-    cases = {
-        "mercer[cli]": lambda: RaceDisplay.from_estimator(model),
-        'mercer[cli]"': lambda: next(iter(read_tables(folder / "rows.parquet"))),
-        '"mercer[cli]': lambda: importlib.import_module("mercer.serve"),
-        "mercer[rl]": learn_from_environment,
-        "mercer[gpu]": lambda: evaluate_model(features, X),
-    }
-    for extra, use in cases.items():
+    cases = [
+        ("mercer[cli]", lambda: RaceDisplay.from_estimator(model)),
+        ("mercer[cli]", lambda: next(iter(read_tables(folder / "rows.parquet")))),
+        ("mercer[cli]", lambda: importlib.import_module("mercer.serve")),
+        ("mercer[rl]", learn_from_environment),
+        ("mercer[gpu]", lambda: evaluate_model(features, X)),
+    ]
+    for extra, use in cases:
         try:
             use()
             words = "nothing"

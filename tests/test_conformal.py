@@ -23,6 +23,7 @@ from mercer.conformal import (
 )
 from mercer.losses import Quantile
 from mercer.training import FileTraining
+from mercer.training.streaming import Record, RowReader, StreamTraining
 
 SURE = 4.0  # standard errors
 
@@ -620,3 +621,21 @@ def test_sets_have_the_class_with_the_highest_score_whatever_the_others():
 def test_scores_and_weights_are_checked(scores, weights, message):
     with pytest.raises(ValueError, match=message):
         conformal_quantile(scores, 0.5, weights)
+
+
+@pytest.mark.parametrize("coverage", [0.9, 0.5, None])
+def test_a_stream_that_goes_on_has_the_coverage_that_is_asked_for_now(coverage, tmp_path):
+    def training(coverage):
+        return StreamTraining(RowReader("y"), lambda _: KernelRegressor(), coverage=coverage)
+
+    first, again = training(0.9), training(coverage)
+    for i in range(60):
+        first.take(Record({"a": float(i % 7), "y": 0.5 + i % 7}, f"row {i}"))
+    first.write(tmp_path / "state", {})
+    again.restore(tmp_path / "state")
+    if coverage is None:
+        assert again.adaptive is None
+    else:
+        assert again.adaptive.coverage == coverage
+        assert again.adaptive.n_rows == (first.adaptive.n_rows if coverage == 0.9 else 0)
+        assert first.adaptive.n_rows > 0

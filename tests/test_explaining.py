@@ -571,3 +571,13 @@ def test_errors_of_walks_are_told_with_one_row_to_compare_with_too():
     )
     assert told.standard_errors[0, :5].max() > 1.0
     assert_allclose(told.contributions.sum(), f(row)[0, 0])
+
+
+def test_values_given_for_a_column_of_a_stream_are_all_taken_and_checked():
+    i = np.arange(120)
+    towns = list("fedcba")
+    frame = pd.DataFrame({"a": i % 5.0, "town": np.array(towns)[i % 6]})
+    model = KernelRegressor(random_state=0).partial_fit(frame, i % 6.0)
+    assert list(model.partial_dependence("town", grid=towns, grid_size=2).grid) == towns
+    with pytest.raises(ValueError, match="`grid` must hold finite numbers"):
+        model.partial_dependence("a", grid=[0.0, np.nan])

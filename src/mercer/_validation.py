@@ -40,6 +40,7 @@ def check_real(
     open_low: bool = False,
     open_high: bool = False,
     why: str = "",
+    mend: str = "",
 ) -> float:
     """Return ``value`` as a float, or raise ``ValueError`` if it is outside its range."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
@@ -58,6 +59,7 @@ def check_real(
             parameter=name,
             value=value,
             why=why,
+            mend=mend,
         )
     return number
 

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import check_choice, check_integer, check_real
-from mercer.exceptions import ParameterError
 from mercer.losses import Quantile
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows
@@ -49,14 +48,11 @@ _TINY = 1e-300
 
 def check_coverage(coverage: float) -> float:
     """Return a coverage, or raise ``ValueError`` if it is not between 0 and 1."""
-    if isinstance(coverage, Real) and 1.0 < coverage < 100.0:
-        raise ParameterError(
-            f"`coverage` must be a finite number in (0, 1), got {coverage!r}.",
-            parameter="coverage",
-            value=coverage,
-            mend=f"Write {coverage / 100.0:g} for {coverage:g} %.",
-        )
-    return check_real("coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True)
+    is_percentage = isinstance(coverage, Real) and 1.0 < coverage < 100.0
+    mend = f"Write {coverage / 100.0:g} for {coverage:g} %." if is_percentage else ""
+    return check_real(
+        "coverage", coverage, low=0.0, high=1.0, open_low=True, open_high=True, mend=mend
+    )
 
 
 def conformal_quantile(
@@ -97,7 +93,6 @@ def conformal_quantile(
         raise ValueError(
             f"`scores` must be a vector of at least one number, got shape {found.shape}."
         )
-    order = np.argsort(found, kind="stable")
     if np.isnan(found).any():
         raise ValueError("`scores` must be numbers, got NaN. Leave such rows out.")
     share = np.ones(found.size) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -108,6 +103,7 @@ def conformal_quantile(
     if not share.any():
         raise ValueError("`weights` are all 0, so no row counts. Give some rows a weight.")
     share = share / share.mean()
+    order = np.argsort(found, kind="stable")
     upto = np.cumsum(share[order])
     # A row at infinity stands for the new one. Sums of equal weights are whole numbers.
     number = int(np.searchsorted(upto, coverage * (found.size + 1.0) * (1.0 - 1e-12)))
@@ -350,8 +346,8 @@ class ConformalSets:
             and sets are larger.
         empty : bool, default=False
             Whether sets may be empty. An empty one says that no class fits, as it does for some
-            rows where the classifier is right more often than is asked for. Otherwise such a row
-            has the class with the highest score, and more rows may be covered than was asked for.
+            rows where the classifier is right more often than is asked for. Otherwise all sets
+            have the class with the highest score, and more rows may be covered than was asked for.
 
         Returns
         -------

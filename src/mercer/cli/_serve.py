@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import signal
-from typing import Any
 
 from mercer._validation import check_integer
 from mercer.cli._messages import note
@@ -35,13 +34,9 @@ def run(options: ServeOptions) -> None:
             "that is free."
         ) from None
     with server:
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         note(f"{options.model}: {server.address} (Ctrl-C ends it)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             note("")
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt

@@ -125,7 +125,7 @@ class Allocation:
     Attributes
     ----------
     rows : Rows
-        The first rows, in random order. Only their inputs are seen.
+        The first rows, in random order. Targets are seen of those learned only.
     expected_rows : int or None
         Rows to come in all, if known; None makes cells that are split as they grow.
     resources : Resources

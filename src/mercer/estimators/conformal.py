@@ -26,6 +26,7 @@ from mercer.conformal import (
 from mercer.estimators.columns import with_later_inputs
 from mercer.estimators.fitted import FittedLoss, HeldOutRows
 from mercer.estimators.inputs import check_weights
+from mercer.estimators.kept_rows import rows_to_state, with_gaps
 from mercer.estimators.targets import Classes, Numbers, check_labels
 from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.losses import Poisson, Quantile
@@ -146,15 +147,13 @@ class ConformalEstimator(FittedLoss):
         if rows is None:
             return {}
         X = rows.X
-        state = {"y": self._numbered(rows.y), "weights": rows.weights}
-        if not isinstance(X, np.ndarray):
-            places = {name: getattr(X, name).astype(np.int64) for name in ("indices", "indptr")}
-            state["X"] = {"data": X.data, **places}
-        elif np.isnan(X).any():  # files have no NaN
-            state |= {"X": np.nan_to_num(X, nan=0.0), "gaps": np.isnan(X)}
+        if isinstance(X, np.ndarray):
+            inputs = rows_to_state("X", X)
         else:
-            state["X"] = X
-        return {"calibration": state}
+            places = {name: getattr(X, name).astype(np.int64) for name in ("indices", "indptr")}
+            inputs = {"X": {"data": X.data, **places}}
+        y = self._numbered(rows.y)
+        return {"calibration": {**inputs, "y": y, "weights": rows.weights}}
 
     def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
         """See :class:`mercer.estimators.stored.StoredEstimator`."""
@@ -165,12 +164,9 @@ class ConformalEstimator(FittedLoss):
         if not isinstance(X, np.ndarray):
             parts = X["data"], X["indices"], X["indptr"]
             X = sparse.csr_matrix(parts, shape=(len(weights), n_inputs))
-        gaps = state.get("gaps", np.zeros((1, 1), dtype=bool))
-        fit = X.shape == (len(weights), n_inputs) and len(y) == len(weights)
-        if not fit or gaps.shape not in ((1, 1), X.shape) or gaps.dtype != np.bool_:
+        if X.shape != (len(weights), n_inputs) or len(y) != len(weights):
             raise ValueError("the rows that intervals are found by do not fit together")
-        if gaps.any():
-            X = np.where(gaps, np.nan, X).astype(X.dtype)
+        X = with_gaps(X, state.get("gaps"))
         self._calibration = HeldOutRows(X, self._from_numbers(y), np.empty(0), weights)
 
     def _numbered(self, y: NDArray[Any]) -> NDArray[Any]:

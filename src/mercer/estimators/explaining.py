@@ -21,7 +21,7 @@ from mercer._threads import jobs
 from mercer._validation import check_integer, nearest
 from mercer.data.column_grid import ColumnGrid, number_grid
 from mercer.data.columns import listed
-from mercer.estimators.kept_rows import KeptRows
+from mercer.estimators.kept_rows import KeptRows, rows_to_state, with_gaps
 from mercer.numerics.attribution import shapley_values, total_effects
 from mercer.numerics.philox import row_uniforms
 
@@ -264,19 +264,14 @@ def _capacity(n_inputs: int) -> int:
 
 
 def kept_to_state(kept: KeptRows | None) -> dict[str, Any]:
-    """Return rows as plain data, ``{}`` if there are none; gaps by themselves, as files have none.
+    """Return rows as plain data, ``{}`` if there are none.
 
     Examples
     --------
     >>> kept_to_state(kept_of(None, np.array([[np.nan, 2.0]]), np.ones(1)))["kept"]["gaps"]
     array([[ True, False]])
     """
-    if kept is None:
-        return {}
-    state, gaps = kept.to_state(), np.isnan(kept.rows)
-    if gaps.any():
-        state |= {"rows": np.where(gaps, 0.0, kept.rows).astype(kept.rows.dtype), "gaps": gaps}
-    return {"kept": state}
+    return {} if kept is None else {"kept": kept.to_state() | rows_to_state("rows", kept.rows)}
 
 
 def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | None:
@@ -289,13 +284,9 @@ def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | N
     """
     if state is None:
         return None
-    gaps = state.get("gaps", np.zeros(np.shape(state["rows"]), dtype=bool))
     arrays = {name: value for name, value in state.items() if name != "gaps"}
     kept = KeptRows.from_state(arrays, n_inputs, _KEPT)
-    if gaps.shape != kept.rows.shape or gaps.dtype != np.bool_:
-        raise ValueError("the gaps of the rows kept do not match them")
-    rows = np.where(gaps, np.nan, kept.rows).astype(kept.rows.dtype) if gaps.any() else kept.rows
-    return kept._replace(rows=rows)
+    return kept._replace(rows=with_gaps(kept.rows, state.get("gaps")))
 
 
 # -- methods ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.numerics.philox import row_uniforms
 
-__all__ = ["KeptRows"]
+__all__ = ["KeptRows", "rows_to_state", "with_gaps"]
 
 Array = NDArray[np.float64]
 
@@ -102,3 +102,32 @@ class KeptRows(NamedTuple):
         ):
             raise ValueError("the rows kept do not fit together")
         return kept
+
+
+def rows_to_state(name: str, X: NDArray[np.floating]) -> dict[str, Any]:
+    """Return rows as plain data under a name; gaps by themselves, as files have no NaN.
+
+    Examples
+    --------
+    >>> rows_to_state("X", np.array([[np.nan, 2.0]]))
+    {'X': array([[0., 2.]]), 'gaps': array([[ True, False]])}
+    """
+    gaps = np.isnan(X)
+    if not gaps.any():
+        return {name: X}
+    return {name: np.where(gaps, 0.0, X).astype(X.dtype), "gaps": gaps}
+
+
+def with_gaps(X: NDArray[np.floating], gaps: Any) -> NDArray[np.floating]:
+    """Return the rows of :func:`rows_to_state`; ``gaps`` are None where there were none.
+
+    Raises
+    ------
+    ValueError
+        If the gaps do not fit the rows.
+    """
+    if gaps is None:
+        return X
+    if gaps.shape != X.shape or gaps.dtype != np.bool_:
+        raise ValueError("the gaps of the rows kept do not match them")
+    return np.where(gaps, np.nan, X).astype(X.dtype)

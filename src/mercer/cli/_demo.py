@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,7 @@ def run(options: DemoOptions) -> None:
         notes=["The digits of scikit-learn; a random quarter of the images is held out."],
     )
     write_pictures(model, out)
+    command = _command()
     accuracy = 100.0 - evaluation.measures["error_percent"]
     typer.echo(
         f"accuracy on the {evaluation.measures['rows']} held-out images: {accuracy:.1f} %\n"
@@ -51,13 +55,23 @@ def run(options: DemoOptions) -> None:
         f"time: {speed}\n"
         "\n"
         f"Look at {out / 'report.html'} in a browser. Then try\n"
-        f"  mercer inspect {model_file}\n"
-        f"  mercer evaluate {model_file} {test_file}\n"
-        f"  mercer predict {model_file} {test_file} --out {out / 'predictions.csv'}\n"
-        f"  mercer fit {train_file} --target digit --expansion komp --max-size 300 "
+        f"  {command} inspect {model_file}\n"
+        f"  {command} evaluate {model_file} {test_file}\n"
+        f"  {command} predict {model_file} {test_file} --out {out / 'predictions.csv'}\n"
+        f"  {command} fit {train_file} --target digit --expansion komp --max-size 300 "
         f"--passes 5 --out {out / 'mine.mercer'} --test {test_file}\n"
-        "or `mercer fit YOUR-TABLE.csv --target COLUMN --out MODEL` on data of your own."
+        f"or `{command} fit YOUR-TABLE.csv --target COLUMN --out MODEL` on data of your own."
     )
+
+
+def _command() -> str:
+    """Return what to type for mercer: its path as it was called, if the name leads nowhere else."""
+    called, found = Path(sys.argv[0]), shutil.which("mercer")
+    if called.stem != "mercer" or not called.exists():
+        return "mercer"  # called from Python
+    if found is not None and called.samefile(found):
+        return "mercer"
+    return shlex.quote(str(called))
 
 
 def _size(model: TableModel, n_images: int) -> str:
@@ -65,8 +79,15 @@ def _size(model: TableModel, n_images: int) -> str:
         return f"model order: {model.model_order_:,} of {n_images:,} training images are kept"
     parts = getattr(model.estimator, "parts_", None)
     if parts:
-        points = " + ".join(f"{len(part.dictionary):,}" for part in parts)
-        return f"model order: {points} points in parts, of {n_images:,} training images"
+        points = [len(part.dictionary) for part in parts]
+        if set(points) != {n_images}:
+            numbers = " and ".join(f"{n:,}" for n in points)
+            kept = f"its parts keep {numbers} points of {n_images:,} training images"
+        elif len(parts) > 1:
+            kept = f"each of its {len(parts)} parts keeps all {n_images:,} training images"
+        else:
+            kept = f"it keeps all {n_images:,} training images"
+        return f"model order {model.model_order_:,}: {kept}"
     return f"model order: {model.model_order_:,} random features"
 
 

@@ -118,6 +118,7 @@ html_theme = "furo"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
+html_js_files = ["mercer.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {

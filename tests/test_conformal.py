@@ -403,7 +403,7 @@ def test_a_stream_of_classes_has_sets():
 def test_a_young_stream_says_what_it_lacks():
     X, y = waves(5)
     model = KernelRegressor().partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"There are 5 rows .* too few"):
+    with pytest.raises(ValueError, match=r"0.9 needs at least 9 rows .* there are 5"):
         model.predict_interval(X)
 
 
@@ -597,7 +597,7 @@ def test_rows_of_no_weight_are_nothing_to_calibrate_by():
     X, y = waves(300)
     model = KernelRegressor(random_state=0).fit(X, y)
     before = model.predict_interval(X[:3])
-    with pytest.raises(ValueError, match="All of `sample_weight` are 0"):
+    with pytest.raises(ValueError, match="`sample_weight` is zero for all rows"):
         model.calibrate(X, y, sample_weight=np.zeros(300))
     assert_array_equal(model.predict_interval(X[:3]), before)
 

@@ -199,7 +199,7 @@ def test_the_rows_held_out_keep_their_weights_in_a_file(tmp_path):
         (np.ones(30), r"pair \(weights_p, weights_q\)"),
         ((np.ones(29), None), r"Of sample p: `sample_weight` must have shape \(30,\)"),
         ((None, -np.ones(20)), "Of sample q.*not negative"),
-        ((None, np.zeros(20)), "Of sample q.*nothing to fit"),
+        ((None, np.zeros(20)), "Of sample q.*none counts"),
     ],
 )
 def test_wrong_weights_are_refused(weights, match):

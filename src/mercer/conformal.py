@@ -121,14 +121,20 @@ def fewest_rows(coverage: float) -> int:
     return math.ceil(coverage / (1.0 - coverage) * (1.0 - 1e-12))
 
 
-def _check_enough(n_rows: int, coverage: float) -> None:
-    check_coverage(coverage)
-    fewest = fewest_rows(coverage)
-    if n_rows < fewest:
-        raise ValueError(
-            f"A coverage of {coverage:g} needs at least {fewest:,} rows that were not learned, and "
-            f"there are {n_rows:,}. Ask for a lower coverage, or calibrate on more rows."
-        )
+def finite(width: float, coverage: float, n_rows: int) -> float:
+    """Return a conformal quantile of so many rows, or raise ``ValueError`` if it is infinite."""
+    if math.isfinite(width):
+        return width
+    raise ValueError(
+        f"A coverage of {coverage:g} needs at least {fewest_rows(coverage):,} rows that the model "
+        "had not learned, more if their weights differ or many were outside of late, and there "
+        f"are {n_rows:,}. Ask for a lower coverage, or learn or calibrate on more rows."
+    )
+
+
+def _finite_quantile(scores: Array, coverage: float, weights: Array | None) -> float:
+    width = conformal_quantile(scores, coverage, weights) if scores.size else math.inf
+    return finite(width, coverage, scores.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +183,8 @@ class ConformalIntervals:
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
+        if not len(self.y):
+            raise ValueError("There is no row to find intervals by, and some are needed.")
 
     def __call__(self, X: Any, predicted: Array, coverage: float = 0.9) -> Array:
         """Intervals of rows.
@@ -202,13 +210,12 @@ class ConformalIntervals:
         """
         if self.method == "quantile":
             return self._between_quantiles(X, predicted, coverage)
-        _check_enough(len(self.y), coverage)
         if self.method == "split":
             own, its = np.ones(len(self.y)), np.ones(len(predicted))
         else:
             own, its = self._sizes.own, self._sizes(X, predicted)
         errors = np.abs(self.y - self.predicted) / own
-        half = conformal_quantile(errors, coverage, self.weights) * its
+        half = _finite_quantile(errors, coverage, self.weights) * its
         return np.column_stack([predicted - half, predicted + half])
 
     @cached_property
@@ -221,12 +228,11 @@ class ConformalIntervals:
         """Quantiles learned on every second row, or stretch of rows, moved by the others."""
         blocks = np.arange(len(self.y)) // self.block
         learned, judged = np.flatnonzero(blocks % 2 == 0), np.flatnonzero(blocks % 2 == 1)
-        _check_enough(len(judged), coverage)
         band = self._band(learned, coverage)
         low, high = self._ends(band, self.X[judged], self.predicted[judged]).T
         beyond = np.maximum(low - self.y[judged], self.y[judged] - high)
         weights = None if self.weights is None else self.weights[judged]
-        moved = conformal_quantile(beyond, coverage, weights)
+        moved = _finite_quantile(beyond, coverage, weights)
         return widened(self._ends(band, X, predicted), moved)
 
     def _band(self, some: NDArray[np.intp], coverage: float) -> Correction:
@@ -365,9 +371,8 @@ class ConformalSets:
             np.ones(len(own), dtype=bool)
         ]  # fmt: skip
         for number, group in enumerate(groups):
-            _check_enough(int(group.sum()), coverage)
             weights = None if self.weights is None else self.weights[group]
-            found = conformal_quantile(own[group], coverage, weights)
+            found = _finite_quantile(own[group], coverage, weights)
             least[number if by_class else slice(None)] = -found
         sets: NDArray[np.bool_] = scores >= least
         if not empty:

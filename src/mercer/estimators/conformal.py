@@ -6,6 +6,7 @@ model says of them.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from mercer.conformal import (
     ConformalSets,
     check_coverage,
     conformal_quantile,
+    finite,
     widened,
 )
 from mercer.estimators.columns import with_later_inputs
@@ -86,20 +88,19 @@ class ConformalEstimator(FittedLoss):
                 f"`X` has {inputs.shape[0]:,} rows and `y` has {len(targets):,}. Give each row its "
                 "target."
             )
-        weights = check_weights(sample_weight, inputs.shape[0])
+        weights = check_weights(sample_weight, inputs.shape[0], some=True)
         used = weights > 0.0
-        if not used.any():
-            raise ValueError(
-                "All of `sample_weight` are 0, so there are no rows to find intervals by. Give "
-                "some rows a weight."
-            )
         rows = HeldOutRows(inputs[used], targets[used], np.empty(0), weights[used])
         self._calibration, self._conformal = rows, None
         return self
 
+    @abstractmethod
     def _known_targets(self, y: Any) -> NDArray[Any]:
         """Check targets of rows that are not learned."""
-        raise NotImplementedError
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._calibration = self._conformal = None
 
     def _scores_of_inputs(self, X: Any) -> Array:
         return self._evaluate(X)[:, : self.targets_.n_scores]
@@ -304,7 +305,7 @@ class ConformalRegressor(ConformalEstimator):
             low, high = theirs[:, target].T
             beyond = np.maximum(low - y[:, target], y[:, target] - high)
             moved = conformal_quantile(beyond, coverage, held.weights)
-            found[:, :, target] = widened(ours[:, target], _finite(moved, coverage, len(y)))
+            found[:, :, target] = widened(ours[:, target], finite(moved, coverage, len(y)))
         return found
 
     def _of_stream(self, losses: Array, scores: Array, coverage: float, method: str) -> Array:
@@ -317,7 +318,7 @@ class ConformalRegressor(ConformalEstimator):
                 f"{predicted.shape[1]} target(s). Use method='split', or call `calibrate(X, y)`."
             )
         width = adapted(np.sqrt(2.0 * losses), coverage).width()
-        width = _finite(width, coverage, len(losses))
+        width = finite(width, coverage, len(losses))
         return np.stack([predicted - width, predicted + width], axis=1)
 
 
@@ -422,7 +423,7 @@ class ConformalClassifier(ConformalEstimator):
                 "last rows, not which they were. Leave `by_class` out, or call `calibrate(X, y)`."
             )
         missed = adapted(-np.expm1(-losses), coverage)
-        sets: NDArray[np.bool_] = chances >= 1.0 - _finite(missed.width(), coverage, len(losses))
+        sets: NDArray[np.bool_] = chances >= 1.0 - finite(missed.width(), coverage, len(losses))
         if not empty:
             sets[np.arange(len(sets)), chances.argmax(axis=1)] = True
         return sets
@@ -434,16 +435,6 @@ def adapted(errors: Array, coverage: float) -> AdaptiveConformal:
     for error in errors.tolist():
         found.update(error)
     return found
-
-
-def _finite(width: float, coverage: float, n_rows: int) -> float:
-    if np.isfinite(width):
-        return width
-    raise ValueError(
-        f"There are {n_rows:,} rows that were not learned, or answered before they were, and too "
-        f"few of them to promise a coverage of {coverage:g}. Ask for a lower one, or learn or "
-        "calibrate on more rows."
-    )
 
 
 def _dense(X: Any) -> Any:

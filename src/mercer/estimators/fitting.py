@@ -172,10 +172,6 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     _race_settings: ClassVar[RaceSettings] = RACE
     #: Parameters that the learner's settings were made of; None if they may be others by now.
     _tuned: tuple[Any, Any, Any] | None = None
-    #: Rows to find intervals by that were given, and what was made of the rows and the model, see
-    #: :mod:`mercer.estimators.conformal`.
-    _calibration: Any = None
-    _conformal: Any = None
     #: Names of the features of dicts, in the order of the columns; None before there was one.
     _row_names: list[Any] | None = None
 
@@ -186,6 +182,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     def _keep_learned(self, X: Any, weights: Array) -> None:
         """Keep some rows for explanations, where there are such."""
+
+    def _forget(self) -> None:
+        """Forget what rows said that were learned before; whoever keeps something adds it."""
+        self._row_names = self._map = self._kept = None
 
     @abstractmethod
     def _checked(self, given: Given, known: Any) -> Data:
@@ -204,8 +204,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         with all_or_nothing(self):
             self.check()
             self.check_settings(anew=True)
-            self._row_names = self._map = self._kept = None
-            self._calibration = self._conformal = None
+            self._forget()
             data = self._checked(given, None)
             self._meet(data)
             generator, n = check_random_state(self.random_state), data.X.shape[0]

@@ -73,7 +73,9 @@ def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Arr
             "values. A negative weight would drive the function away from its target."
         )
     if some and not weights.any():
-        raise ValueError("`sample_weight` is zero for all rows, so there is nothing to fit.")
+        raise ValueError(
+            "`sample_weight` is zero for all rows, so none counts. Give some rows a weight."
+        )
     return weights
 
 

@@ -47,13 +47,12 @@ def worst_table(rows: JudgedRows, columns: Sequence[str], most: int = _WORST) ->
         errors = errors * (2.0 - of_truth)  # of wrong rows 1 to 2, the surer the larger
     order = np.argsort(-errors, kind="stable")
     order = order[errors[order] > 0.0][:most]
-    truth = rows.truth
+    truth, predicted, write = rows.truth, rows.predicted, _cell
     if rows.classes is None:
-        truth = truth.reshape(len(truth), -1)[:, 0]
-    predicted = rows.predicted if rows.classes is not None else rows.middle
+        truth, predicted, write = truth.reshape(len(truth), -1)[:, 0], rows.middle, format_number
     table = []
     for i in order.tolist():
-        line: dict[str, Any] = {"truth": _cell(truth[i]), "prediction": _cell(predicted[i])}
+        line: dict[str, Any] = {"truth": write(truth[i]), "prediction": write(predicted[i])}
         if rows.classes is None:
             line["off by"] = _signed(float(predicted[i] - truth[i]))
         elif of_truth is not None:

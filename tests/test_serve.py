@@ -125,8 +125,9 @@ def models(folder, quick_race):
 
 
 @contextmanager
-def served(path, **options):
-    server = ModelServer(Answers(load_model(path)), title=path.stem, port=0, **options)
+def served(path, coverage=None, **options):
+    answers = Answers(load_model(path), coverage)
+    server = ModelServer(answers, title=path.stem, port=0, **options)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -295,6 +296,18 @@ def test_the_page_shows_a_prediction_and_what_was_typed(server):
     assert ">bright lake</textarea>" in text
     assert ODD not in text  # escaped everywhere
     assert "selected>&lt;b&gt;Linz" in text
+
+
+def test_the_page_has_intervals_of_the_coverage_that_was_asked_for(models):
+    with served(models("homes"), 0.8) as server:
+        html = ask(server, f"/?{urlencode(TYPED)}")[2].decode()
+        asked = {"rows": [ROW], "interval": 0.8}
+        ends = answer(server, "/predict", asked)["predictions"][0]
+    assert "80 % interval" in html
+    assert "90 %" not in html
+    assert f"${ends['lower']:,.0f} to ${ends['upper']:,.0f}" in html
+    assert 'data-address="/batch?interval=0.8"' in html
+    assert "&quot;interval&quot;: 0.8" in html
 
 
 @pytest.mark.parametrize("name", ["binary", "classes"])
@@ -731,6 +744,7 @@ def test_the_command_says_where_it_is_and_ends_quietly(end, models, tmp_path):
     (tmp_path / "report.html").write_text("<p>What came of it")
     command = [sys.executable, "-c", "from mercer.cli import main; main()", "serve"]
     words = [str(models("binary")), "--port", "0", "--report", str(tmp_path / "report.html")]
+    words += ["--interval", "0.8"]
     process = subprocess.Popen(
         [*command, *words],
         stderr=subprocess.PIPE,
@@ -745,6 +759,7 @@ def test_the_command_says_where_it_is_and_ends_quietly(end, models, tmp_path):
         there = SimpleNamespace(server_address=("127.0.0.1", port))
         assert answer(there, "/health") == {"status": "ok"}
         assert ask(there, "/report")[2] == b"<p>What came of it"
+        assert b'data-address="/batch?interval=0.8"' in ask(there, "/")[2]
         process.send_signal(end)
         assert process.wait(10) == 0
         assert process.stderr.read().strip() == ""
@@ -763,6 +778,8 @@ def test_the_command_refuses_what_it_cannot_serve(models, tmp_path, mercer):
     for words, message in (
         (("--port", "70000"), "`--port` must be"),
         (("--report", tmp_path / "no.html"), "There is no report"),
+        (("--interval", "90"), "Write 0.9 for 90 %"),
+        (("--interval", "0.9999"), "needs at least 9,999 rows"),
     ):
         code, _, err = mercer("serve", models("binary"), *words)
         assert code == 2

@@ -454,6 +454,12 @@ class ServeOptions:
 
     model: ModelFile
     port: Annotated[int, typer.Option(help="To listen at; 0 for any that is free.")] = 8000
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of rows whose interval, or set, on the page is to hold the truth (0.9)."
+        ),
+    ] = None
     report_file: Annotated[
         Path | None, typer.Option("--report", help="HTML report to show at /report.")
     ] = None

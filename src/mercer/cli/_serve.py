@@ -23,8 +23,9 @@ def run(options: ServeOptions) -> None:
             raise FileNotFoundError(f"There is no report {options.report_file}.")
         report = options.report_file.read_bytes()
     model = load_scoring_model(options.model)
+    answers = Answers(model, options.interval)
     try:
-        server = ModelServer(Answers(model), title=options.model.stem, port=port, report=report)
+        server = ModelServer(answers, title=options.model.stem, port=port, report=report)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise

@@ -33,7 +33,7 @@ __all__ = ["MOST_EXPLAINED", "MOST_ROWS", "Answers", "Batch", "Told", "TooLarge"
 
 MOST_ROWS = 1_000_000  # of a file
 MOST_EXPLAINED = 100  # rows of a request
-COVERAGE = 0.9  # of intervals on the page
+_COVERAGE = 0.9  # of intervals, if none is asked for
 
 
 class TooLarge(ValueError):  # noqa: N818  # as HTTP calls it
@@ -87,13 +87,23 @@ class Answers:
     ----------
     model : TableModel
         A model that predicts for rows.
+    coverage : float or None, default=None
+        Share of rows whose interval, or set of classes, is to hold the truth, for the page; None
+        for .9, or for no interval where the model has none.
 
     Attributes
     ----------
     columns : list of Column
         Columns that it reads.
+    coverage : float or None
+        Of intervals for the page; None where there are none.
     no_interval, no_explanation : str
         Why there are none; "" where there are.
+
+    Raises
+    ------
+    ValueError
+        If a coverage is asked for that the model cannot promise.
 
     Examples
     --------
@@ -108,20 +118,20 @@ class Answers:
     ('Bern', 'The request has gaps in columns that had')
     """
 
-    def __init__(self, model: TableModel) -> None:
+    def __init__(self, model: TableModel, coverage: float | None = None) -> None:
         self.model = model
         self.columns: list[Column] = columns_of_model(model)
         self.by_name = {column.name: column for column in self.columns}
         self._lock = Lock()
-        self.no_interval = self._why_not(lambda: check_interval(model, COVERAGE))
+        check_interval(model, coverage)
+        wanted = _COVERAGE if coverage is None else coverage
+        self.no_interval = self._why_not(lambda: check_interval(model, wanted))
+        self.coverage = None if self.no_interval else wanted
         # What is compiled or loaded at the first answer is so before anybody asks.
         some = [self.typical()]
-        self.rows(some, None if self.no_interval else COVERAGE)
+        self.rows(some, self.coverage)
         self.no_explanation = ""
-        if hasattr(model, "explain"):
-            self.no_explanation = self._why_not(lambda: self.rows(some, explain=True))
-        else:
-            self.no_explanation = "Models of this kind have no explanations."
+        self.no_explanation = self._why_not(lambda: self.rows(some, explain=True))
 
     @staticmethod
     def _why_not(ask: Any) -> str:

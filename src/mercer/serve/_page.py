@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from mercer import __version__
 from mercer.display.drawing import format_number
-from mercer.serve._answers import COVERAGE, Answers, Told
+from mercer.serve._answers import Answers, Told
 from mercer.serve._columns import Column
 
 __all__ = ["POLICY", "Shown", "page"]
@@ -409,7 +409,9 @@ def _with_unit(answers: Answers, value: float | None) -> str:
 
 def _around(answers: Answers, row: Mapping[str, Any]) -> list[str]:
     """Return the interval, or the set of classes."""
-    share = f"{100.0 * COVERAGE:g} %"
+    if answers.coverage is None:
+        return []
+    share = f"{100.0 * answers.coverage:g} %"
     if "lower" in row:
         low, high = row["lower"], row["upper"]
         text = f"{_with_unit(answers, low)} to {_with_unit(answers, high)}"
@@ -522,8 +524,8 @@ def _program(answers: Answers, cells: Mapping[str, str]) -> str:
     """Return how a program asks the same."""
     row = {c.name: c.value(cells.get(c.name, "")) for c in answers.columns}
     asked: dict[str, Any] = {"rows": [row]}
-    if not answers.no_interval:
-        asked["interval"] = COVERAGE
+    if answers.coverage is not None:
+        asked["interval"] = answers.coverage
     if not answers.no_explanation:
         asked["explain"] = True
     said = json.dumps(asked, ensure_ascii=False)
@@ -534,7 +536,7 @@ def _program(answers: Answers, cells: Mapping[str, str]) -> str:
 
 
 def _file(answers: Answers, most_bytes: int) -> str:
-    interval = "" if answers.no_interval else f"?interval={COVERAGE:g}"
+    interval = "" if answers.coverage is None else f"?interval={answers.coverage}"
     return (
         f'<section class="file" id="batch" data-address="/batch{interval}" '
         f'data-most="{most_bytes}"><h2>A file</h2>\n'

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from mercer.cli._messages import in_words_of_the_command
-from mercer.serve._answers import COVERAGE, Answers, TooLarge
+from mercer.serve._answers import Answers, TooLarge
 from mercer.serve._page import POLICY, Shown, page
 
 __all__ = ["ModelServer"]
@@ -227,11 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
         if cells:
             try:
                 row, notes = server.answers.cells(cells)
-                told = server.answers.rows(
-                    [row],
-                    None if server.answers.no_interval else COVERAGE,
-                    explain=not server.answers.no_explanation,
-                )
+                explain = not server.answers.no_explanation
+                told = server.answers.rows([row], server.answers.coverage, explain=explain)
                 shown = Shown(cells, told, notes)
             except ValueError as error:
                 shown, status = Shown(cells, error=_words(error)), 400

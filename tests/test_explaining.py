@@ -473,13 +473,57 @@ def test_models_without_rows_ask_for_some(rng):
     assert_allclose(told.baseline + told.contributions.sum(), model.predict(X[:1])[0])
 
 
-def test_single_rows_are_not_kept():
-    model = KernelRegressor()
+SINGLE = {
+    "stream": lambda: KernelRegressor(),
+    "komp": lambda: KernelRegressor(expansion="komp", kernel="gaussian"),
+    "classes": lambda: KernelClassifier(),
+    "novelty": lambda: NoveltyDetector(),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_single_rows_are_kept_as_those_of_batches(name, rng):
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] > 0.0).astype(float)
+    ours = SINGLE[name]().set_params(random_state=0)
+    targets = [] if name == "novelty" else [y]
+    if name == "classes":
+        ours.partial_fit(X[:10], y[:10], classes=[0.0, 1.0])
+    else:
+        ours.partial_fit(X[:10], *(t[:10] for t in targets))
+    for i in range(10, 600):
+        ours.learn_one(X[i], *(float(t[i]) for t in targets))
+        if i == 300:  # which rows are learned the quick way depends on this
+            ours = type(ours).from_state(ours.to_state())
+    kept = ours._explained().background()
+    batches = KernelRegressor(expansion="komp", kernel="gaussian").partial_fit(X, y)
+    assert_array_equal(kept, batches._explained().background())
+    assert np.argmax(ours.feature_importances_) == 0 or name == "novelty"
+
+
+def test_single_rows_without_weight_or_that_failed_are_not_kept():
+    model = KernelRegressor(expansion="komp", kernel="gaussian")
     for i in range(50):
-        model.learn_one({"a": float(i % 7), "b": float(i % 3)}, float(i % 7))
-    assert not hasattr(model, "feature_importances_")
-    rows = np.array([[1.0, 2.0], [5.0, 0.0]])
-    assert model.explain(rows, background=rows).feature_names == ["x0", "x1"]
+        model.learn_one([float(i), 1.0], float(i % 7), sample_weight=float(i % 2))
+        with pytest.raises(ValueError, match="NaN"):
+            model.learn_one([float(i), np.nan], 0.0)
+    kept = model._explained().background()
+    assert sorted(kept[:, 0]) == list(range(1, 50, 2))
+
+
+def test_a_stream_of_dicts_is_explained_by_the_names_of_its_features():
+    model = KernelRegressor(random_state=0)
+    for i in range(300):
+        row = {"a": float(i % 7), "b": float(i % 3)}
+        model.learn_one(row | ({"late": float(i % 5)} if i > 100 else {}), float(i % 7))
+    told = model.explain(np.array([[1.0, 2.0, 3.0], [5.0, 0.0, np.nan]]))
+    assert told.feature_names == ["a", "b", "late"]
+    assert model.feature_importances_[0] > 0.8
+    assert_allclose(
+        told.baseline + told.contributions.sum(axis=1),
+        [model.predict_one(dict(zip("ab", row, strict=False)) | late)
+         for row, late in (((1.0, 2.0), {"late": 3.0}), ((5.0, 0.0), {}))],
+    )  # fmt: skip
 
 
 def test_rankings_of_pairs_have_no_explanations(rng):

@@ -22,7 +22,6 @@ from mercer.display.drawing import (
     tidy,
 )
 from mercer.estimators.explaining import Dependence, Explanation
-from mercer.estimators.table_inputs import column_names
 from mercer.inspection import final_model
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class ImportanceDisplay:
             If it has no importances.
         """
         model = final_model(estimator)
-        found = cls(importances=model.feature_importances_, feature_names=column_names(model))
+        found = cls(importances=model.feature_importances_, feature_names=model._explained().names)
         return found.plot(ax, max_columns=max_columns)
 
 

@@ -16,6 +16,7 @@ from mercer.estimators.columns import Columns, StreamColumns, with_later_inputs
 from mercer.estimators.explaining import (
     Explained,
     Explaining,
+    capacity_of,
     evenly,
     kept_from_state,
     kept_of,
@@ -37,6 +38,8 @@ class ExplainedEstimator(Explaining):
 
     n_features_in_: int
     _columns: Columns | None = None
+    #: Names of the features of dicts; None before there was one.
+    _row_names: list[Any] | None = None
     #: Checks rows as those that were learned.
     _rows_to_predict: Callable[[Any], Any]
     #: A sample of the rows learned; None where there is none.
@@ -62,6 +65,8 @@ class ExplainedEstimator(Explaining):
         """See :class:`Explaining`."""
         outputs, default, quantity = self._explained_outputs()
         names, columns = column_names(self), self._columns
+        if columns is None and self._row_names is not None:
+            names = [*map(str, self._row_names)]
         return Explained(
             values=self._explained_values,
             owners=_owners(columns, names),
@@ -90,6 +95,15 @@ class ExplainedFunction(ExplainedEstimator):
             return
         self._kept = self._padded(self._kept, X.shape[1])
         self._keep(X, weights)
+
+    def _keep_one(self, row: Array, weight: float) -> None:
+        """Take one row into the sample, quickly if it is not for it."""
+        kept = self._kept
+        known = kept.without_next(capacity_of(row.size)) if kept is not None else None
+        if known is not None:
+            self._kept = known
+        else:
+            self._keep_learned(row[np.newaxis], np.array([weight]))
 
     def _padded(self, kept: KeptRows | None, n_inputs: int) -> KeptRows | None:
         """Give the rows kept the inputs that came since, of which they said nothing."""

@@ -30,6 +30,7 @@ __all__ = [
     "Explained",
     "Explaining",
     "Explanation",
+    "capacity_of",
     "evenly",
     "kept_from_state",
     "kept_of",
@@ -253,13 +254,14 @@ def kept_of(kept: KeptRows | None, X: Any, weights: Array) -> KeptRows | None:
     """
     if not isinstance(X, np.ndarray):
         return None
-    capacity = _capacity(X.shape[1])
+    capacity = capacity_of(X.shape[1])
     if kept is None:
         kept = KeptRows.none(X.shape[1], X.dtype)
     return kept.extended(X, weights, capacity)
 
 
-def _capacity(n_inputs: int) -> int:
+def capacity_of(n_inputs: int) -> int:
+    """Return how many rows are kept."""
     return max(2, min(_KEPT, _KEPT_BYTES // (8 * max(1, n_inputs))))
 
 
@@ -326,7 +328,7 @@ class Explaining:
         ------
         AttributeError
             If the model is not fitted, answers on pairs of rows only, or keeps no rows: it learned
-            sparse rows, or single ones, or is of a file of an earlier version.
+            sparse rows, or is of a file of an earlier version.
         """
         explained = self._explained()
         kept = explained.background()
@@ -537,8 +539,8 @@ class Explaining:
 
 
 _NO_ROWS = (
-    "this model keeps no rows that it learned. It learned sparse rows, or single ones, or is of a "
-    "file of an earlier version. Some hundred rows as `background` explain predictions."
+    "this model keeps no rows that it learned. It learned sparse rows, or is of a file of an "
+    "earlier version. Some hundred rows as `background` explain predictions."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +13,8 @@ from mercer.numerics.philox import row_uniforms
 __all__ = ["KeptRows", "rows_to_state", "with_gaps"]
 
 Array = NDArray[np.float64]
+
+_AT_ONCE = 1024  # keys that are drawn for rows that come one by one
 
 
 class KeptRows(NamedTuple):
@@ -58,8 +61,8 @@ class KeptRows(NamedTuple):
         capacity : int
             Largest number of rows to keep.
         """
-        keys = row_uniforms(self.n_seen, weights.size)
         bar = self.keys[-1] if self.keys.size >= capacity else np.inf
+        keys = row_uniforms(self.n_seen, weights.size)
         new = np.flatnonzero((keys < bar) & (weights > 0.0))
         if new.size > 4 * capacity:  # few of very many need be sorted
             bar = np.partition(keys[new], capacity - 1)[capacity - 1]
@@ -75,6 +78,12 @@ class KeptRows(NamedTuple):
         weights = np.concatenate([self.weights, weights[new]])[best]
         rows = np.concatenate([self.rows, rows.astype(self.rows.dtype, copy=False)])[best]
         return type(self)(n_seen, keys[best], weights, rows)
+
+    def without_next(self, capacity: int) -> Self | None:
+        """Return the sample after one more row if that is not for it, as a rule; else None."""
+        if self.keys.size < capacity or _key(self.n_seen) < self.keys[-1]:
+            return None
+        return type(self)(self.n_seen + 1, self.keys, self.weights, self.rows)
 
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
@@ -102,6 +111,16 @@ class KeptRows(NamedTuple):
         ):
             raise ValueError("the rows kept do not fit together")
         return kept
+
+
+def _key(number: int) -> float:
+    """Return the random key of a row."""
+    return float(_keys(number // _AT_ONCE)[number % _AT_ONCE])
+
+
+@lru_cache(maxsize=8)
+def _keys(block: int) -> Array:
+    return row_uniforms(block * _AT_ONCE, _AT_ONCE)
 
 
 def rows_to_state(name: str, X: NDArray[np.floating]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class OneRow:
     partial_fit: Callable[..., Any]
     targets_: Targets
     _row_names: list[Any] | None
-    _kept: Any
+    _keep_one: Callable[[Array, float], None]
     _begins_stream: Callable[[Any], bool]
     _has_gaps: Callable[[], bool]
     _columns: Columns | None
@@ -153,7 +153,11 @@ class OneRow:
             self._adopt_names(self._names_after(x))
 
     def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
-        """Learn one checked row by the quickest way."""
+        """Learn one checked row by the quickest way, and keep it, perhaps, for explanations."""
+        self._learn_quickly(row, target, sample_weight)
+        self._keep_one(row, sample_weight)
+
+    def _learn_quickly(self, row: Array, target: Array, sample_weight: float) -> None:
         learner = self.learner_
         if isinstance(learner, StreamLearner):  # which knows no BLAS
             learner.learn_row(row, target, sample_weight)
@@ -186,11 +190,7 @@ class OneRow:
         with warnings.catch_warnings():
             # Rows need no names, or were put in the order of the names just now.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            kept = self._kept
             self.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]), **options)
-            # No single row is kept: those that go the quick way are not, and which go it depends
-            # on when the model was stored and loaded.
-            self._kept = kept
         self._remember_names(x)
 
     def _learn_first(self, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
@@ -209,7 +209,7 @@ class OneRow:
             )
         weight = np.array([float(sample_weight)])
         self.partial_fit(row[np.newaxis], y, sample_weight=weight, **options)
-        self._row_names, self._kept = names, None
+        self._row_names = names
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""

@@ -554,6 +554,17 @@ def test_cells_that_keep_their_rows_are_exact(max_cells, dtype, tolerance):
     assert all(cell.function.points.dtype == dtype for cell in part.cells)
 
 
+def test_cells_in_single_precision_predict_a_row_alike_whatever_is_beside_it():
+    rows = made_rows(600, n_outputs=1, noise=1e-3)  # hardly any noise: coefficients are large
+    part = CellsPart(PARTITION, TARGET_MAP, 30, 1, 0, keeps=10**4, dtype=np.float32)
+    learned, held = split(rows, 500)
+    part.learn(learned)
+    part.solve(held)
+    assert max(np.abs(cell.predictor.coefficients).sum() for cell in part.cells) > 1e4
+    alone = np.concatenate([part.evaluate(held.X[i : i + 1]) for i in range(100)])
+    assert_allclose(alone, part.evaluate(held.X), atol=1e-9)
+
+
 def test_full_cells_are_split_and_no_row_is_lost():
     rows = made_rows(500)
     part = CellsPart(PARTITION, TARGET_MAP, 10, 2, 64, keeps=40)

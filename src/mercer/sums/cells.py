@@ -76,8 +76,13 @@ class LocalFunction(NamedTuple):
         return K
 
     def evaluate(self, X: Any) -> Array:
-        """Values at rows, (n, n_outputs), within the range."""
-        values: Array = scaled_product(self.features(X), self.coefficients)
+        """Values at rows, (n, n_outputs), within the range.
+
+        In double precision: coefficients may be so large that the last bits of single kernel
+        values, which depend on the rows beside, are seen in the values.
+        """
+        precise = self._replace(points=self.points.astype(np.float64, copy=False))
+        values: Array = scaled_product(precise.features(X), self.coefficients)
         return cut(values, self.range)
 
     def mapped(self, codes: Array, offset: Array) -> LocalFunction:

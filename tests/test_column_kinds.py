@@ -271,9 +271,15 @@ def test_the_only_column_is_used_even_if_it_counts_rows():
 
 
 def test_the_order_of_rows_in_time_is_no_identifier(rng):
-    for name in ("t", "time", "day", "timestep", "week"):
+    for name in ("t", "time", "day", "timestep", "week", "time_step", "x_t", "birthday"):
         seen = TablePreprocessor().fit({name: np.arange(100), "x": rng.normal(size=100)})
         assert seen.feature_names_out() == [name, "x"]
+
+
+@pytest.mark.parametrize("name", ["ticket", "patient", "Account", "page", "receipt", "footstep"])
+def test_names_that_end_like_a_time_do_not_hide_identifiers(name, rng):
+    seen = TablePreprocessor().fit({name: np.arange(100_000, 100_400), "x": rng.normal(size=400)})
+    assert seen.feature_names_out() == ["x"]
 
 
 def test_copies_are_left_out_and_named(rng):

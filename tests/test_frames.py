@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -700,13 +701,16 @@ def test_text_as_quantities_leads_to_the_classifier(y):
         regressor().fit(np.eye(4), y)
 
 
-def test_dates_as_text_where_dates_were_learned_lead_to_their_conversion():
-    days = pd.date_range("2024-01-01", periods=30)
+def test_dates_as_text_are_read_where_dates_were_learned():
+    days = pd.date_range("2024-01-01 07:30", periods=30)
     model = KernelRegressor(random_state=0).fit(pd.DataFrame({"day": days}), np.arange(30.0))
+    text = pd.DataFrame({"day": [*days.astype(str), None]})
+    dates = pd.DataFrame({"day": [*days, pd.NaT]})
+    assert_array_equal(model.predict(text), model.predict(dates))
     with pytest.raises(ValueError, match=r"'day'.*'31\.01\.2024' in row 0.*pandas\.to_datetime"):
         model.predict(pd.DataFrame({"day": ["31.01.2024"]}))
-    with pytest.raises(ValueError, match=r"such entries\.$"):
-        model.predict(pd.DataFrame({"day": ["soon"]}))
+    with pytest.raises(ValueError, match=r"'day' held dates .* 'soon' in row 1 of this table"):
+        model.predict(pd.DataFrame({"day": ["2024-01-31", "soon"]}))
 
 
 def test_numbers_as_text_are_quantities():

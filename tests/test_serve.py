@@ -473,7 +473,9 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
     assert_allclose(found, model.predict(exact)[0], rtol=1e-6)
     others, notes = answers.cells(written | {"amount": "far", "clock": "late"})
     assert ["'far' is no number" in note for note in notes] == [True]
-    with pytest.raises(ValueError, match="'clock' held numbers in training but now holds 'late'"):
+    with pytest.raises(
+        ValueError, match="'clock' held times of the day in training but now holds 'late'"
+    ):
         answers.rows([others])
     shown = _page.page(
         "x", answers, _page.Shown(written, answers.rows([row])), report=False, most_bytes=1

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from mercer.cli._messages import leave_output, note
 from mercer.cli._rows import table_model_of
 from mercer.data import read_tables, schema
-from mercer.data.columns import first_text, level_column, listed, view_table
+from mercer.data.columns import level_column, listed, view_table
 from mercer.data.places import check_place, local_path
+from mercer.data.readings import first_stray, held_before
 from mercer.data.tables import Labelled, find_files, has_types, in_place, place_of
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
@@ -269,17 +270,18 @@ def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
     ValueError
         Naming its place.
     """
-    columns = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
-    text = [f.name for f in schema(data) if f.name in columns and "string" in str(f.type)]
+    names = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
+    kinds = {one.name: one.kind for one in model.preprocessor.audit_ if one.name in names}
+    text = [f.name for f in schema(data) if f.name in kinds and "string" in str(f.type)]
     start = 0
     for table in read_tables(data, columns=text) if text else ():
         view = view_table(table)
         for name in text:
             column = level_column(view, name)
-            row = first_text(column)
+            row = first_stray(kinds[name], column)
             if row is not None:
                 raise ValueError(
-                    f"Column {name!r} held numbers in training but now holds "
+                    f"Column {name!r} held {held_before(kinds[name])} in training but now holds "
                     f"{column.levels[column.codes[row]]!r} in {place_of(data, start + row)}. "
                     "Correct such cells, or leave them empty, which is a missing value."
                 )

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import nearest
-from mercer.data.written import ORDERS, read_dates
 
 __all__ = [
     "LARGEST",
@@ -549,13 +548,10 @@ def _check_no_text(name: str, column: Levels, first_row: int) -> None:
             f"{column.first()!r}. Convert the column to numbers."
         )
     text = column.levels[column.codes[row]]
-    dates = any(np.isfinite(read_dates([text], order)[0]) for order in ORDERS)
     raise ValueError(
         f"Column {name!r} held numbers in training but now holds text or booleans, first "
         f"{text!r} in row {first_row + row} of this table. Convert it to numbers, with a missing "
         "value in place of such entries."
-        + " If it held dates, convert it to dates, as pandas.to_datetime does."
-        * dates
     )
 
 

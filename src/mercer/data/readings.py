@@ -16,15 +16,17 @@ from mercer.data.columns import (
     Numbers,
     TableView,
     Texts,
+    first_text,
     is_number,
     level_text,
     levels_of,
     missing_cells,
+    rows_of_levels,
 )
 from mercer.data.forms import DateForm, NumberForm
 from mercer.exceptions import Advice, Setting
 
-__all__ = ["KINDS", "Reading", "Readings", "written_numbers"]
+__all__ = ["KINDS", "Reading", "Readings", "first_stray", "held_before", "written_numbers"]
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +58,14 @@ _ID_NAME = re.compile(
     r"(?i)(.*[_\s.-])?(id|ids|uuid|guid|key|index|idx|rowid|row_?(nr|no|num|number|id)|nr)|"
     r".*[a-z](Id|ID|Key|Nr)|unnamed:?_?\s?\d+|rownames"
 )
-_ORDER_NAME = re.compile(r"(?i).*(time|date|day|week|month|year|hour|minute|second|step|age|t)")
+_ORDER_NAME = re.compile(
+    r"(?i).*(time|date|day|week|month|year|hour|minute|second)|(.*[^a-z]|time)?(step|age|t)"
+)
+
+#: How text is read where training had dates, or times, that were no text.
+_WRITTEN = {"date": DateForm("ymd"), "time": DateForm("time")}
+_HELD = {"date": "dates", "time": "times of the day"}
+_AS = {"date": "a date as 2024-01-31", "time": "a time as 13:30"}
 
 #: Parts of the calendar by kind; those that do not vary are dropped, as all that is constant.
 _PARTS_OF = {"date": tuple(PARTS)}
@@ -120,10 +129,19 @@ class Reading:
                 return Texts(levels.codes, levels.levels)
             return levels
         if isinstance(column, Levels):
-            if not isinstance(self.form, NumberForm | DateForm):
+            form = _WRITTEN.get(self.kind) if self.form is None else self.form
+            if not isinstance(form, NumberForm | DateForm):
                 return column
+            row = first_stray(self.kind, column) if self.form is None else None
+            if row is not None:
+                raise ValueError(
+                    f"Column {self.name!r} held {held_before(self.kind)} in training but now holds "
+                    f"{column.levels[column.codes[row]]!r} in row {row} of this table, which is "
+                    f"not {_AS[self.kind]}. Convert the column, as pandas.to_datetime does, with a "
+                    "missing value in place of what is none."
+                )
             # The code -1 of missing values picks the last entry.
-            values = np.append(self.form.read(column.levels), np.nan)[column.codes]
+            values = np.append(form.read(column.levels), np.nan)[column.codes]
             return Numbers(values, integer=False)
         if self.form == "yyyymmdd" and not column.unit:
             return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
@@ -483,6 +501,26 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
         note = f"as {levels[int(some[0])]!r}"
         return _strays(replace(plain, kind="number", form=found, note=note), column)
     return _words_or_categories(plain, levels, counts, min_count)
+
+
+def held_before(kind: str) -> str:
+    """Say what a column of a kind held in training, if it held no text."""
+    return _HELD.get(kind, "numbers")
+
+
+def first_stray(kind: str, column: Levels) -> int | None:
+    """Return the first row whose text cannot be read as what training had, if there is one.
+
+    Examples
+    --------
+    >>> first_stray("date", Levels(np.array([0, -1, 1]), ["2024-01-31 13:30", "31/1/2024"]))
+    2
+    """
+    form = _WRITTEN.get(kind)
+    if form is None:
+        return first_text(column)
+    rows = rows_of_levels(column, np.isnan(form.read(column.levels)).tolist())
+    return int(rows[0]) if rows.size else None
 
 
 def written_numbers(column: Numbers | Levels) -> NumberForm | None:

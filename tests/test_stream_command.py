@@ -96,7 +96,8 @@ def outcome(folder, predictions="said.jsonl"):
 
 
 def said(folder):
-    return [json.loads(line) for line in (folder / "said.jsonl").read_text().splitlines()]
+    file = folder / "said.jsonl"  # which begins with the first prediction
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def wait_for(condition):
@@ -479,7 +480,7 @@ def test_a_growing_file_counts_whole_lines_only(make, mercer):
     source.write_text("".join(lines[:21]) + half)
 
     def grow():
-        wait_for(lambda: (folder / "said.jsonl").exists() and len(said(folder)) == 20)
+        wait_for(lambda: len(said(folder)) == 20)
         time.sleep(0.2)
         assert len(said(folder)) == 20
         with open(source, "a") as file:
@@ -505,7 +506,7 @@ def test_a_followed_file_that_is_cut_or_replaced_is_an_error(how, make, mercer):
     source.write_text(csv_lines(rows_of(20)))
 
     def change():
-        wait_for(lambda: (folder / "said.jsonl").exists() and len(said(folder)) == 20)
+        wait_for(lambda: len(said(folder)) == 20)
         if how == "cut":
             os.truncate(source, 10)
         elif how == "removed":
@@ -530,7 +531,7 @@ def test_files_that_arrive_during_the_run_are_read_once_and_whole(make, mercer):
     (data / "0.csv").touch()
 
     def arrive():
-        wait_for(lambda: (folder / "said.jsonl").exists() and len(said(folder)) == 20)
+        wait_for(lambda: len(said(folder)) == 20)
         (data / "2.csv.tmp").write_text(csv_lines(rows[20:40]))
         (data / "2.csv.tmp").rename(data / "2.csv")
         wait_for(lambda: len(said(folder)) == 40)
@@ -962,6 +963,36 @@ def test_predictions_are_no_other_kind_of_file(ending, make, mercer):
     assert "JSON lines or an Arrow IPC stream" in err
     code, _, _ = mercer(*words, "--predictions", folder / f"said{ending}", "--format", "json")
     assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ("a,y\n1,low\n2,high\n", ("--interval", "0.9"), "interval"),
+        ("a,y\nfar,1.5\n2,2.5\n", (), "far"),
+    ],
+)
+def test_predictions_of_before_outlive_a_run_that_is_refused(rows, options, message, make, mercer):
+    folder = make("run")
+    (folder / "rows.csv").write_text(rows)
+    words = ["stream", folder / "rows.csv", "--target", "y", "--out", folder / "model", *options]
+    (folder / "old.jsonl").write_text("keep")
+    for name in ("old.jsonl", "new.jsonl"):
+        code, _, err = mercer(*words, "--predictions", folder / name)
+        assert code == 2
+        assert message in err
+    assert (folder / "old.jsonl").read_text() == "keep"
+    assert not (folder / "new.jsonl").exists()
+
+
+def test_without_predictions_the_file_of_before_is_emptied(make, mercer):
+    folder = make("run")
+    (folder / "rows.csv").write_text("a,y\n")
+    (folder / "old.jsonl").write_text("keep")
+    words = ["stream", folder / "rows.csv", "--target", "y", "--out", folder / "model"]
+    code, _, _ = mercer(*words, "--predictions", folder / "old.jsonl")
+    assert code == 0
+    assert (folder / "old.jsonl").read_text() == ""
 
 
 def test_a_row_of_gaps_is_a_row_to_the_default(make, mercer):

@@ -48,10 +48,39 @@ class Answers:
         """Let go of the file as it is."""
 
 
+class _Anew:
+    """A file that is begun at its first bytes: a run that fails before leaves what was there."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._file: BinaryIO | None = None
+
+    def _begun(self) -> BinaryIO:
+        if self._file is None:
+            self._file = open(self._where, "wb", buffering=0)  # noqa: SIM115
+        return self._file
+
+    def write(self, content: memoryview) -> int | None:
+        return self._begun().write(content)
+
+    def fileno(self) -> int:
+        return self._begun().fileno()
+
+    def flush(self) -> None:
+        """Do nothing: there is no buffer."""
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+_File = BinaryIO | _Anew
+
+
 class _ToFile(Answers):
     """Bytes for a file or a pipe, in pieces of several predictions."""
 
-    def __init__(self, file: BinaryIO, length: int | None) -> None:
+    def __init__(self, file: _File, length: int | None) -> None:
         self._file, self.length = file, length
         self._shared = file is _standard_output()
         self._pieces: list[bytes] = []
@@ -86,6 +115,8 @@ class _ToFile(Answers):
 
     def finish(self) -> None:
         self.flush()
+        if self.length is not None:
+            self._file.write(memoryview(b""))  # a file without predictions is begun, too
 
     def close(self) -> None:
         if not self._shared:
@@ -108,7 +139,7 @@ class JsonAnswers(_ToFile):
     """
 
     def __init__(
-        self, file: BinaryIO, length: int | None, key: str | None, *, intervals: bool = False
+        self, file: _File, length: int | None, key: str | None, *, intervals: bool = False
     ) -> None:
         super().__init__(file, length)
         self._key, self._intervals = key, intervals
@@ -142,7 +173,7 @@ class ArrowAnswers(_ToFile):
 
     def __init__(
         self,
-        file: BinaryIO,
+        file: _File,
         length: int | None,
         key: str | None,
         *,
@@ -231,7 +262,7 @@ def open_answers(
         Column of the keys.
     length : int or None
         Bytes that an earlier run wrote; what came behind is dropped, as it comes again. None:
-        the file begins anew.
+        the file begins anew, with the first prediction.
     intervals : bool, default=False
         Whether predictions have intervals.
 
@@ -242,13 +273,12 @@ def open_answers(
     """
     if where is None:
         return Answers()
-    file: BinaryIO
+    file: _File
     if is_pipe(where):
         file = _standard_output() if where == "-" else open(where, "wb", buffering=0)  # noqa: SIM115
         length = None
     elif length is None:
-        file = open(where, "wb", buffering=0)  # noqa: SIM115
-        length = 0
+        file, length = _Anew(where), 0
     else:
         there = Path(where).stat().st_size if Path(where).exists() else -1
         if there < length:

@@ -330,6 +330,9 @@ def test_without_test_data_the_error_is_of_rows_before_they_were_learned(
     (line,) = [line for line in err.splitlines() if line.startswith(f"{name}: ")]
     assert limits[0] < float(line.rpartition(" ")[2]) < limits[1]
     page = (tmp_path / "r.html").read_text()
+    right = re.findall(r"right, rows kept back: (\d+\.\d)% of \d+ \(always answering", err)
+    assert len(right) == (name == "logistic loss, rows kept back")
+    assert all(60.0 < float(share) <= 100.0 for share in right)
     if "komp" not in words:
         assert "rows that were kept back" in page
         assert ("always answering the median" if "RMSE" in name else "always answering") in page

@@ -298,6 +298,16 @@ def test_the_page_shows_a_prediction_and_what_was_typed(server):
     assert "selected>&lt;b&gt;Linz" in text
 
 
+def test_numbers_of_the_page_are_as_people_write_them(server):
+    html = ask(server, f"/?{urlencode(TYPED)}")[2].decode()
+    adds = re.findall(r"<td>((?:\+|&minus;)[^<]*)</td>", html)
+    assert len(adds) > 3
+    decimals = {len(add.partition(".")[2]) for add in adds}
+    assert len(decimals) == 1  # one unit, the same digits
+    assert "e-" not in html.partition("Why")[2].partition("<details>")[0]
+    assert not re.search(r"<small>[^<]*e\+", html)
+
+
 def test_the_page_has_intervals_of_the_coverage_that_was_asked_for(models):
     with served(models("homes"), 0.8) as server:
         html = ask(server, f"/?{urlencode(TYPED)}")[2].decode()

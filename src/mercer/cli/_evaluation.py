@@ -19,6 +19,7 @@ from mercer.data.tables import Labelled, find_files, has_types, in_place
 from mercer.default import DefaultLearner
 from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
+from mercer.estimators.asking import class_answers_of
 from mercer.estimators.table import check_marks
 from mercer.inspection import history_in_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
@@ -30,6 +31,7 @@ __all__ = [
     "check_test_data",
     "evaluate",
     "progress_error",
+    "right_of_kept_back",
 ]
 
 Array = NDArray[np.float64]
@@ -359,6 +361,21 @@ def progress_error(model: TableModel) -> ProgressError | None:
         value,
         f"No test data were given: the {name} is {how}{_comparison(model)}. Rows of a test file "
         "(--test) say more.",
+    )
+
+
+def right_of_kept_back(model: TableModel) -> str:
+    """Say how many of the rows that a classifier kept back it is right for; "" of other models."""
+    held = getattr(model.estimator, "held_out_", None)
+    if model.task != "classification" or held is None or not held.weights.any():
+        return ""
+    said = class_answers_of(model.estimator, held.scores).labels
+    labels, numbers = np.unique(held.y, return_inverse=True)
+    shares = np.bincount(numbers, weights=held.weights) / held.weights.sum()
+    right = float(np.average(said == held.y, weights=held.weights))
+    return (
+        f"right, rows kept back: {right:.1%} of {len(held.y):,} (always answering "
+        f"{str(labels[shares.argmax()])!r}: {shares.max():.1%})"
     )
 
 

@@ -21,6 +21,7 @@ from mercer.cli._evaluation import (
     check_marks_of_novelty,
     check_test_data,
     progress_error,
+    right_of_kept_back,
 )
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
@@ -343,6 +344,8 @@ def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
         return evaluation
     if (seen := progress_error(model)) is not None:
         note(f"{seen.name}: {seen.value:.4g}", quiet=options.quiet)
+    if right := right_of_kept_back(model):
+        note(right, quiet=options.quiet)
     return None
 
 

@@ -17,6 +17,7 @@ from mercer.display.drawing import (
     format_number,
     literal_text,
     new_axes,
+    short_text,
     short_ticks,
     subsample,
     tidy,
@@ -269,7 +270,7 @@ class ExplanationDisplay:
         told, row = self.explanation, self.row
         cells = cells_of(told.rows, row, told.feature_names)
         names = [
-            name if cell is None else f"{literal_text(name, 20)} = {cell}"
+            name if cell is None else f"{literal_text(name, 20)} = {literal_text(cell, 16)}"
             for name, cell in zip(told.feature_names, cells, strict=True)
         ]
         shown, adds, _ = _few(names, told.contributions[row], max_columns)
@@ -523,13 +524,13 @@ def cells_of(rows: Any, row: int, names: Sequence[str]) -> list[str | None]:
                 found.append(None)
             elif isinstance(column, Levels):
                 code = int(column.codes[0])
-                found.append("(missing)" if code < 0 else literal_text(column.levels[code], 16))
+                found.append("(missing)" if code < 0 else short_text(column.levels[code], 16))
             else:
                 found.append(_number(float(column.values[0]), column.unit))
         return found
     cells = rows[row] if not hasattr(rows, "toarray") else rows[row].toarray().ravel()
     return [
-        literal_text(cell, 16) if isinstance(cell, str) else _number(_float(cell)) for cell in cells
+        short_text(cell, 16) if isinstance(cell, str) else _number(_float(cell)) for cell in cells
     ]
 
 

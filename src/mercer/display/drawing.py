@@ -35,6 +35,7 @@ __all__ = [
     "report_pair",
     "report_style",
     "require_matplotlib",
+    "short_text",
     "short_ticks",
     "subsample",
     "tidy",
@@ -127,13 +128,20 @@ def literal_text(value: Any, max_length: int = 24) -> str:
     --------
     >>> print(literal_text("cost in $"))
     cost in \$
-    >>> literal_text("a very long name of a class", max_length=12)
+    """
+    return short_text(value, max_length).replace("$", r"\$")
+
+
+def short_text(value: Any, max_length: int) -> str:
+    """Text of ``value`` in one line, cut where it is too long.
+
+    Examples
+    --------
+    >>> short_text("a very long name of a class", 12)
     'a very long…'
     """
     text = " ".join(str(value).split())
-    if len(text) > max_length:
-        text = text[: max_length - 1].rstrip() + "…"
-    return text.replace("$", r"\$")
+    return text if len(text) <= max_length else text[: max_length - 1].rstrip() + "…"
 
 
 def wrapped_text(value: Any, max_length: int = 100, width: int = 40) -> str:

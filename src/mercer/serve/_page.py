@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from string import Template
@@ -85,7 +86,10 @@ button {
 table { border-collapse: collapse; width: 100%; table-layout: fixed; font-size: .9rem; }
 th, td { padding: .2rem .5rem .2rem 0; text-align: left; font-weight: 400; vertical-align: middle; }
 th { width: 40%; }
-td:last-child { width: 5.2rem; padding: 0; text-align: right; font-variant-numeric: tabular-nums; }
+td:last-child {
+  width: 5.6rem; padding: 0; text-align: right; white-space: nowrap;
+  font-variant-numeric: tabular-nums;
+}
 svg { display: block; width: 100%; height: .85rem; }
 .track { fill: var(--line); opacity: .6; }
 .bar, .more { fill: var(--accent); }
@@ -309,8 +313,8 @@ def _field(column: Column, text: str, number: int) -> str:
 def _hint(column: Column) -> str:
     if column.lowest is not None and column.highest is not None:
         if column.lowest == column.highest:
-            return f"always {column.lowest:.3g}"
-        return f"{column.lowest:.3g} to {column.highest:.3g}"
+            return f"always {format_number(column.lowest)}"
+        return f"{format_number(column.lowest)} to {format_number(column.highest)}"
     if column.kind == "date" and column.typical:
         return f"mean {column.typical}"
     return "free text" if column.kind == "text" else ""
@@ -481,15 +485,17 @@ def _explained(answers: Answers, told: Mapping[str, Any]) -> str:
     """Return bars of what columns add."""
     adds = list(told["contributions"].items())
     largest = max((abs(add) for _, add in adds), default=0.0) or 1.0
+    form = _form_of_adds(largest)
     lines = [
         f'<tr><th scope="row">{escape(name)}</th><td>{_signed_bar(add / largest)}</td>'
-        f"<td>{_signed(add)}</td></tr>"
+        f"<td>{_signed(add, form)}</td></tr>"
         for name, add in adds[:_MOST_BARS]
     ]
     if rest := adds[_MOST_BARS:]:  # without a bar, which would be the longest
         total = sum(add for _, add in rest)
         lines.append(
-            f'<tr><th scope="row">({len(rest)} others)</th><td></td><td>{_signed(total)}</td></tr>'
+            f'<tr><th scope="row">({len(rest)} others)</th><td></td>'
+            f"<td>{_signed(total, form)}</td></tr>"
         )
     what = told["quantity"]
     if told["output"] is not None:
@@ -516,8 +522,21 @@ def _signed_bar(share: float) -> str:
     )
 
 
-def _signed(number: float) -> str:
-    return f"{'+' if number >= 0.0 else '&minus;'}{escape(format_number(abs(number)))}"
+def _form_of_adds(largest: float) -> str:
+    """Return how all of some numbers are written: with four digits of the largest.
+
+    Examples
+    --------
+    >>> f"{1234.5:{_form_of_adds(1234.5)}}", f"{-0.01:{_form_of_adds(2.345)}}"
+    ('+1,234', '-0.010')
+    """
+    if not 1e-3 <= largest < 1e7:
+        return "+.2e"
+    return f"+,.{max(0, 3 - math.floor(math.log10(largest)))}f"
+
+
+def _signed(number: float, form: str) -> str:
+    return f"{number:{form}}".replace("-", "&minus;")
 
 
 def _program(answers: Answers, cells: Mapping[str, str]) -> str:

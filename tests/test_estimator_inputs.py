@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -34,6 +35,13 @@ def test_a_column_that_decides_alone_is_named(model):
     fresh = clone(model)
     with pytest.warns(InputScaleWarning):
         fresh.partial_fit(RAW, y, **({"classes": [False, True]} if y.dtype == bool else {}))
+
+
+def test_a_column_of_a_table_that_decides_alone_is_named():
+    table = pd.DataFrame(RAW, columns=["a", "b", *"cdefghij"[: RAW.shape[1] - 2]])
+    table.insert(0, "town", ["Bern", "Bonn"] * (len(table) // 2) + ["Bern"] * (len(table) % 2))
+    with pytest.warns(InputScaleWarning, match=r"The column 'b' has .* or leave `kernel` out"):
+        KernelRegressor(kernel="gaussian").fit(table, Y)
 
 
 @pytest.mark.parametrize(

@@ -701,6 +701,15 @@ def test_text_as_quantities_leads_to_the_classifier(y):
         regressor().fit(np.eye(4), y)
 
 
+@pytest.mark.parametrize("model", [KernelRegressor(), KernelClassifier()])
+@pytest.mark.parametrize("unit", ["D", "s"])
+def test_dates_are_no_targets(model, unit):
+    days = np.arange("2024-01-01", "2024-01-31", dtype="M8[D]").astype(f"M8[{unit}]")
+    for y in (days, pd.Series(days), days - days[0]):
+        with pytest.raises(ValueError, match=r"y holds dates or durations.* numbers"):
+            model.fit(np.arange(30.0)[:, np.newaxis], y)
+
+
 def test_dates_as_text_are_read_where_dates_were_learned():
     days = pd.date_range("2024-01-01 07:30", periods=30)
     model = KernelRegressor(random_state=0).fit(pd.DataFrame({"day": days}), np.arange(30.0))

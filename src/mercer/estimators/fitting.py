@@ -310,7 +310,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 kernel = self._scale(data, sample, expansion, generator)
                 sample = self._image(sample)
             elif isinstance(kernel, str) and not races:
-                warn_if_one_column_decides(sample)
+                columns: Any = self._columns
+                names = None if columns is None else columns.owners_out()
+                warn_if_one_column_decides(sample, names)
             kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
             self.targets_, automatic = self._measured(kernel, sample, data)
         expansion = own_copy(expansion).sized(n_rows, self.targets_.n_scores)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ _SAMPLE = 1000  # rows looked at for length scales and step sizes
 _ALONE = 0.999
 _ROOT = str(Path(__file__).parents[1]) + os.sep
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
+_DATES = "Dates count in seconds."
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
@@ -106,13 +108,15 @@ def check_not_tiny(sample: Any, *, each: bool) -> None:
             )
 
 
-def warn_if_one_column_decides(sample: Any) -> None:
+def warn_if_one_column_decides(sample: Any, names: Sequence[str] | None = None) -> None:
     """Warn if distances of rows are those of a single column, for its unit.
 
     Parameters
     ----------
     sample : ndarray or CSR matrix of shape (n, n_features)
         Some rows; sparse ones are counts or weights, in one unit.
+    names : sequence of str, default=None
+        Of the columns of a table that each input is made of; None where inputs are the columns.
 
     Warns
     -----
@@ -128,10 +132,16 @@ def warn_if_one_column_decides(sample: Any) -> None:
     if not (np.isfinite(spread).all() and others.any()):
         return
     if np.sum((others / spread[largest]) ** 2) < 1.0 - _ALONE:
+        which, mend = f"Column {largest} of the inputs", _RESCALE
+        if names is not None:
+            which = f"The column {names[largest]!r}"
+            mend = (
+                f"Rescale the columns, or leave `kernel` out: one that is chosen does it. {_DATES}"
+            )
         warn_user(
-            f"Column {largest} of the inputs has a deviation of {spread[largest]:.3g}, the others "
+            f"{which} has a deviation of {spread[largest]:.3g}, the others "
             f"of {others.max():.3g} at most: distances between rows are those of this column, and "
-            f"from the others hardly anything is learned. {_RESCALE}",
+            f"from the others hardly anything is learned. {mend}",
             InputScaleWarning,
         )
 

@@ -382,12 +382,17 @@ def _plain_targets(y: Any) -> Any:
     Raises
     ------
     ValueError
-        If some are missing.
+        If some are missing, or they are dates.
     """
     cells = y.to_numpy() if hasattr(y, "to_numpy") else y
     if isinstance(y, list | tuple) and any(cell is None for cell in y):
         cells = np.asarray(y, dtype=object)
     dtype = getattr(cells, "dtype", None)
+    if dtype is not None and dtype.kind in "mM":
+        raise ValueError(
+            "y holds dates or durations, which are no targets. Convert them to numbers, such as "
+            "days since a first one, or to text to learn them as classes."
+        )
     if dtype is None or cells.ndim != 1:
         return y
     if dtype.kind == "O":

@@ -473,6 +473,16 @@ def test_models_without_rows_ask_for_some(rng):
     assert_allclose(told.baseline + told.contributions.sum(), model.predict(X[:1])[0])
 
 
+def test_an_explanation_says_what_the_first_row_is_made_of(rng):
+    X = rng.normal(size=(200, 6))
+    told = KernelRegressor(random_state=0).fit(X, X[:, 0]).explain(X[:2])
+    name, add = told.largest(0, 1)[0]
+    start = f"Explanation of 2 rows, 6 columns; prediction {told.prediction[0]:.4g} = "
+    assert repr(told).startswith(f"{start}{told.baseline:.4g} {add:+.4g} ({name}) ")
+    assert repr(told).endswith(" ...")
+    assert "\n" not in repr(told)
+
+
 SINGLE = {
     "stream": lambda: KernelRegressor(),
     "komp": lambda: KernelRegressor(expansion="komp", kernel="gaussian"),

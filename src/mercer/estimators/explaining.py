@@ -46,6 +46,7 @@ _KEPT, _KEPT_BYTES = 256, 2**20
 # Rows that explanations compare with, and about how often they evaluate the function for a row.
 _BACKGROUND, _LEAST, _EVALUATIONS = 100, 16, 2**15
 _LEAST_RANKED, _MOST_SHIFTS = 32, 16
+_SAID = 4  # columns that an explanation shows by itself
 
 
 # -- what comes of it ------------------------------------------------------------------------------
@@ -88,6 +89,17 @@ class Explanation:
     output: Any
     quantity: str
     rows: Any
+
+    def __repr__(self) -> str:
+        """Say what the first row's prediction is made of."""
+        n_rows, n_columns = self.contributions.shape
+        said = f"Explanation of {n_rows:,} row{'s' * (n_rows != 1)}, {n_columns:,} columns"
+        if not n_rows:
+            return said
+        baseline = float(np.broadcast_to(self.baseline, self.prediction.shape)[0])
+        adds = [f"{add:+.4g} ({name})" for name, add in self.largest(0, _SAID)]
+        adds += ["..."] * (n_columns > len(adds))
+        return f"{said}; {self.quantity} {self.prediction[0]:.4g} = {baseline:.4g} {' '.join(adds)}"
 
     def largest(self, row: int, n: int | None = None) -> list[tuple[str, float]]:
         """Return names and contributions of a row, those first that are furthest from 0.

@@ -4,6 +4,7 @@ import json
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from mercer.data import TablePreprocessor
 from mercer.display import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 from mercer.display._explaining import cells_of
 from mercer.estimators import TableModel
+from mercer.report._matters import column_shares, matters_section
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -218,6 +220,49 @@ def test_axes_say_what_is_explained(files):
         model = load_model(files / f"{name}.mercer")
         shown = ExplanationDisplay.from_estimator(model, test, ax=Figure().subplots())
         assert shown.ax_.get_xlabel() == said
+
+
+@pytest.fixture(scope="module")
+def daily():
+    """Rows of a year, of which only the time of the day matters."""
+    rng = np.random.default_rng(0)
+    seconds = np.sort(rng.uniform(0.0, 365.0, 1500)) * 86_400.0
+    table = {
+        "when": (seconds + 1.7e9).astype("M8[s]"),
+        "x": rng.normal(size=1500),
+        "y": 3.0 * np.sin(2.0 * np.pi * (seconds + 1.7e9) / 86_400.0),
+    }
+    frame = pd.DataFrame(table)
+    return KernelRegressor(random_state=0).fit(frame[["when", "x"]], frame.y)
+
+
+def test_a_daily_rhythm_is_no_rhythm_of_the_year(daily):
+    over_year, over_day = map(daily.partial_dependence, ("when", "when:hour"))
+    assert "when:hour" in over_year.parts
+    assert np.ptp(over_day.values) > 4.0
+    assert np.ptp(over_year.values) < 0.1 * np.ptp(over_day.values)
+    assert over_year.kind == "time"
+    assert over_day.feature_name == "when:hour"
+    assert 5.0 < over_day.grid[np.argmax(over_day.values)] < 7.0
+
+
+def test_dates_that_are_given_are_taken_as_they_are(daily):
+    noon = np.array(["2023-12-01T06:00", "2024-03-01T18:00"], dtype="M8[s]")
+    high, low = daily.partial_dependence("when", grid=noon).values
+    assert high > 2.0
+    assert low < -2.0
+
+
+@pytest.mark.parametrize("name", ["when:minute", "x:hour", "x:"])
+def test_parts_that_are_not_there_are_refused(daily, name):
+    with pytest.raises(ValueError, match=r"part|no input|`feature` must be a column"):
+        daily.partial_dependence(name)
+
+
+def test_a_report_shows_the_part_of_a_date_that_matters(daily):
+    section = matters_section(daily, None, column_shares(daily), [])
+    captions = [caption for caption, _ in section.figures]
+    assert captions[1:3] == ["Prediction over when", "Prediction over when:hour"]
 
 
 def test_cells_are_shown_as_they_are_written():

@@ -60,7 +60,7 @@ class _Anew:
             self._file = open(self._where, "wb", buffering=0)  # noqa: SIM115
         return self._file
 
-    def write(self, content: memoryview) -> int | None:
+    def write(self, content: bytes | memoryview) -> int | None:
         return self._begun().write(content)
 
     def fileno(self) -> int:
@@ -116,7 +116,7 @@ class _ToFile(Answers):
     def finish(self) -> None:
         self.flush()
         if self.length is not None:
-            self._file.write(memoryview(b""))  # a file without predictions is begun, too
+            self._file.write(b"")  # a file without predictions is begun, too
 
     def close(self) -> None:
         if not self._shared:

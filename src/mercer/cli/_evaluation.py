@@ -31,7 +31,7 @@ __all__ = [
     "check_test_data",
     "evaluate",
     "progress_error",
-    "right_of_kept_back",
+    "said_of_progress",
 ]
 
 Array = NDArray[np.float64]
@@ -364,7 +364,16 @@ def progress_error(model: TableModel) -> ProgressError | None:
     )
 
 
-def right_of_kept_back(model: TableModel) -> str:
+def said_of_progress(model: TableModel) -> list[str]:
+    """Say how good a model is after a fit without test data, in a line for each measure."""
+    seen, right = progress_error(model), _right_of_kept_back(model)
+    return [
+        *([] if seen is None else [f"{seen.name}: {seen.value:.4g}"]),
+        *([right] if right else []),
+    ]
+
+
+def _right_of_kept_back(model: TableModel) -> str:
     """Say how many of the rows that a classifier kept back it is right for; "" of other models."""
     held = getattr(model.estimator, "held_out_", None)
     if model.task != "classification" or held is None or not held.weights.any():

@@ -20,8 +20,7 @@ from mercer.cli._evaluation import (
     check_classes,
     check_marks_of_novelty,
     check_test_data,
-    progress_error,
-    right_of_kept_back,
+    said_of_progress,
 )
 from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
@@ -342,10 +341,8 @@ def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
         evaluation = evaluated(model, options.test, pictured=pictured, outlier=options.outlier)
         print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
         return evaluation
-    if (seen := progress_error(model)) is not None:
-        note(f"{seen.name}: {seen.value:.4g}", quiet=options.quiet)
-    if right := right_of_kept_back(model):
-        note(right, quiet=options.quiet)
+    for said in said_of_progress(model):
+        note(said, quiet=options.quiet)
     return None
 
 

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 # Of the rows, so that single far values do not stretch a grid.
 _RANGE = 0.025, 0.975
+# A year, a week and a day, in seconds.
+_PERIODS = 365.25 * 86_400.0, 7 * 86_400.0, 86_400.0
 MISSING, OTHER = "(missing)", "(other)"
 
 
@@ -31,12 +33,14 @@ class ColumnGrid(NamedTuple):
         What they are; times are ``datetime64[s]``.
     values : ndarray of shape (n_values,)
         In the units of the column, or names of categories.
-    inputs : ndarray of shape (n_values, n_inputs)
-        Inputs of each of them.
+    inputs : ndarray of shape (n_values, n_inputs) or (n_values, n_rows, n_inputs)
+        Inputs of each of them; of dates those of each row, which keeps its own time of the day.
     slots : ndarray of shape (n_inputs,)
         Which of all inputs these are.
     missing : ndarray of shape (n_inputs,) or None
         Inputs of a gap; None if the column had none, or gaps are among the values.
+    parts : tuple of str
+        Parts of the calendar that the column is read as, too.
     """
 
     kind: str
@@ -44,6 +48,7 @@ class ColumnGrid(NamedTuple):
     inputs: Floats
     slots: NDArray[np.intp]
     missing: Floats | None = None
+    parts: tuple[str, ...] = ()
 
 
 def number_grid(values: Any, size: int) -> Floats:
@@ -84,6 +89,7 @@ def column_grid(
     rows: NDArray[np.floating],
     size: int,
     values: Sequence[Any] | NDArray[Any] | None = None,
+    part: str = "",
 ) -> ColumnGrid:
     """Grid of a column that a table encoding knows.
 
@@ -99,6 +105,8 @@ def column_grid(
         Largest number of values.
     values : sequence or None, default=None
         These values instead.
+    part : str, default=""
+        Of a date: the part of the calendar that varies, the rest being as it is.
 
     Returns
     -------
@@ -108,10 +116,13 @@ def column_grid(
     Raises
     ------
     ValueError
-        If the column is no input, or is of text and there are no values.
+        If the column or its part is no input, or is of text and there are no values.
     """
-    slots = np.array([i for i, of in enumerate(encoding.owners) if of in reading.names], dtype=int)
     name = reading.name
+    if part:
+        name = f"{name}:{part}"
+        reading = Reading(name, "number")
+    slots = np.array([i for i, of in enumerate(encoding.owners) if of in reading.names], dtype=int)
     if not slots.size:
         raise ValueError(
             f"Column {name!r} is no input of this model, which does not look at it: nothing "
@@ -155,13 +166,40 @@ def _of_numbers(
     else:
         grid = np.asarray(values, dtype=np.float64)
     gaps = f"{reading.name}={MISSING}" in encoding.feature_names
-    cells = np.append(grid, np.nan)
-    columns = {reading.name: cells}
-    columns |= {f"{reading.name}:{part}": PARTS[part](cells) for part in reading.parts}
-    out = np.zeros((len(cells), len(encoding.feature_names)))
-    for name, column in columns.items():
-        encoding.encode_number(name, column, out)
-    inputs = out[:, slots]
-    shown = grid.astype("datetime64[s]") if is_time else grid
-    kind = "time" if is_time else "number"
-    return ColumnGrid(kind, shown, inputs[:-1], slots, inputs[-1] if gaps else None)
+
+    def encoded(cells: Floats) -> Floats:
+        out = np.zeros((len(cells), len(encoding.feature_names)))
+        encoding.encode_number(reading.name, cells, out)
+        for part in reading.parts:
+            encoding.encode_number(f"{reading.name}:{part}", PARTS[part](cells), out)
+        return out[:, slots]
+
+    missing = encoded(np.full(1, np.nan))[0] if gaps else None
+    if not is_time:
+        return ColumnGrid("number", grid, encoded(grid), slots, missing)
+    inputs = encoded(grid)
+    if values is None and reading.parts and len(grid) > 1:
+        own = encoding.numbers_of(reading.name, rows)
+        inputs = np.stack([encoded(cells) for cells in _moved(grid, own)])
+    return ColumnGrid("time", grid.astype("datetime64[s]"), inputs, slots, missing, reading.parts)
+
+
+def _moved(grid: Floats, own: Floats) -> list[Floats]:
+    """Move the dates of rows near each date of a grid, where they keep what varies in between.
+
+    If the dates of a grid are weeks apart, each row keeps its weekday and its time of the day. The
+    hours of the grid's own dates would be any, so that a daily rhythm would look like a slow one.
+
+    Examples
+    --------
+    >>> day = 86_400.0
+    >>> moved = _moved(np.array([0.0, 10.0, 20.0]) * day, np.array([5.25 * day]))
+    >>> [float(cells[0] / day) for cells in moved]
+    [5.25, 12.25, 19.25]
+    """
+    spacing = float(np.diff(grid).min())
+    period = next((period for period in _PERIODS if period <= spacing), 0.0)
+    if not period:
+        return [np.full(len(own), date) for date in grid]
+    since = np.where(np.isnan(own), 0.0, own % period)
+    return [np.floor(date / period) * period + since for date in grid]

@@ -257,7 +257,9 @@ class TablePreprocessor(Component):
         of = {name: one.name for one in columns if one.used for name in one.names}
         return [of[owner] for owner in self._frozen().owners]
 
-    def grid(self, column: str, X: Any, size: int, values: Any = None) -> ColumnGrid:
+    def grid(
+        self, column: str, X: Any, size: int, values: Any = None, part: str = ""
+    ) -> ColumnGrid:
         """Return values of a column and the inputs that they become.
 
         Parameters
@@ -270,6 +272,8 @@ class TablePreprocessor(Component):
             Largest number of values.
         values : sequence or None, default=None
             These values instead.
+        part : str, default=""
+            Of a date: the part of the calendar that varies.
 
         Raises
         ------
@@ -279,7 +283,7 @@ class TablePreprocessor(Component):
             If the column is no input, or is of text and there are no values.
         """
         reading = self._read().columns[column]
-        return column_grid(self._frozen(), reading, X, size, values)
+        return column_grid(self._frozen(), reading, X, size, values, part)
 
     def fit(self, tables: Any, y: Any = None) -> Self:
         """Forget everything, learn from the first ``warmup_rows`` rows and freeze.

@@ -99,7 +99,7 @@ class ConformalEstimator(FittedLoss):
         """Check targets of rows that are not learned."""
 
     def _forget(self) -> None:
-        super()._forget()
+        super()._forget()  # type: ignore[misc]  # of the estimator
         self._calibration = self._conformal = None
 
     def _scores_of_inputs(self, X: Any) -> Array:

@@ -142,14 +142,18 @@ def _owners(columns: Columns | None, names: list[str]) -> NDArray[np.intp]:
 
 def _grids(
     columns: Columns | None, names: list[str]
-) -> Callable[[int, Rows, int, Any], ColumnGrid]:
+) -> Callable[[int, Rows, int, Any, str], ColumnGrid]:
     """Return what makes grids of columns."""
 
-    def grid(column: int, X: Rows, size: int, values: Any) -> ColumnGrid:
+    def grid(column: int, X: Rows, size: int, values: Any, part: str) -> ColumnGrid:
+        if part and not isinstance(columns, TablePreprocessor):
+            raise ValueError(
+                f"Column {names[column]!r} has no part {part!r}: only dates of tables have such."
+            )
         if columns is None:
             return plain_grid(X, column, size, values)
         if isinstance(columns, TablePreprocessor):
-            return columns.grid(names[column], X, size, values)
+            return columns.grid(names[column], X, size, values, part)
         return _stream_grid(columns, names[column], X, size, values)
 
     return grid

@@ -142,6 +142,9 @@ class Dependence:
     background : ndarray or None
         Values that the background rows have in the column, each once (of more than 256 equally
         spaced ones); None of categories.
+    parts : list of str
+        Of a date: names of the parts of the calendar that the model looks at, too, such as
+        "when:hour". They are features for :meth:`Explaining.partial_dependence`.
     """
 
     feature_name: str
@@ -153,6 +156,7 @@ class Dependence:
     output: Any
     quantity: str
     background: NDArray[Any] | None = None
+    parts: Sequence[str] = ()
 
 
 # -- what a model tells ----------------------------------------------------------------------------
@@ -174,7 +178,8 @@ class Explained(NamedTuple):
     background : callable
         Returns some rows that were learned, as inputs, in random order; None if there are none.
     grid : callable
-        From the number of a column, inputs, a size and values or None to a :class:`ColumnGrid`.
+        From the number of a column, inputs, a size, values or None, and a part of the calendar or
+        "" to a :class:`ColumnGrid`.
     outputs : list
         Labels of the outputs; [None] for a single one.
     default : int, "predicted" or None
@@ -191,7 +196,7 @@ class Explained(NamedTuple):
     names: list[str]
     encode: Callable[[Any], Any]
     background: Callable[[], Rows | None]
-    grid: Callable[[int, Rows, int, Any], ColumnGrid]
+    grid: Callable[[int, Rows, int, Any, str], ColumnGrid]
     outputs: Sequence[Any]
     default: int | str | None
     quantity: str
@@ -482,7 +487,10 @@ class Explaining:
         Parameters
         ----------
         feature : str or int
-            Name or number of the column.
+            Name or number of the column. Of a date "when" the names "when:hour", "when:weekday",
+            "when:day" and "when:day_of_year" are its parts, where it has them; where dates of the
+            grid are a day apart or more, rows keep their own times of the day, if they are weeks
+            apart their weekdays, too, and if years apart their days of the year.
         grid : array-like, default=None
             Values of the column, in its own units: categories, numbers or times. By default those
             that background rows have if these are few, else equally spaced numbers from the 2.5 %
@@ -519,26 +527,28 @@ class Explaining:
         """
         size = check_integer("grid_size", grid_size, low=2)
         explained = self._explained()
-        column = _column(feature, explained.names)
+        column, part = _column(feature, explained.names)
         others = _compared(explained, background, _KEPT)
-        made = explained.grid(column, others, size, grid)
+        made = explained.grid(column, others, size, grid, part)
         if explained.default == "predicted" and output is None:
             explained = explained._replace(default=None)
-        ends = [made.inputs] if made.missing is None else [made.inputs, made.missing[np.newaxis]]
+        each = [*made.inputs] + ([] if made.missing is None else [made.missing])
         with jobs(getattr(self, "n_jobs", None)):
             number, label = explained.chosen(output, explained.values(others[:1]))
             dtype = np.result_type(others, np.float64)
-            curves = np.empty((len(others), sum(map(len, ends))))
-            for i, inputs in enumerate(np.concatenate(ends)):
+            curves = np.empty((len(others), len(each)))
+            for i, inputs in enumerate(each):
                 rows = others.astype(dtype)
                 rows[:, made.slots] = inputs
                 curves[:, i] = explained.values(rows)[:, number[0]]
         n = len(made.values)
         own = (
-            None if made.kind == "category" else explained.grid(column, others, _KEPT, None).values
+            None
+            if made.kind == "category"
+            else explained.grid(column, others, _KEPT, None, part).values
         )
         return Dependence(
-            feature_name=explained.names[column],
+            feature_name=explained.names[column] + (f":{part}" if part else ""),
             kind=made.kind,
             grid=made.values,
             values=curves[:, :n].mean(axis=0),
@@ -547,6 +557,7 @@ class Explaining:
             output=label,
             quantity=explained.quantity,
             background=own,
+            parts=[f"{explained.names[column]}:{one}" for one in made.parts],
         )
 
 
@@ -578,21 +589,24 @@ def _compared(explained: Explained, background: Any, most: int) -> Rows:
     return kept[:most]
 
 
-def _column(feature: Any, names: Sequence[str]) -> int:
-    """Return the number of a column."""
+def _column(feature: Any, names: Sequence[str]) -> tuple[int, str]:
+    """Return the number of a column, and the part of the calendar that is asked for."""
     if isinstance(feature, numbers.Integral) and not isinstance(feature, bool):
         if not 0 <= int(feature) < len(names):
             raise ValueError(
                 f"`feature` must be a number from 0 to {len(names) - 1}, or the name of a column, "
                 f"got {feature!r}."
             )
-        return int(feature)
-    if feature not in names:
+        return int(feature), ""
+    if feature in names:
+        return list(names).index(feature), ""
+    date, _, part = str(feature).rpartition(":")
+    if date not in names or not part:
         raise ValueError(
             f"`feature` must be a column, got {feature!r}.{nearest(str(feature), names)} There are "
             f"{listed(list(names))}."
         )
-    return list(names).index(feature)
+    return list(names).index(date), part
 
 
 def plain_grid(X: Rows, column: int, size: int, values: Any) -> ColumnGrid:

@@ -901,7 +901,7 @@ class TableModel(TableAnswers, Explaining):
             owners=np.array([number[name] for name in columns.owners_out()], dtype=int),
             names=names,
             encode=lambda table: self.inputs(table, extra="drop"),
-            grid=lambda column, X, size, values: columns.grid(names[column], X, size, values),
+            grid=lambda column, *how: columns.grid(names[column], *how),
         ).scaled(self.target_scale_, self.target_mean_)
 
     # -- files ----------------------------------------------------------------------------------

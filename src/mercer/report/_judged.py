@@ -256,7 +256,7 @@ def _of_classes(rows: JudgedRows, exact: Mapping[str, float] | None) -> Verdict:
     text = (
         f"The model is right for {n_right:,.0f} of {n:,} {rows.of}: {percent(right)}. Of many "
         f"more such rows it would be right for {percent(low)} to {percent(high)} (Wilson's 95 % "
-        f"interval). {always.capitalize() if labels.size else always}, the most frequent class, "
+        f"interval). A{always[1:]}, the most frequent class, "
         f"is right for {percent(share)}"
     )
     text += "." if low > share else ": the model is not clearly better than that."

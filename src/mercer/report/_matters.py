@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from mercer.report._page import Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from mercer.estimators import Dependence
 
 __all__ = ["column_shares", "matters_section"]
 
@@ -40,9 +43,7 @@ def column_shares(model: Any) -> list[tuple[str, float]]:
         shares = np.asarray(last.feature_importances_, dtype=float)
     except (AttributeError, ValueError):
         return []  # answers on pairs only, or a file of an earlier version
-    columns = getattr(last, "preprocessor", last)
-    names = getattr(columns, "feature_names_in_", None)
-    called = [f"x{j}" for j in range(shares.size)] if names is None else [str(n) for n in names]
+    called = last._explained().names
     order = np.argsort(-shares, kind="stable")
     return [(called[j], float(shares[j])) for j in order.tolist()]
 
@@ -95,23 +96,32 @@ def _curves(
             return []
     figures: list[tuple[str, Figure]] = []
     for name, share in shares:
-        if len(figures) == _MOST_CURVES or share < _LEAST_SHARE:
+        if len(figures) >= _MOST_CURVES or share < _LEAST_SHARE:
             break
-        figure, ax = report_axes(height=3.4)
         try:
-            told = DependenceDisplay.from_estimator(
-                model, _called(model, name), output=output, ax=ax
-            ).dependence
+            told = final_model(model).partial_dependence(name, output=output)
         except ValueError:
             continue  # free text has no order, and of several outputs none is the first
-        low, high = (format_number(float(end(told.values))) for end in (np.min, np.max))
-        figure.set_label(f"Prediction over {name}: between {low} and {high} on average.")
-        figures.append((f"{told.quantity.capitalize()} over {name}", figure))
+        figures.append(_curve(told))
+        if part := _strongest_part(model, told, output):
+            figures.append(_curve(part))
     return figures
 
 
-def _called(model: Any, name: str) -> str | int:
-    """Return what a model calls a column: its number if columns came without names."""
-    last = final_model(model)
-    named = hasattr(last, "preprocessor") or hasattr(last, "feature_names_in_")
-    return name if named else int(name.removeprefix("x"))
+def _curve(told: Dependence) -> tuple[str, Figure]:
+    """Draw one curve."""
+    figure, ax = report_axes(height=3.4)
+    DependenceDisplay(dependence=told).plot(ax)
+    low, high = (format_number(float(end(told.values))) for end in (np.min, np.max))
+    figure.set_label(f"Prediction over {told.feature_name}: between {low} and {high} on average.")
+    return f"{told.quantity.capitalize()} over {told.feature_name}", figure
+
+
+def _strongest_part(model: Any, told: Dependence, output: Any) -> Dependence | None:
+    """Return the curve over that part of a date which matters most; None if none does."""
+    found: list[Dependence] = []
+    for name in told.parts:
+        with suppress(ValueError):  # it is always the same
+            found.append(final_model(model).partial_dependence(name, output=output))
+    best = max(found, key=lambda one: np.ptp(one.values), default=None)
+    return best if best is not None and np.ptp(best.values) > 0.5 * np.ptp(told.values) else None

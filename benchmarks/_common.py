@@ -50,7 +50,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "(no rows)"
     heads = list(rows[0])
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    lines = ["| " + " | ".join(map(_cell, heads)) + " |", "|" + " --- |" * len(heads)]
     lines += ["| " + " | ".join(_cell(row[h]) for h in heads) + " |" for row in rows]
     return "\n".join(lines)
 
@@ -58,4 +58,4 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return str(value)
+    return str(value).replace("|", "\\|")  # which would end the cell

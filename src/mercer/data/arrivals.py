@@ -268,7 +268,7 @@ class ArrowSocket(_Once):
         self._where: Any = rest
         if kind == "unix":
             if not rest:
-                raise ValueError("`unix:` needs the path of a socket, such as unix:/tmp/rows.sock.")
+                raise ValueError("`unix:` needs the path of a socket, such as unix:rows.sock.")
             return
         host, _, port = rest.rpartition(":")
         host = host.strip("[]")

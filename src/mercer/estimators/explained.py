@@ -88,22 +88,34 @@ class ExplainedFunction(ExplainedEstimator):
     _fitted: Callable[[], Learner]
     _map: Any
     _n_inputs: int
+    #: Rows that come one by one: so many are not for the sample, and so many were not.
+    _to_pass: int = 0
+    _passed: int = 0
 
     def _keep_learned(self, X: Any, weights: Array) -> None:
         """Take rows into the sample, unless the learner keeps some itself."""
         if isinstance(self.learner_, DefaultLearner):
             return
+        self._count_passed()
+        self._to_pass = 0
         self._kept = self._padded(self._kept, X.shape[1])
         self._keep(X, weights)
 
     def _keep_one(self, row: Array, weight: float) -> None:
-        """Take one row into the sample, quickly if it is not for it."""
-        kept = self._kept
-        known = kept.without_next(capacity_of(row.size)) if kept is not None else None
-        if known is not None:
-            self._kept = known
-        else:
-            self._keep_learned(row[np.newaxis], np.array([weight]))
+        """Take one row into the sample; most are not for it, and cost next to nothing."""
+        if self._to_pass:
+            self._to_pass -= 1
+            self._passed += 1
+            return
+        self._keep_learned(row[np.newaxis], np.array([weight]))
+        if self._kept is not None:
+            self._to_pass = self._kept.n_to_pass(capacity_of(row.size))
+
+    def _count_passed(self) -> None:
+        """Tell the sample of the rows that were not for it."""
+        if self._passed and self._kept is not None:
+            self._kept = self._kept._replace(n_seen=self._kept.n_seen + self._passed)
+        self._passed = 0
 
     def _padded(self, kept: KeptRows | None, n_inputs: int) -> KeptRows | None:
         """Give the rows kept the inputs that came since, of which they said nothing."""
@@ -123,6 +135,7 @@ class ExplainedFunction(ExplainedEstimator):
 
     def _kept_state(self) -> dict[str, Any]:
         """Return the sample as plain data; nothing where there is none."""
+        self._count_passed()
         return kept_to_state(self._padded(self._kept, self._n_inputs))
 
     def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:

@@ -186,6 +186,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _forget(self) -> None:
         """Forget what rows said that were learned before; whoever keeps something adds it."""
         self._row_names = self._map = self._kept = None
+        self._to_pass = self._passed = 0
 
     @abstractmethod
     def _checked(self, given: Given, known: Any) -> Data:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ __all__ = ["KeptRows", "rows_to_state", "with_gaps"]
 
 Array = NDArray[np.float64]
 
-_AT_ONCE = 1024  # keys that are drawn for rows that come one by one
+_AT_ONCE = 1024  # keys that are looked at for rows that come one by one
 
 
 class KeptRows(NamedTuple):
@@ -79,11 +78,14 @@ class KeptRows(NamedTuple):
         rows = np.concatenate([self.rows, rows.astype(self.rows.dtype, copy=False)])[best]
         return type(self)(n_seen, keys[best], weights, rows)
 
-    def without_next(self, capacity: int) -> Self | None:
-        """Return the sample after one more row if that is not for it, as a rule; else None."""
-        if self.keys.size < capacity or _key(self.n_seen) < self.keys[-1]:
-            return None
-        return type(self)(self.n_seen + 1, self.keys, self.weights, self.rows)
+    def n_to_pass(self, capacity: int) -> int:
+        """Return how many of the next rows are surely not for the sample; there may be more."""
+        if self.keys.size < capacity:
+            return 0
+        block, start = divmod(self.n_seen, _AT_ONCE)
+        keys = row_uniforms(block * _AT_ONCE, _AT_ONCE)[start:]
+        wanted = np.flatnonzero(keys < self.keys[-1])
+        return int(wanted[0]) if wanted.size else keys.size
 
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
@@ -111,16 +113,6 @@ class KeptRows(NamedTuple):
         ):
             raise ValueError("the rows kept do not fit together")
         return kept
-
-
-def _key(number: int) -> float:
-    """Return the random key of a row."""
-    return float(_keys(number // _AT_ONCE)[number % _AT_ONCE])
-
-
-@lru_cache(maxsize=8)
-def _keys(block: int) -> Array:
-    return row_uniforms(block * _AT_ONCE, _AT_ONCE)
 
 
 def rows_to_state(name: str, X: NDArray[np.floating]) -> dict[str, Any]:

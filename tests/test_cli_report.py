@@ -12,7 +12,7 @@ from mercer.training import FileTraining
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
-PICTURES = ("True against predicted values", "Residuals of {} over their", "Residuals of {} (ext")
+PICTURES = ("True against predicted values", "Errors of {} over their", "Errors of {} (ext")
 
 
 @pytest.fixture(scope="module")

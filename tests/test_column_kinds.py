@@ -637,3 +637,9 @@ def test_the_guide_shows_what_the_command_says(tmp_path, monkeypatch, mercer):
     exec(compile(block, "columns.md", "exec"), {})
     fit = "fit cars.csv --target price --out m --expansion komp --max-size 5"
     assert mercer(*fit.split())[2].startswith(shown)
+
+
+def test_a_gap_in_dates_that_had_none_is_a_date():
+    days = np.arange("2024-01-01", "2024-01-31", dtype="M8[D]")
+    seen = TablePreprocessor().fit({"day": days, "x": np.arange(30) % 7 + 0.5})
+    assert seen.fillings()["day"] == "the mean, 2024-01-15 12:00:00"

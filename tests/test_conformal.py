@@ -400,6 +400,16 @@ def test_a_stream_of_classes_has_sets():
         model.predict_set(X[:5], by_class=True)
 
 
+@pytest.mark.parametrize("learned", [np.asarray, sparse.csr_matrix])
+def test_sparse_rows_have_the_intervals_of_dense_ones(learned):
+    X, y = waves(400)
+    X[X < 0.0] = 0.0
+    model = KernelRegressor(random_state=0).fit(learned(X), y)
+    assert_allclose(
+        model.predict_interval(sparse.csr_matrix(X[:20])), model.predict_interval(X[:20])
+    )
+
+
 def test_a_young_stream_says_what_it_lacks():
     X, y = waves(5)
     model = KernelRegressor().partial_fit(X, y)

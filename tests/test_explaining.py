@@ -473,6 +473,14 @@ def test_models_without_rows_ask_for_some(rng):
     assert_allclose(told.baseline + told.contributions.sum(), model.predict(X[:1])[0])
 
 
+@pytest.mark.parametrize("constant", [0.0, 5.0, 1e6])
+@pytest.mark.parametrize("expansion", ["auto", "komp"])
+def test_nothing_matters_to_a_constant(constant, expansion, rng):
+    X = rng.normal(size=(200, 3))
+    model = KernelRegressor(expansion=expansion, random_state=0).fit(X, np.full(200, constant))
+    assert_array_equal(model.feature_importances_, 0.0)
+
+
 def test_an_explanation_says_what_the_first_row_is_made_of(rng):
     X = rng.normal(size=(200, 6))
     told = KernelRegressor(random_state=0).fit(X, X[:, 0]).explain(X[:2])

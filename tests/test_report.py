@@ -293,7 +293,7 @@ def test_figures_of_a_regressor(n_features, n_outputs, function, tmp_path):
     Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
 
 
-REGRESSOR = ["True against predicted", "Residuals of held-out rows over", "Residuals of held-out"]
+REGRESSOR = ["True against predicted", "Errors of held-out rows over", "Errors of held-out"]
 
 
 def test_figures_of_quantities_show_every_row_and_what_depends_on_the_prediction():
@@ -302,7 +302,7 @@ def test_figures_of_quantities_show_every_row_and_what_depends_on_the_prediction
     predicted = rng.uniform(0.0, 10.0, size=600)
     truth = predicted + 0.3 * predicted * rng.normal(size=600)
     against, over, spread = (figure for _, figure in quantity_figures(truth, predicted, of="x"))
-    for figure, y in ((against, truth), (over, truth - predicted)):
+    for figure, y in ((against, truth), (over, predicted - truth)):
         (cloud,) = [c for c in figure.axes[0].collections if len(c.get_offsets()) == 600]
         assert_allclose(cloud.get_offsets(), np.column_stack([predicted, y]))
     assert sum(p.get_data().values.sum() for p in spread.axes[0].patches) == 600

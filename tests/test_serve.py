@@ -1,6 +1,8 @@
 """The page to try a model: what it answers, what it refuses, and that it reaches nothing else."""
 
+import bz2
 import csv
+import gzip
 import http.client
 import io
 import json
@@ -12,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from datetime import date, timedelta
 from datetime import time as clock
@@ -418,6 +421,21 @@ def test_the_report_is_shown_from_memory(models, tmp_path):
         assert b'href="/report"' in ask(server, "/")[2]
 
 
+def test_who_reads_slowly_gets_all(models, monkeypatch):
+    monkeypatch.setattr(_server, "IDLE_SECONDS", 0.4)
+    report = b"r" * 24_000_000  # more than the system keeps for a connection
+    with served(models("binary"), report=report) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(server.server_address)
+        client.sendall(b"GET /report HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        n_bytes, begun = 0, time.monotonic()
+        while piece := client.recv(2**20, socket.MSG_WAITALL):
+            n_bytes += len(piece)
+            time.sleep(0.05)
+    assert time.monotonic() - begun > 2.0 * _server.IDLE_SECONDS
+    assert n_bytes > len(report)
+
+
 def test_there_is_no_report_unless_it_is_named(server):
     assert "--report" in error(server, "/report", status=404)
     assert b'href="/report"' not in ask(server, "/")[2]
@@ -504,6 +522,7 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
     [
         (MISSPELT, "The request has no column 'area'. Did you mean 'aera'?"),
         (ROW | {"area": "abc"}, "'area' held numbers in training but now holds 'abc'"),
+        (ROW | {"town": "\ud800"}, "no Unicode"),
         (ROW | {"area": "12"}, "now holds numbers as text, first '12'"),
         (ROW | {"area": [1]}, "Column 'area' holds a list in row 0 of the request"),
         (ROW | {"town": 3}, "'town' held text or categories in training but now holds numbers"),
@@ -554,6 +573,16 @@ def test_an_infinite_number_is_refused(server):
 )
 def test_a_bad_file_is_refused_with_a_reason(body, message, server):
     assert message in error(server, "/batch", body, kind="application/octet-stream")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_a_file_that_grows_without_end_is_refused(pack, server, folder, monkeypatch):
+    body = (folder / "homes.csv").read_bytes()
+    plain = ask(server, "/batch", body, kind="text/csv")[2]
+    assert ask(server, "/batch", pack(body), kind="application/octet-stream")[2] == plain
+    monkeypatch.setattr(_answers, "_MOST_UNPACKED", 2**20)
+    bomb = pack(body + b"\n" * 2**21)
+    assert "when it is unpacked" in error(server, "/batch", bomb, 413, kind="text/csv")
 
 
 def test_a_file_says_in_which_line_it_is_wrong(server, folder):
@@ -678,6 +707,20 @@ def test_bodies_must_say_how_long_they_are(headers, status, server):
     assert raw(server, start + headers + b"\r\n{}").split()[1] == b"%d" % status
 
 
+def test_a_head_that_comes_drop_by_drop_is_given_up(models, monkeypatch):
+    monkeypatch.setattr(_server, "BODY_SECONDS", 0.3)
+    with served(models("binary")) as server, socket.create_connection(server.server_address) as one:
+        one.sendall(b"GET /health HTTP/1.1\r\nX: ")
+
+        def drip():
+            for _ in range(1000):
+                one.sendall(b"x")
+                time.sleep(0.02)
+
+        with pytest.raises(OSError, match=r"pipe|reset"):
+            drip()
+
+
 def test_what_never_arrives_is_given_up(server, monkeypatch):
     monkeypatch.setattr(_server, "BODY_SECONDS", 0.2)
     monkeypatch.setattr(_server, "_LINGER_SECONDS", 0.1)
@@ -703,6 +746,20 @@ def test_a_fault_shows_nothing_of_the_machine(server, monkeypatch, capfd):
     assert message.startswith("Unexpected KeyError")
     assert "secret" not in message
     assert "secret" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "inf", "0x10"])
+def test_numbers_of_the_page_are_those_of_files(text, server):
+    status, _, html = ask(server, f"/?{urlencode(TYPED | {'area': text})}")
+    assert status == 400
+    assert "&#x27;area&#x27; held numbers in training but now holds" in html.decode()
+
+
+def test_large_whole_numbers_beside_others_are_read(server):
+    rows = [ROW | {"area": area} for area in (2**60, 80.5)]
+    found = answer(server, "/predict", {"rows": rows})["predictions"][1]["prediction"]
+    alone = answer(server, "/predict", {"rows": rows[1:]})["predictions"][0]["prediction"]
+    assert_allclose(found, alone, rtol=1e-6)
 
 
 def test_bad_values_of_an_address_are_said_on_the_page(server):

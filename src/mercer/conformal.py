@@ -126,7 +126,7 @@ def finite(width: float, coverage: float, n_rows: int) -> float:
     if math.isfinite(width):
         return width
     raise ValueError(
-        f"A coverage of {coverage:g} needs at least {fewest_rows(coverage):,} rows that the model "
+        f"A coverage of {coverage} needs at least {fewest_rows(coverage):,} rows that the model "
         "had not learned, more if their weights differ or many were outside of late, and there "
         f"are {n_rows:,}. Ask for a lower coverage, or learn or calibrate on more rows."
     )

@@ -405,7 +405,10 @@ class TableEncoding:
             if name in self._parts:
                 continue
             if self._value_slot[row] >= 0 and self._missing_slot[row] < 0:
-                filled[name] = f"the mean, {self._fill[row]:.4g}"
+                mean = f"{self._fill[row]:.4g}"
+                if any(part.startswith(f"{name}:") for part in self._parts):  # seconds of a date
+                    mean = str(np.datetime64(int(self._fill[row]), "s")).replace("T", " ")
+                filled[name] = f"the mean, {mean}"
         for name, slots in self._levels.items():
             if slots.lookup and slots.missing == slots.other:
                 filled[name] = "no category" if slots.other < 0 else "an unseen category"

@@ -64,7 +64,7 @@ _ORDER_NAME = re.compile(
 
 #: How text is read where training had dates, or times, that were no text.
 _WRITTEN = {"date": DateForm("ymd"), "time": DateForm("time")}
-_HELD = {"date": "dates", "time": "times of the day"}
+_HELD = {"date": "dates", "time": "times of the day", "boolean": "truth values"}
 _AS = {"date": "a date as 2024-01-31", "time": "a time as 13:30"}
 
 #: Parts of the calendar by kind; those that do not vary are dropped, as all that is constant.

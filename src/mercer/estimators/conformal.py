@@ -286,7 +286,9 @@ class ConformalRegressor(ConformalEstimator):
             ]
 
         finders = self._made_once(make, method)
-        X, predicted = _dense(inputs), self._answers(scores)
+        predicted = self._answers(scores)
+        rows = inputs.toarray() if sparse.issparse(inputs) and finders[0].X.shape[1] else inputs
+        X = _dense(rows) if finders[0].X.shape[1] else np.empty((len(predicted), 0))
         each = zip(finders, predicted.T, strict=True)
         return np.stack([find(X, values, coverage) for find, values in each], axis=2)
 

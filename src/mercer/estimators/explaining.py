@@ -46,6 +46,7 @@ _KEPT, _KEPT_BYTES = 256, 2**20
 # Rows that explanations compare with, and about how often they evaluate the function for a row.
 _BACKGROUND, _LEAST, _EVALUATIONS = 100, 16, 2**15
 _LEAST_RANKED, _MOST_SHIFTS = 32, 16
+_ROUNDING = 1e-9
 _SAID = 4  # columns that an explanation shows by itself
 
 
@@ -358,10 +359,10 @@ class Explaining:
             before = explained.values(rows)
             key = before.tobytes()
             if self._importances is None or self._importances[0] != key:
-                unit = np.ones(before.shape[1])
-                if explained.in_units:
-                    spread = before.std(axis=0)
-                    unit = np.where(spread > 0.0, spread, np.inf)
+                spread = before.std(axis=0)
+                unit = spread if explained.in_units else np.ones(len(spread))
+                # A constant varies by rounding, which columns share by chance.
+                unit = np.where(spread > _ROUNDING * np.abs(before).max(axis=0), unit, np.inf)
                 shifts = int(np.clip(_EVALUATIONS // (n_columns * len(rows)), 1, _MOST_SHIFTS))
                 values = explained.values
                 effects = total_effects(

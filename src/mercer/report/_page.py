@@ -25,6 +25,7 @@ from mercer.display import HistoryLike
 from mercer.display.drawing import (
     FAINT,
     INK,
+    PALETTE,
     PAPER,
     THEMED,
     format_number,
@@ -44,12 +45,14 @@ _STYLE = """
   color-scheme: light;
   --ink: #1f2a36; --paper: #fdfefe; --faint: #a9b2bc;
   --quiet: #55616e; --line: #dde2e7; --card: #f4f6f8; --accent: #00639c;
+  --first: #0072b2;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     color-scheme: dark;
     --ink: #e4e8ed; --paper: #14191f; --faint: #6b7783;
     --quiet: #a3aeba; --line: #2c353f; --card: #1c232b; --accent: #6cb8ea;
+    --first: #6f9dff;
   }
 }
 * { box-sizing: border-box; }
@@ -93,6 +96,9 @@ table.numbers th { overflow-wrap: normal; }
 table.wide { table-layout: fixed; }
 table.grid.wide th:not(:first-child), table.grid.wide td { text-align: left; }
 table.grid.wide thead th, table.grid.wide td { overflow-wrap: anywhere; }
+@media not screen, (min-width: 44.01rem) {
+  table.grid.wide th.number, table.grid.wide td.number { text-align: right; padding-right: 1.2rem; }
+}
 table.wide thead th { vertical-align: bottom; }
 details { border-top: 1px solid var(--line); padding: .6rem 0; }
 details:last-of-type { border-bottom: 1px solid var(--line); }
@@ -176,6 +182,8 @@ _HISTORY_ROWS = 12
 # Rows of more cells than this do not fit a phone side by side.
 _MOST_CELLS = 4
 _LONG = 16  # letters of a word
+# A cell that is a number, or a share of 100 %.
+_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?(\s?%)?")
 _FOLDED = "How it was found"
 _UNFOLD = "For readers who want the technical side. Each line opens."
 
@@ -366,8 +374,12 @@ def _grid(
     rows = list(rows)
     wide = kind == "grid" and (len(columns) > _MOST_CELLS or _has_long_words(rows))
     labels = [f' data-label="{escape(name)}"' if wide else "" for name in columns]
+    marks = [' class="number"' if wide and j and _is_of_numbers(rows, j) else ""
+             for j in range(len(columns))]  # fmt: skip
+    labels = [mark + label for mark, label in zip(marks, labels, strict=True)]
     head = "".join(
-        f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in columns
+        f'<th scope="col"{mark}>{escape(name)}</th>' if name else "<td></td>"
+        for name, mark in zip(columns, marks, strict=True)
     )
     lines = [
         f'<tr><th scope="row"{labels[0]}>{_text(first)}</th>'
@@ -383,6 +395,12 @@ def _grid(
         f'<table class="{kind}{" wide" * wide}">{title}\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     )
+
+
+def _is_of_numbers(rows: Sequence[Sequence[Any]], column: int) -> bool:
+    """Whether a column holds numbers, shares or nothing, and some number."""
+    cells = [format_number(row[column]) for row in rows]
+    return any(cells) and all(not cell or _NUMBER.fullmatch(cell) for cell in cells)
 
 
 def _has_long_words(rows: Sequence[Sequence[Any]]) -> bool:
@@ -489,7 +507,8 @@ def _svg(number: int, figure: Figure) -> str:
     svg = re.sub(r'(?<=[ <])id="', f'id="f{number}-', svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\g<1>f{number}-", svg)
     if themed:
-        for colour, name in ((INK, "ink"), (PAPER, "paper"), (FAINT, "faint")):
+        first = PALETTE[0].lower()
+        for colour, name in ((INK, "ink"), (PAPER, "paper"), (FAINT, "faint"), (first, "first")):
             svg = svg.replace(colour, f"var(--{name})")
     return svg.strip()
 

@@ -33,7 +33,7 @@ Captioned = tuple[str, "Figure"]
 # A cloud of more points looks the same and only makes the file larger.
 _MAX_POINTS = 1500
 _MAX_CURVES = len(PALETTE)
-# Groups of neighbours on the axis of predictions, in which the spread of residuals is shown.
+# Groups of neighbours on the axis of predictions, in which the spread of errors is shown.
 _GROUPS, _ROWS_OF_A_GROUP = 12, 15
 
 
@@ -47,8 +47,8 @@ def quantity_figures(
 ) -> list[tuple[str, Figure]]:
     """Draw predicted quantities beside the true ones.
 
-    True against predicted values, the residuals over the predicted values with the middle of their
-    neighbours, and how the residuals are distributed; of several quantiles also how many rows are
+    True against predicted values, the errors over the predicted values with the middle of their
+    neighbours, and how the errors are distributed; of several quantiles also how many rows are
     below each.
 
     Parameters
@@ -84,8 +84,8 @@ def quantity_figures(
     >>> for caption, figure in quantity_figures(truth, truth**2):
     ...     print(caption)
     True against predicted values of held-out rows
-    Residuals of held-out rows over their predictions
-    Residuals of held-out rows (extremes in the end bars)
+    Errors of held-out rows over their predictions
+    Errors of held-out rows (extremes in the end bars)
     """
     truth = np.asarray(y_true, dtype=float)
     predicted = np.asarray(y_pred, dtype=float)
@@ -106,18 +106,18 @@ def quantity_figures(
     shown = slice(min(n_outputs, _MAX_CURVES))
     clouds = _Clouds(truth[:, shown], predicted[:, shown], names[shown], of)
     with report_style():
-        figures = [clouds.against(), clouds.residuals(), clouds.distribution()]
+        figures = [clouds.against(), clouds.errors(), clouds.distribution()]
         if levels is not None and np.size(levels) == n_outputs > 1:
             figures.append(_below(truth, predicted, np.asarray(levels, dtype=float), of))
     return figures
 
 
 class _Clouds:
-    """True values, predictions and residuals of the same rows, drawn in three ways."""
+    """True values, predictions and errors of the same rows, drawn in three ways."""
 
     def __init__(self, truth: Array, predicted: Array, labels: Sequence[str], of: str) -> None:
         self.truth, self.predicted, self.of = truth, predicted, of
-        self.off = truth - predicted
+        self.off = predicted - truth
         self.labels = [literal_text(label) for label in labels]
         self.alone = len(labels) == 1
 
@@ -126,7 +126,7 @@ class _Clouds:
         figure, ax = report_axes(height=3.8)
         ends = [float(self.truth.min()), float(self.truth.max())]
         ax.plot(ends, ends, color=INK, linewidth=1.0, linestyle="dashed", label="ideal", zorder=3)
-        self._scatter(ax, "actual_vs_predicted")
+        self._scatter(ax, self.truth)
         ax.set_ylabel("True value")
         self._finish(ax)
         correlation = _correlation(self.truth, self.predicted)
@@ -136,11 +136,11 @@ class _Clouds:
         )
         return f"True against predicted values of {self.of}", figure
 
-    def residuals(self) -> Captioned:
-        """Draw residuals over predictions, with the middle half of neighbours."""
+    def errors(self) -> Captioned:
+        """Draw errors over predictions, with the middle half of neighbours."""
         figure, ax = report_axes(height=3.8)
         ax.axhline(0.0, color=INK, linewidth=1.0, linestyle="dashed", zorder=3)
-        self._scatter(ax, "residual_vs_predicted")
+        self._scatter(ax, self.off)
         said = ""
         groups = min(_GROUPS, len(self.off) // _ROWS_OF_A_GROUP)
         if self.alone and groups > 1 and np.ptp(self.predicted) > 0.0:
@@ -156,16 +156,16 @@ class _Clouds:
             ax.plot(at, middle, color=PALETTE[3], linewidth=2.0, label="median of neighbours")
             spread = [format_number(float(high[i] - low[i])) for i in (0, -1)]
             said = (
-                f" The middle half of the residuals spans {spread[0]} at the smallest predictions "
+                f" The middle half of the errors spans {spread[0]} at the smallest predictions "
                 f"and {spread[1]} at the largest."
             )
-        ax.set_ylabel("Residual: true minus predicted")
+        ax.set_ylabel("Error: prediction minus truth")
         self._finish(ax)
-        figure.set_label(f"Scatter plot of the residuals over the predictions.{said}")
-        return f"Residuals of {self.of} over their predictions", figure
+        figure.set_label(f"Scatter plot of the errors over the predictions.{said}")
+        return f"Errors of {self.of} over their predictions", figure
 
     def distribution(self) -> Captioned:
-        """Draw how the residuals are distributed."""
+        """Draw how the errors are distributed."""
         figure, ax = report_axes()
         # The outer half per cent would squeeze all others into a few bars; it goes into the end
         # bars.
@@ -183,40 +183,33 @@ class _Clouds:
             )
         ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="dashed")
         short_ticks(ax.xaxis)
-        ax.set_xlabel("Residual: true minus predicted")
+        ax.set_xlabel("Error: prediction minus truth")
         ax.set_ylabel("Rows")
         tidy(ax)
         draw_legend(ax)
         middle = format_number(float(np.median(self.off)))
         spread = format_number(float(np.subtract(*np.percentile(self.off, [75, 25]))))
         figure.set_label(
-            f"Histogram of the residuals: the median is {middle}, the middle half spans {spread}."
+            f"Histogram of the errors: the median is {middle}, the middle half spans {spread}."
         )
-        return f"Residuals of {self.of} (extremes in the end bars)", figure
+        return f"Errors of {self.of} (extremes in the end bars)", figure
 
-    def _scatter(self, ax: Axes, kind: str) -> None:
-        from sklearn.metrics import PredictionErrorDisplay
-
+    def _scatter(self, ax: Axes, values: Array) -> None:
+        """Draw some values of rows over their predictions."""
         rows = subsample(len(self.truth), _MAX_POINTS // len(self.labels))
         for j, label in enumerate(self.labels):
-            drawn = PredictionErrorDisplay.from_predictions(
-                self.truth[rows, j],
+            ax.scatter(
                 self.predicted[rows, j],
-                kind=kind,
-                subsample=None,
-                ax=ax,
-                scatter_kwargs={"s": 9, "color": PALETTE[j], "alpha": 0.45, "linewidths": 0},
-                line_kwargs={"alpha": 0.0},  # one line is enough of them all
+                values[rows, j],
+                s=9,
+                color=PALETTE[j],
+                alpha=0.55,
+                linewidths=0,
+                label="row" if self.alone else label,
             )
-            drawn.line_.remove()
-            drawn.scatter_.set_label("row" if self.alone else label)
 
     def _finish(self, ax: Axes) -> None:
-        from matplotlib.ticker import AutoLocator
-
         ax.set_xlabel("Predicted value")
-        for axis in (ax.xaxis, ax.yaxis):  # scikit-learn has ticks at the ends and between
-            axis.set_major_locator(AutoLocator())
         short_ticks(ax.xaxis)
         short_ticks(ax.yaxis)
         tidy(ax)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
@@ -33,6 +37,7 @@ __all__ = ["MOST_EXPLAINED", "MOST_ROWS", "Answers", "Batch", "Told", "TooLarge"
 
 MOST_ROWS = 1_000_000  # of a file
 MOST_EXPLAINED = 100  # rows of a request
+_MOST_UNPACKED = 256 * 2**20  # bytes of a file that was compressed
 _COVERAGE = 0.9  # of intervals, if none is asked for
 
 
@@ -305,6 +310,7 @@ class Answers:
                 "the sheet as CSV."
             )
         self._check_coverage(coverage)
+        content = _unpacked(content)
         # A copy of pyarrow's own: its threads may let go of the bytes while Python ends.
         copied = pa.BufferOutputStream()
         copied.write(content)
@@ -334,6 +340,31 @@ class Answers:
         writer.close()
         notes += odd.said(model, data)
         return Batch(sink.getvalue(), odd.n_rows, list(map(_sentence, notes)))
+
+
+def _unpacked(content: bytes) -> bytes:
+    """Unpack what is compressed by gzip or bzip2, if it is not too much; damaged bytes stay.
+
+    Raises
+    ------
+    TooLarge
+        If it is.
+    """
+    kinds = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+    unpack: Any = next((kind for start, kind in kinds.items() if content.startswith(start)), None)
+    if unpack is None:
+        return content
+    try:
+        with unpack(io.BytesIO(content)) as file:
+            plain: bytes = file.read(_MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error):
+        return content
+    if len(plain) > _MOST_UNPACKED:
+        raise TooLarge(
+            f"The file has more than {_MOST_UNPACKED >> 20} MB when it is unpacked, which is the "
+            "most that the page takes. Use `mercer predict`, which reads files of any size."
+        )
+    return plain
 
 
 def _in_memory(table: Any) -> MemoryFile:

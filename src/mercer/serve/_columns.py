@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from mercer.data.columns import check_names, is_number, level_text
+from mercer.data.columns import check_names, level_text
 from mercer.data.forms import DateForm, NumberForm
 from mercer.data.readings import Reading
 from mercer.estimators import TableModel
@@ -19,6 +20,7 @@ __all__ = ["Column", "columns_of_model", "table_of_rows"]
 Cell = str | int | float | bool | None
 
 _DIGITS = 4  # of means that are shown
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,11 @@ class Column:
             return text
         if self.kind == "boolean":
             return {"true": True, "false": False}.get(stripped.lower(), text)
-        if not is_number(stripped):
+        if stripped.lower() == "nan":
+            return None
+        if not _NUMBER.fullmatch(stripped):  # Python reads 1_000, too, and digits of all scripts
             return text
         number = float(stripped)
-        if math.isnan(number):
-            return None
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
     def described(self) -> dict[str, Any]:
@@ -228,7 +230,9 @@ def _array(column: Column, cells: list[Any]) -> Any:
     if kinds == {str}:
         return _moments(column, cells) if column.is_moment else pa.array(cells, pa.string())
     if kinds <= {int, float}:
-        return pa.array(cells, pa.float64() if float in kinds else pa.int64())
+        if float in kinds:
+            return pa.array([None if c is None else float(c) for c in cells], pa.float64())
+        return pa.array(cells, pa.int64())
     if kinds == {bool}:
         return pa.array(cells, pa.bool_())
     if column.reading.was_text:

@@ -15,8 +15,11 @@ import socket
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Timer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -158,6 +161,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     # -- requests -----------------------------------------------------------------------------
 
+    def setup(self) -> None:
+        """Begin, with a time by which the head of the request must be there."""
+        super().setup()
+        self._head = Timer(BODY_SECONDS, self._give_up)
+        self._head.daemon = True
+        self._head.start()
+
+    def parse_request(self) -> bool:
+        """Read the head."""
+        found = super().parse_request()
+        self._head.cancel()
+        return found
+
+    def finish(self) -> None:
+        """End."""
+        self._head.cancel()
+        super().finish()
+
+    def _give_up(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
     def do_GET(self) -> None:  # the name that http.server has
         """Answer."""
         self._unread = self.headers.get("Content-Length", "0") != "0"
@@ -180,6 +205,9 @@ class _Handler(BaseHTTPRequestHandler):
             return _json({"error": str(refusal)}, refusal.status, refusal.headers)
         except TooLarge as error:
             return _json({"error": str(error)}, 413)
+        except UnicodeEncodeError:
+            said = "The request holds text that is no Unicode: half of a pair of surrogates."
+            return _json({"error": said}, 400)
         except ValueError as error:
             return _json({"error": _words(error)}, 400)
         except (ConnectionError, TimeoutError):
@@ -349,7 +377,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(reply.body)
+            body = memoryview(reply.body)
+            for start in range(0, len(body), _PIECE):  # a piece may take as long as the first bytes
+                self.wfile.write(body[start : start + _PIECE])
         if self._unread:
             self._linger()
 
@@ -442,7 +472,7 @@ def _refuse_constant(name: str) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, n in counts.items() if n > 1)
         raise ValueError(f"The request has {repeated!r} twice in one object.")
     return found

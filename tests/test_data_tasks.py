@@ -111,7 +111,7 @@ def test_the_reason_names_numbers_that_a_reader_can_check():
     assert letters.reason == "26 evenly spaced whole numbers, each about 769 times"
     rare = guess_task(np.repeat(np.arange(22), SCRIPT.TUMORS))
     assert rare.reason.startswith("21 whole numbers, 1 to 84 times")
-    assert guess_task(np.arange(440) // 2).reason == "220 whole numbers in only 440 rows"
+    assert guess_task(np.arange(440) // 2).reason == "220 different whole numbers in only 440 rows"
 
 
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=80).filter(any)

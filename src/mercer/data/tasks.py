@@ -172,7 +172,7 @@ def _of_whole_numbers(values: NDArray[Any], counts: NDArray[np.intp], integer: b
     if n > _MOST:
         return TaskGuess("regression", numbers)
     if n_rows < _fewest_rows(n, integer):
-        return TaskGuess("regression", f"{numbers} in only {n_rows:,} rows")
+        return TaskGuess("regression", f"{n:,} different whole numbers in only {n_rows:,} rows")
     if n <= _FEW:
         return TaskGuess("classification", f"only {numbers}")
     places = _places(values)

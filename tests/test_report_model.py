@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import KOMP
 from mercer.report import Section, class_figures, report_model, write_report
-from mercer.report._errors import group_table, worst_table
+from mercer.report._errors import confused_table, group_table, worst_table
 from mercer.report._judged import (
     LEARNED,
     JudgedRows,
@@ -141,6 +141,45 @@ def test_the_worst_rows_are_the_wrong_ones_that_it_was_surest_of():
     first = classes().probability[9, 0]
     assert table[0]["probability of the truth"] == percent(first)
     assert table[0]["town"] == "t0"
+
+
+def test_measures_of_all_rows_stand_where_some_are_shown():
+    exact = {"rows": 10_000, "error_percent": 20.0, "commonest_class_error_percent": 30.0}
+    exact |= {"balanced_error_percent": 40.0, "auc": 0.7}
+    values = verdict_of(classes(), exact).values
+    assert values["right (accuracy)"] == percent(0.8)
+    assert values["balanced accuracy"] == percent(0.6)
+
+
+def test_the_class_that_is_always_answered_keeps_its_letters():
+    rows = classes()
+    upper = rows._replace(
+        truth=np.char.upper(rows.truth.astype(str)),
+        predicted=np.char.upper(rows.predicted.astype(str)),
+        classes=np.char.upper(rows.classes.astype(str)),
+    )
+    assert "Always answering 'NO', the most frequent class" in verdict_of(upper).text
+
+
+def test_the_classes_that_are_mixed_up_most_come_first():
+    truth = np.array(list("aaaabbbbcc"))
+    said = np.array(list("abbbbbacca"))
+    table = confused_table(classes()._replace(truth=truth, predicted=said), most=2)
+    assert [(row["true class"], row["predicted"], row["rows"]) for row in table] == [
+        ("a", "b", 3),
+        ("b", "a", 1),
+    ]
+    assert table[0]["of the true class"] == percent(0.75)
+
+
+def test_many_classes_are_named_beside_their_picture(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = np.array([f"class {i}" for i in np.digitize(X[:, 0], np.linspace(-1.5, 1.5, 15))])
+    model = KernelClassifier(random_state=0).fit(X, y)
+    report_model(tmp_path / "r.html", model)
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Classes that are mixed up most" in text
 
 
 def test_the_worst_quantities_are_furthest_off():

@@ -208,7 +208,9 @@ def _of_evaluation(model: TableModel, evaluation: Evaluation) -> _Findings:
         exact = evaluation.measures
         notes = [
             f"{len(evaluation.y):,} held-out rows, drawn at random, are in the pictures and tables "
-            f"of rows; the measures are of all {measures['rows']:,}."
+            "of rows. They tell, too, below what nine of ten errors are, what the median would "
+            "miss and how often intervals hold. All other measures are of all "
+            f"{measures['rows']:,} rows."
         ]
     columns = {name: values.tolist() for name, values in evaluation.columns.items()}
     rows = judged(model, evaluation.X, evaluation.y, columns) if model.has_target else None

@@ -22,12 +22,12 @@ from mercer.display.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["class_figures", "roc_figure"]
+__all__ = ["MAX_NAMED_CLASSES", "class_figures", "roc_figure"]
 
 Array = NDArray[np.float64]
 Captioned = tuple[str, "Figure"]
 # Above this many classes the numbers and names in a confusion matrix cannot be read.
-_MAX_NAMED_CLASSES = 14
+MAX_NAMED_CLASSES = 14
 
 
 def class_figures(
@@ -128,9 +128,9 @@ def _confusion(
     # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
     cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
     cells[..., 3] = 0.04 + 0.71 * shares
-    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > _MAX_NAMED_CLASSES)
+    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > MAX_NAMED_CLASSES)
     ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
-    if n <= _MAX_NAMED_CLASSES:
+    if n <= MAX_NAMED_CLASSES:
         names = [literal_text(label, max_length=12) for label in labels]
         crowded = n > 4 and max(len(name) for name in names) > 3
         ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from numbers import Real
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from mercer.display.drawing import format_number
 from mercer.report._judged import JudgedRows, percent, wilson
 
-__all__ = ["class_table", "group_table", "worst_table"]
+__all__ = ["class_table", "confused_table", "group_table", "worst_table"]
 
 Array = NDArray[np.float64]
 Table = list[dict[str, Any]]
@@ -83,6 +84,30 @@ def class_table(counted: Mapping[str, tuple[int, int]]) -> Table:
             "95 % interval": f"{percent(low)} to {percent(high)}",
         })  # fmt: skip
     return table
+
+
+def confused_table(rows: JudgedRows, most: int = _WORST) -> Table:
+    """Return the pairs of classes that are mixed up most often.
+
+    Parameters
+    ----------
+    rows : JudgedRows
+        Rows of classes.
+    most : int, default=10
+        Pairs at most.
+    """
+    wrong = np.asarray(rows.truth != rows.predicted)
+    pairs = Counter(zip(rows.truth[wrong].tolist(), rows.predicted[wrong].tolist(), strict=True))
+    counts = Counter(rows.truth.tolist())
+    return [
+        {
+            "true class": str(truth),
+            "predicted": str(said),
+            "rows": n,
+            "of the true class": percent(n / counts[truth]),
+        }
+        for (truth, said), n in pairs.most_common(most)
+    ]
 
 
 def group_table(rows: JudgedRows, column: str) -> Table:

@@ -270,6 +270,8 @@ def _of_classes(rows: JudgedRows, exact: Mapping[str, float] | None) -> Verdict:
         balanced = float(
             np.mean([np.mean(rows.predicted[rows.truth == label] == label) for label in labels])
         )
+        if exact is not None:
+            balanced = 1.0 - exact["balanced_error_percent"] / 100.0
         if share > _RARE:
             text += (
                 f"Most rows are of one class, which makes that easy. Counting each class the "

@@ -21,8 +21,8 @@ from mercer.inspection import (
     quantile_levels,
     race_table,
 )
-from mercer.report._classes import class_figures
-from mercer.report._errors import class_table, group_table, worst_table
+from mercer.report._classes import MAX_NAMED_CLASSES, class_figures
+from mercer.report._errors import class_table, confused_table, group_table, worst_table
 from mercer.report._figures import function_figures, held_out_figures, interval_figure, run_figures
 from mercer.report._judged import (
     HELD_OUT,
@@ -446,6 +446,8 @@ def _errors(
             }
         if 1 < len(counted) <= _MOST_CLASSES:
             tables["By class"] = class_table(counted)
+        if len(rows.classes) > MAX_NAMED_CLASSES and (mixed := confused_table(rows)):
+            tables["Classes that are mixed up most"] = mixed
     else:
         several = rows.levels if inputs is not None else None
         figures = quantity_figures(

@@ -595,6 +595,8 @@ def test_a_file_says_in_which_line_it_is_wrong(server, folder):
     assert "no column 'nam'" in error(server, "/batch?keep=nam", body, kind="text/csv")
     assert "`interval` and `keep`" in error(server, "/batch?path=/etc", body, kind="text/csv")
     assert "(0, 1)" in error(server, "/batch?interval=x", body, kind="text/csv")
+    twice = "/batch?interval=0.9&interval=0.5"
+    assert "got several" in error(server, twice, body, kind="text/csv")
 
 
 def test_too_many_rows_are_refused(server, folder, monkeypatch):

@@ -310,8 +310,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _batch(self, query: str) -> _Reply:
         coverage, keep = None, []
         for name, value in _pairs(query):
-            if name == "interval":
+            if name == "interval" and coverage is None:
                 coverage = _number(value)
+            elif name == "interval":
+                raise ValueError("/batch takes one `interval`, got several.")
             elif name == "keep":
                 keep.append(value)
             else:

@@ -1,6 +1,7 @@
 """Intervals and sets of classes hold the truth as often as they promise."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,9 @@ from mercer.conformal import (
     ConformalSets,
     conformal_quantile,
 )
+from mercer.default.held_out import Judged
 from mercer.losses import Quantile
+from mercer.sums import Rows
 from mercer.training import FileTraining
 from mercer.training.streaming import Record, RowReader, StreamTraining
 
@@ -410,6 +413,32 @@ def test_sparse_rows_have_the_intervals_of_dense_ones(learned):
     )
 
 
+def test_a_correction_scores_no_row_that_it_learned():
+    X = np.arange(20.0)[:, np.newaxis]
+    rows = Rows(X, X.copy(), np.ones(20))
+    scored = []
+
+    class Corrected:
+        corrects, n_outputs = True, 1
+
+        def __call__(self, rows):
+            return rows
+
+        def correction(self, learned, targets, values, kernel):
+            def scores(some, given):
+                assert not set(some[:, 0]) & set(learned.X[:, 0])
+                assert_array_equal(some[:, 0], given[:, 0])
+                scored.extend(some[:, 0])
+                return given
+
+            return scores
+
+    nothing = SimpleNamespace(kernel_of_inputs=None)
+    found = Judged.of(rows, X.copy()).held_out(Corrected(), nothing)
+    assert sorted(scored) == list(range(20))
+    assert_array_equal(found.scores, X)
+
+
 def test_a_young_stream_says_what_it_lacks():
     X, y = waves(5)
     model = KernelRegressor().partial_fit(X, y)
@@ -477,6 +506,17 @@ def test_the_command_writes_intervals(homes, priced, mercer, tmp_path):
         code, _, err = mercer(*asked, *wrong)
         assert code == 2
         assert said in err
+
+
+def test_a_gaussian_process_is_not_calibrated(homes, mercer, tmp_path):
+    learned, new, model = homes / "learned.csv", homes / "new.csv", tmp_path / "gp.mercer"
+    fit = "fit", learned, "--target", "price", "--exclude", "dear", "--task", "gp", "--out", model
+    assert mercer(*fit)[0] == 0
+    asked = "predict", model, new, "--out", tmp_path / "out.csv", "--interval", 0.9
+    assert mercer(*asked)[0] == 0
+    code, _, err = mercer(*asked, "--calibrate", new)
+    assert code == 2
+    assert "are its own" in err
 
 
 def test_workers_write_the_same_intervals(homes, priced, mercer, tmp_path):

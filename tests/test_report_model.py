@@ -17,6 +17,7 @@ from mercer.report._errors import confused_table, group_table, worst_table
 from mercer.report._judged import (
     LEARNED,
     JudgedRows,
+    _r2_interval,
     percent,
     verdict_of,
     verdict_of_scores,
@@ -149,6 +150,23 @@ def test_measures_of_all_rows_stand_where_some_are_shown():
     values = verdict_of(classes(), exact).values
     assert values["right (accuracy)"] == percent(0.8)
     assert values["balanced accuracy"] == percent(0.6)
+
+
+def test_intervals_are_those_of_all_rows_where_some_are_drawn():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=20_000)
+    predicted = truth + rng.normal(size=20_000)
+    all_rows, quarter = (_r2_interval(truth[:n], predicted[:n]) for n in (20_000, 5000))
+    assert_allclose(np.ptp(quarter) / np.ptp(all_rows), 2.0, rtol=0.15)
+    some = classes()._replace(scores=rng.normal(size=100) + (classes().truth == "yes"))
+    exact = {"rows": 400, "error_percent": 10.0, "commonest_class_error_percent": 30.0}
+    exact |= {"balanced_error_percent": 10.0, "auc": verdict_of(some).values["AUC"]}
+    widths = []
+    for measures in (None, exact):
+        said = verdict_of(some, measures).text
+        ends = re.search(r"95 % interval ([\d.]+) to ([\d.]+), by DeLong", said)
+        widths.append(float(ends[2]) - float(ends[1]))
+    assert_allclose(widths[0] / widths[1], 2.0, atol=0.2)  # four times as many rows
 
 
 def test_the_class_that_is_always_answered_keeps_its_letters():

@@ -290,6 +290,7 @@ def test_the_page_shows_a_prediction_and_what_was_typed(server):
     text = html.decode()
     assert status == 200
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     price = answer(server, "/predict", ROW | {"town": ODD})["predictions"][0]["prediction"]
     assert f'<p class="answer">${price:,.0f}</p>' in text
     assert "90 % interval" in text
@@ -419,6 +420,34 @@ def test_the_report_is_shown_from_memory(models, tmp_path):
         assert (status, body) == (200, b"<h1>Report</h1>")
         assert "script" not in headers["Content-Security-Policy"]
         assert b'href="/report"' in ask(server, "/")[2]
+
+
+def test_one_thread_at_a_time_asks_the_model(server, folder, monkeypatch):
+    inside, most = [], []
+    records, columns = Answers._records, _answers.predicted_columns
+
+    def alone(ask):
+        def asked(*arguments):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.02)
+            inside.pop()
+            return ask(*arguments)
+
+        return asked
+
+    monkeypatch.setattr(Answers, "_records", alone(records))
+    monkeypatch.setattr(_answers, "predicted_columns", alone(columns))
+    body = (folder / "homes.csv").read_bytes()
+    asks = [lambda: answer(server, "/predict", ROW)] * 6
+    asks += [lambda: ask(server, "/batch", body, kind="text/csv")] * 2
+    threads = [threading.Thread(target=one) for one in asks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(most) >= 8
+    assert max(most) == 1
 
 
 def test_who_reads_slowly_gets_all(models, monkeypatch):
@@ -568,6 +597,7 @@ def test_an_infinite_number_is_refused(server):
         (b"PAR1 no more", "The file could not be read, it may be damaged"),
         (b"PK\x03\x04...", "ZIP archive or a spreadsheet"),
         (b"\x00\x01\x02" * 50, "zero bytes"),
+        (b"area,town\n1,2,3\n", "`--delimiter`. Such options are those of `mercer predict`."),
         (b"\x1f\x8b\x00", "The file could not be read"),
     ],
 )

@@ -113,6 +113,11 @@ def _calibrate(model: TableModel, data: str, coverage: float | None) -> None:
     if coverage is None:
         raise ValueError("`--calibrate` is for intervals: say how many rows with `--interval`.")
     name = check_test_data(model, data, target=None)
+    if model.task == "gp":
+        raise ValueError(
+            "`--calibrate` names rows to find intervals by, but those of a Gaussian process are "
+            "its own. Leave it out, or fit a regression."
+        )
     if not hasattr(model.estimator, "calibrate"):
         return  # which is said next
     encoded = [(X, y) for _, X, y in encoded_tables(model, data, target=name)]

@@ -419,6 +419,8 @@ class _Handler(BaseHTTPRequestHandler):
 def _words(error: Exception) -> str:
     """Say an error as `mercer predict` does."""
     said = in_words_of_the_command(error).replace("`--interval`", "`interval`")
+    if "`--" in said:
+        said += " Such options are those of `mercer predict`."
     return said[:1].upper() + said[1:]
 
 

@@ -287,6 +287,13 @@ def test_importances_of_a_file(files, mercer, tmp_path):
     assert picture.read_text().startswith("<?xml")
 
 
+def test_a_long_file_is_explained_with_a_word_now_and_then(files, mercer, tmp_path, monkeypatch):
+    asked = "explain", files / "numbers.mercer", files / "test.parquet", "--out"
+    assert "so far" not in mercer(*asked, tmp_path / "a.csv")[2]
+    monkeypatch.setattr("mercer.cli._explain._PATIENCE", -1.0)
+    assert "20 rows so far" in mercer(*asked, tmp_path / "b.csv")[2]
+
+
 def test_rows_of_a_file(files, mercer, tmp_path):
     model, test = load_model(files / "numbers.mercer"), table(20, 1)
     told = model.explain(test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ _PICTURES = (".svg", ".png", ".pdf")
 _TABLES = (".parquet", ".pq", ".csv")
 _SHOWN_ROWS, _SHOWN_COLUMNS = 3, 10
 _BLOCK = 100  # rows that are explained, and written, at a time
+_PATIENCE = 5.0  # seconds without a word
 _COMPARED = 100  # of a file of rows to compare with
 
 
@@ -149,7 +151,7 @@ def _explained(
 
 def _write(told: Iterator[Explanation], writer: TableWriter, options: ExplainOptions) -> int:
     """Write a line for each row: baseline, prediction, and what each column adds."""
-    n_rows, first = 0, True
+    n_rows, first, said = 0, True, time.monotonic()
     for one in told:
         n = len(one.prediction)
         columns: dict[str, Any] = {
@@ -164,6 +166,9 @@ def _write(told: Iterator[Explanation], writer: TableWriter, options: ExplainOpt
         if first and options.figure is not None:
             _draw(ExplanationDisplay(explanation=one), options.figure, _SHOWN_COLUMNS)
         n_rows, first = n_rows + n, False
+        if time.monotonic() - said > _PATIENCE:
+            note(f"{n_rows:,} rows so far")
+            said = time.monotonic()
     return n_rows
 
 

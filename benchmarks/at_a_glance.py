@@ -94,8 +94,12 @@ def rows_of(runs: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, str]]
         f"{suite[0]['sets']} tables: error (mercer's is 1)": found_by(
             suite, IN_SUITE, "error / mercer's"
         ),
-        "stream of prices: % right": found_by(streams, IN_STREAMS, "right, %", stream="elec2"),
-        "its rows a second": found_by(streams, IN_STREAMS, "rows / CPU s", stream="elec2"),
+        "a stream of prices: % of rows right": found_by(
+            streams, IN_STREAMS, "right, %", stream="elec2"
+        ),
+        "rows of that stream learned a second": found_by(
+            streams, IN_STREAMS, "rows / CPU s", stream="elec2"
+        ),
         **{question: list(words) for question, words in WORDS.items()},
     }
     titles = [method.title.partition(",")[0] for method in METHODS.values()]

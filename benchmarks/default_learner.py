@@ -1,8 +1,9 @@
 """mercer's default beside what users would take instead, nothing tuned, on every set.
 
-Three seeds, ten for mercer and SVC where 1,000 rows or fewer are learned (three where rows keep
-their order); one thread, each run in a process of its own after a warm-up fit. Sets with a given
-split keep it (the seed then only orders the training rows), others are split 80/20 by the seed.
+There are three seeds. mercer and SVC have ten where 1,000 rows or fewer are learned, unless rows
+keep their order. Each run has one thread and a process of its own, and comes after a warm-up fit.
+Sets with a split of their own keep it, and the seed only orders the training rows. Others are split
+80/20 by the seed.
 Needs the folder named by ``MERCER_DATA``; ``--help`` tells how to run a part.
 """
 

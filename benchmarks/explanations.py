@@ -1,15 +1,20 @@
 """Which columns matter: `feature_importances_` beside permutation importance on test rows.
 
-The tables of `suite/` in the data folder with four columns and more, the default model of four
-fifths of the rows. Permutation importance (scikit-learn's, ten repeats) shuffles a column of up to
-1,000 test rows and measures how much worse the model gets: by R² for numbers; for classes by the
-squared error of the probabilities, besides by log loss, and by accuracy, which many columns do not
-move. It needs rows
-with targets, which `feature_importances_` does not. Compared are the orders of the columns
-(Spearman's correlation) and which column comes first, for two formulas: the total effects of the
-function (what `feature_importances_` is), and what the parts of the model have learned: squared
-lengths of the columns of the metric times the spread of the mapped columns, and the variance that
-splits of trees explain, weighted by how much each part varies. One seed, one thread.
+The tables are those of `suite/` in the data folder that have four columns or more. The model is the
+default, learned on four fifths of the rows. One seed, one thread.
+
+*Permutation importance* is scikit-learn's, with ten repeats. It shuffles a column of up to 1,000
+test rows and measures how much worse the model gets. It needs rows with targets;
+`feature_importances_` does not. For numbers the measure is R². For classes it is the squared error
+of the probabilities; log loss and accuracy are shown, too. Many columns do not move the accuracy.
+
+*Two formulas* are compared with it, by the order of the columns (Spearman's correlation) and by
+which column comes first:
+
+- the total effects of the function, which is what `feature_importances_` gives;
+- what the parts of the model have learned. For kernels that is the squared length of a column in
+  the metric, times the spread of the mapped column. For trees it is the variance that the splits
+  explain. Parts are weighted by how much they vary.
 """
 
 from __future__ import annotations

@@ -1,18 +1,25 @@
 """Intervals, sets of classes and probabilities of the default, untuned, beside MAPIE and LightGBM.
 
-The tables of `suite/` in the data folder, four fifths of the rows for training, drawn by seeds 0 to
-2; targets of regressions have variance 1. Promised is a coverage of 90 %. "z" is the difference of
-the coverage, a mean over the seeds, from 90 % in standard errors: those of a share of the test
-rows and of the rows that intervals are found by. `mercer` finds them by rows that its fit keeps
-back and then learns; MAPIE gets a model of four fifths of the training rows and the last fifth to
-find them by. The score of an interval is its width plus 20 times the distance by which a target is
-outside, its mean is least for the true quantiles (Gneiting and Raftery, JASA 102, 2007). Sets of
-classes are those that may be empty, as MAPIE's are; "never empty" are those that `predict_set`
-gives unless asked otherwise.
+The tables of `suite/` in the data folder. Four fifths of the rows are for training, drawn by the
+seeds 0, 1 and 2. Targets of regressions have variance 1.
 
-Probabilities: "calibration error" is the mean distance of the probability of the predicted class
-from the share that is right, in 15 bins of as many rows each; "if perfect" is what it would be if
-labels were drawn by the probabilities themselves, which is not 0 as bins are finite.
+*Coverage.* Intervals and sets are to hold the truth of 90 % of the test rows. "z" says how far the
+coverage is from that: the difference, as a mean over the seeds, is divided by its standard error.
+The standard error counts two samples: the test rows, and the rows that intervals are found by.
+
+*Rows to find intervals by.* `mercer` keeps some training rows back, and learns them in the end.
+MAPIE gets a model of four fifths of the training rows, and finds intervals by the last fifth.
+
+*Score.* The score of an interval is its width. If the target is outside, 20 times the distance to
+it is added. The mean score is least for the true quantiles (Gneiting and Raftery, JASA 102, 2007).
+
+*Sets of classes* may be empty here, as those of MAPIE are. "never empty" are those that
+`predict_set` gives unless asked otherwise.
+
+*Probabilities.* Rows are sorted by the probability of the predicted class, into 15 bins of equal
+size. "calibration error" is the mean distance between that probability and the share of rows that
+are right. "if perfect" is what it would be if labels were drawn by the probabilities themselves:
+that is not 0, as bins are finite.
 
     python benchmarks/intervals.py --data FOLDER        # or MERCER_DATA
 """

@@ -1,11 +1,12 @@
 """Tables with text, dates, categories and gaps, nothing tuned: mercer and boosted trees.
 
-The first four are spoiled: numbers, dates and grades of tables in the data folder were written as
-text, and cells removed. The others are real; Python packages ship them. mercer is given the cells
-as they come; for the others sums and dates are read by hand, dates in all their parts. CatBoost is
-told which columns are categories and which are text, LightGBM and HistGradientBoosting get pandas
-categories. One thread. Errors are percent, or mean squared error by
-variance.
+The first four tables are spoiled: numbers, dates and grades of tables in the data folder were
+written as text, and cells were removed. The others are real; Python packages ship them.
+
+mercer is given the cells as they come. For the other methods amounts and dates are read by hand,
+and dates are split into all their parts. CatBoost is told which columns are categories and which
+are text. LightGBM and HistGradientBoosting get pandas categories. One thread. Errors are in
+percent, or the mean squared error divided by the variance.
 """
 
 from __future__ import annotations

@@ -1,15 +1,22 @@
 """Streams, test-then-train: each row is answered before it is learned, one thread.
 
-Real streams in the order of their files, and generated ones whose changes are known. elec2 has all
-its columns, as usual, or neither the date nor the price whose rise is the label. "last label"
-answers with the label of the row before, which beats much where labels come in runs ("last value"
-for numbers). Nothing is tuned: all others are at their defaults, but for ten trees in streaming
-random patches, as in adaptive random forests. kNN keeps the last 1,000 rows, and forgets them all
-where ADWIN sees a change. KOMP has at most 200 points, and chooses its length and its step by the
-first 100 rows, which it answers as the first one. mercer gets rows as they are; so do trees; all
-other inputs (and targets of the linear regression) go through River's StandardScaler. "first 500"
-and "last quarter" are of rows. Rows a CPU second are of answering and learning, without reading and
-without making River's dicts or Vowpal Wabbit's text; its kernel SVM, which keeps its points, is
+There are real streams, in the order of their files, and generated ones whose changes are known.
+elec2 is there twice: with all its columns, as usual, and without the date and the price whose rise
+is the label. "first 500" and "last quarter" are of rows.
+
+*Baselines.* "last label" answers with the label of the row before ("last value" for numbers). That
+is hard to beat where labels come in runs.
+
+*Settings.* Nothing is tuned, and all are at their defaults, with these exceptions. Streaming
+random patches have ten trees, as adaptive random forests have. kNN keeps the last 1,000 rows, and
+forgets them all where ADWIN sees a change. KOMP has at most 200 points; it chooses its length and
+its step by the first 100 rows, and answers these as the first one.
+
+*Inputs.* mercer and trees get rows as they are. Inputs of all others go through River's
+StandardScaler, and so do the targets of the linear regression.
+
+*Speed.* Rows a CPU second are of answering and learning. Reading is not counted, nor the making of
+River's dicts and of Vowpal Wabbit's text. Vowpal Wabbit's kernel SVM keeps its points, so it is
 stopped after 20 seconds.
 
     python benchmarks/streams.py                                  # all; an hour

@@ -1,8 +1,9 @@
 """mercer's default on many tables beside what users would take instead, nothing tuned.
 
-The tables of `suite/` in the data folder, columns as they come (nominal ones in integer codes), and
-sets of the tables below; up to three seeds, one thread, each run in a process of its own after a
-warm-up fit. A fifth of the rows, drawn by the seed, is for testing, but where a split is given.
+The tables are those of `suite/` in the data folder, and the sets of the tables below. Columns are
+given as they come; categories are integer codes. A fifth of the rows is for testing. The seed draws
+it, unless a set comes with a split of its own. There are up to three seeds. Each run has one thread
+and a process of its own, and comes after a warm-up fit.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ class FitOptions:
 
     Untuned, a classification or regression is a sum of parts that learn by sums over rows: a race
     on the first rows chooses how inputs are scaled or weighted, length scales and forms, and
-    `mercer inspect` shows what it tried. With another loss than squared for quantities, or
-    with --risk, that finds the mean, and a correction on rows held out the rest; with --step-size,
-    --tolerance or --max-size, it is KOMP, which learns by steps.
+    `mercer inspect` shows what it tried. With --risk, or a loss of quantities that is not squared,
+    the parts find the mean, and a correction is learned on rows that were held out. With
+    --step-size, --tolerance or --max-size the model is KOMP, which learns by steps.
 
     Tasks: classification and regression of a target; novelty, which needs none and finds rows
     unlike the others; gp, Gaussian-process regression, whose predictions come with their errors,
@@ -497,10 +497,10 @@ class StreamOptions:
     --skip 0. Ctrl-C and termination finish the row, write checkpoint and model, and end.
 
     Untuned, the default of streams learns: several ways side by side, of which those count that did
-    best lately. Options of one way leave it: --kernel, --length-scale, --forgetting and
-    --regularization for the sums over all rows that are the default of tables; --max-size,
-    --tolerance and a number as --step-size for KOMP, which makes gradient steps. With
-    --expansion stream, --max-size keeps the default, and is the size of each of its ways.
+    best lately. Some options take another learner. --kernel, --length-scale, --forgetting and
+    --regularization take the default of tables, sums over all rows; --max-size, --tolerance and a
+    number as --step-size take KOMP, which makes gradient steps. With --expansion stream, --max-size
+    keeps the default, and is the size of each of its ways.
 
     Rows are read as fast as they are learned and predictions are taken off, and no faster: whoever
     sends has to wait.

@@ -54,8 +54,8 @@ _MOST_CLASSES = 30
 _COVERAGE = 0.9
 _KEPT = (
     "All numbers, pictures and rows are of {:,} rows that were kept back: the fit that predicted "
-    "them did not have them. By some of them the weights of the model's parts were chosen, so "
-    "that new rows may be predicted a little worse."
+    "them did not have them. The model is a sum of parts, and some of these rows chose how much "
+    "each part counts. So new rows may be predicted a little worse."
 )
 _WORST_CLASSES = "Rows that are wrong although the model was surest"
 _WORST_QUANTITIES = "Rows that are furthest off"

@@ -23,16 +23,61 @@ PAGE = HERE.parent / "docs" / "reproduction.md"
 TIMES = HERE.parent / "src" / "mercer_reproduction" / "run_times.json"
 HEAD = """# Reproduction of the papers
 
-What the papers show, done again with this library: `mercer reproduce` lists the experiments,
-`mercer reproduce NAME` runs one. Every number of ours on this page comes from a file in
-`benchmarks/results/reproduction/` that such a run wrote, and the page is written by
-`python benchmarks/reproduce.py`. Times are CPU seconds of the process on one thread; compare them
-within a table only. A target is a number that we set out to reach with the full settings; one that
-is missed says so.
+This library implements the methods of four papers. This page repeats the tables and figures of
+these papers with the library. For each one it says whether the paper's result was found again.
 
-Every table and figure of the papers, and what became of it (`mercer reproduce --list`; times are
-CPU minutes of a full run on one thread; "~": about, an estimate whose source is in
-`benchmarks/results/reproduction_estimates.json`; "-": nothing to run):
+- `mercer reproduce` lists the experiments. `mercer reproduce NAME` runs one of them.
+- Every number of ours comes from a file in `benchmarks/results/reproduction/`. A run of the
+  experiment wrote that file.
+- `python benchmarks/reproduce.py` writes this page from those files.
+- Times are CPU seconds of the process on one thread. Compare them only within one table.
+
+The four papers, by the names that this page uses:
+
+{papers}
+
+Words that stand in many tables:
+
+- **POLK** also names the first paper's learner. It adds a point to its model with each row. Then it
+  removes points as long as the learned function changes by no more than a tolerance. **K** is a
+  factor of that tolerance: the larger it is, the fewer points stay.
+- **COLK** also names the second paper's learner. It minimises a *risk*: the mean of the losses plus
+  a penalty on their spread or on the worst of them.
+- **DSG** stands for the third paper's *doubly stochastic gradients*. Each step draws some rows and
+  some [random features](glossary.md) at random. `newton`, `cyclic`, `plain` and `faithful` are
+  modes of it in this library: `plain` and `faithful` take the steps as the paper prints them.
+- **Model order** and **points**: the number of rows that a model keeps to make predictions.
+- **BSGD** is budgeted stochastic gradient descent. It keeps at most a given number of points, its
+  budget. When there are too many, it removes one, projects one on the others, or merges two.
+  **NPBSGD** is a variant whose removals are random.
+- **LIBSVM**, **L-BFGS** and **IVM** (the import vector machine) are solvers that see all rows at
+  once.
+- **NORMA** and **k-SDCA** are solvers with the exact kernel. Names with **r-** use a fixed number
+  of random features. Names with **n-** use a fixed number of landmarks (Nystroem's method).
+- **SC1** compares methods after the same number of passes over the rows. **SC2** compares them
+  after the same CPU time.
+- **Clean MSE**: the mean squared error to the true function, without noise. **RMSE** is the root of
+  a mean squared error.
+- **Bayes error**: the error of the best rule there is, which knows how the data were drawn.
+- **Huber(1)** and **Huber(.1)**: Huber's loss, which grows only linearly above the number in
+  brackets. It is a robust loss: single wrong labels move the model little.
+- **AUC** and other general words are explained in the [glossary](glossary.md).
+
+## Tables and figures
+
+This table has every table and figure of the papers, and what became of it.
+`mercer reproduce --list` prints it, too. The states mean:
+
+{states}
+
+Minutes are CPU minutes of a full run on one thread. "~" marks an estimate, whose source is in
+`benchmarks/results/reproduction_estimates.json`. "-" means that there is nothing to run.
+"""
+TARGETS = """## Targets
+
+A target is a number that we set out to reach in a full run. A target that was not reached is called
+missed here. Most targets are our own. Where the paper prints a number for the same thing, it stands
+in the column `paper`. Two rows with the same name give a lower and an upper limit.
 """
 
 
@@ -83,6 +128,12 @@ def page():
     records = results()
     if not records:
         return HEAD + "\nNo experiment has been run with its full settings yet.\n"
+    from mercer_reproduction._catalogue import PAPERS, STATES
+
+    head = HEAD.format(
+        papers="\n".join(f"- **{name}**: {title}." for name, title in PAPERS.items()),
+        states="\n".join(f"- **{state}**: {meaning}." for state, meaning in STATES.items()),
+    )
     columns = ("name", "measured", "paper", "target", "met")
     targets = [
         {"experiment": f"[{record['name']}](#{record['name']})"}
@@ -90,8 +141,8 @@ def page():
         for record in records
         for target in record["targets"]
     ]
-    parts = [HEAD, _common.markdown(catalogue(records)) + "\n"]
-    parts.append(f"## Targets\n\n{_common.markdown(targets)}\n")
+    parts = [head, _common.markdown(catalogue(records)) + "\n"]
+    parts.append(f"{TARGETS}\n{_common.markdown(targets)}\n")
     for record in records:
         machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
         parts.append(f"## {record['name']}\n\n**{record['title']}** ({record['place']}).")

@@ -59,7 +59,8 @@ def test_items_have_a_state_and_a_reason(item):
     assert item.state in STATES
     assert item.why
     assert item.shows
-    assert len(item.why) <= 85  # a clause
+    assert len(item.why) <= 100  # short sentences
+    assert item.why.endswith(".")
     assert set(item.experiments) <= set(NAMES)
     if item.state == "not reproducible":
         assert item.unavailable

@@ -92,8 +92,9 @@ def test_the_command_says_what_it_leaves_out(how, mercer, tmp_path):
     gaps, clean = files(tmp_path, "good", ".csv")
     out = tmp_path / "m.mercer"
     words = ["--target", "good", "--exclude", "cost", "--expansion", "komp", "--out", out]
-    code, _, err = mercer("fit", gaps, *words)
+    code, _, err = mercer("fit", gaps, *words, "--report", tmp_path / "r.html")
     assert code == 0
+    assert "429 rows have no target, and did not count." in (tmp_path / "r.html").read_text()
     assert "no value in 429 of the first 3,000 rows" in err
     assert "after 2,571 rows (429 without a target left out)" in err
     code, measures, err = mercer("evaluate", out, gaps, *how)

@@ -26,7 +26,7 @@ from mercer.cli._files import check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
 from mercer.cli._messages import Stopped, file_name, note, shown
 from mercer.cli._options import FitOptions
-from mercer.cli._report import evaluated, report, seen_rows, title_of
+from mercer.cli._report import evaluated, notes_of, report, seen_rows, title_of
 from mercer.cli._stages import StageView
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 from mercer.data import TaskGuess
@@ -123,9 +123,8 @@ def run(options: FitOptions) -> None:
             else _train_shards(training, out, quiet=quiet)
         )
     order, left_out = training.model_.model_order_, getattr(training, "n_left_out_", 0)
-    rows = f"{training.n_rows_:,} rows" + f" ({left_out:,} without a target left out)" * bool(
-        left_out
-    )
+    rows = f"{training.n_rows_:,} rows"
+    rows += f" ({left_out:,} without a target left out)" * bool(left_out)
     note(f"{out}: model order {order:,} after {rows}, {speed}", quiet=quiet)
     model = load_table_model(out)  # what is said from here on is of the file
     parts = parts_table(model.estimator)
@@ -363,7 +362,10 @@ def _write_report(
         settings["workers"] = str(workers._replace(address=None))  # nor places of machines
     title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
     seen = None if evaluation is not None else seen_rows(training.model_, training.data)
-    report(file, model, title=title, evaluation=evaluation, settings=settings, seen=seen)
+    notes = notes_of(training)
+    report(
+        file, model, title=title, evaluation=evaluation, settings=settings, seen=seen, notes=notes
+    )
     note(f"{file}: report", quiet=options.quiet)
 
 

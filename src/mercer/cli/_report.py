@@ -22,7 +22,7 @@ from mercer.report._matters import column_shares
 from mercer.report._units import InUnits
 from mercer.report._whole import columns_to_show, judged, kept_back, words_of, write_whole
 
-__all__ = ["evaluated", "figures_of", "report", "seen_rows", "title_of"]
+__all__ = ["evaluated", "figures_of", "notes_of", "report", "seen_rows", "title_of"]
 
 ROWS_FOR_PICTURES = 20_000
 _MOST_CARDS = 4  # measures in the summary
@@ -41,6 +41,13 @@ _CALLED = {
     "ndcg_at_10": "NDCG at 10",
 }
 _TAIL = {"value_at_risk": "begin at (value at risk)", "cvar": "mean (CVaR)"}
+
+
+def notes_of(training: Any) -> list[str]:
+    """Say what a reader must know of a training on files: which rows it left out."""
+    n = getattr(training, "n_left_out_", 0)
+    have = "row has" if n == 1 else "rows have"
+    return [f"{n:,} {have} no target, and did not count."] if n else []
 
 
 def report(

@@ -118,10 +118,24 @@ def catalogue(records):
     ]
 
 
+def kinds_of_noise():
+    """Name the kinds of noise that stand as letters in the tables of COLK."""
+    from mercer_reproduction._colk_data import SETTINGS
+
+    kinds = "\n".join(f"- **{letter}**: {kind.title}." for letter, kind in SETTINGS.items())
+    return f"""The kinds of noise (sd: standard deviation; N(0, 25): normal with mean 0 and variance
+25; t(2.5): Student's t with 2.5 degrees of freedom; +5: always 5 upwards; +5 Exp(1): upwards by 5
+times an exponential variable). A percentage is the share of rows that are outliers:
+
+{kinds}
+"""
+
+
 def page():
     """Text of docs/reproduction.md from the committed results."""
     sys.path.insert(0, str(HERE))
     import _common
+    import _reproduction_openings
 
     from mercer_reproduction._paper_numbers import beside_ours
 
@@ -146,11 +160,17 @@ def page():
     for record in records:
         machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())
         parts.append(f"## {record['name']}\n\n**{record['title']}** ({record['place']}).")
-        parts.append(record["shows"] + "\n")
-        parts.append(_common.markdown(record["rows"]) + "\n")
+        opening = _reproduction_openings.OPENINGS[record["name"]]
+        parts.append(f"\n**What the paper claims.** {opening.claim}\n")
+        parts.append(f"**What was run.** {opening.run}\n")
+        parts.append(f"**What came out.** {opening.outcome}\n")
+        if record["name"] == "colk-fig2":
+            parts.append(kinds_of_noise())
+        parts.append("**Settings and remarks**, in the words that the run recorded:\n")
+        parts += [note + "\n" for note in record["notes"]]
+        parts.append(f"**Results:**\n\n{_common.markdown(record['rows'])}\n")
         if numbers := beside_ours(record["name"], record["rows"]):
             parts.append(f"The paper's numbers beside ours:\n\n{_common.markdown(numbers)}\n")
-        parts += [note + "\n" for note in record["notes"]]
         parts += [
             f"![{figure['caption']}](../benchmarks/results/reproduction/{figure['file']})\n"
             for figure in record["figures"]

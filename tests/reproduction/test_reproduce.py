@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -327,3 +328,17 @@ def test_the_page_of_reproductions_is_what_the_results_say():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert (ROOT / "docs" / "reproduction.md").read_text() == script.page()
+
+
+def test_every_section_opens_with_what_its_record_says(monkeypatch):
+    """Numbers of an outcome stand in the record, the settings or the paper's numbers."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    openings = importlib.import_module("_reproduction_openings").OPENINGS
+    assert list(openings) == NAMES
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    for name, opening in openings.items():
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert opening.outcome in section
+        rest = page.replace(opening.outcome, "")  # targets stand above the sections
+        for number in re.findall(r"\d[\d,]*\.\d+|\d{3,}", opening.outcome):
+            assert number in rest, f"{name}: {number}"

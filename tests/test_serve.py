@@ -279,6 +279,9 @@ def test_model_describes_its_columns(server):
     ]
     assert [name for name, column in columns.items() if column["gaps"]] == ["area"]
     assert columns["area"]["minimum"] < columns["area"]["typical"] < columns["area"]["maximum"]
+    assert (
+        columns["listed"]["minimum"] < columns["listed"]["typical"] < columns["listed"]["maximum"]
+    )
     assert ODD in columns["town"]["categories"]
     assert re.fullmatch(r"\d\d\.\d\d\.19\d\d", columns["built"]["typical"])
     assert re.fullmatch(r"202\d-\d\d-\d\d", columns["listed"]["typical"])
@@ -360,6 +363,14 @@ def test_gaps_new_categories_and_unknown_columns_are_said_as_predict_says_them(
     assert "such as 'Rom'" in text
     assert "500 is beyond what was learned" in text
     assert '<option value="Rom" selected>' in text
+
+
+@pytest.mark.parametrize(("column", "cell"), [("listed", "2031-05-01"), ("built", "01.05.2031")])
+def test_a_date_beyond_those_learned_is_said(column, cell, server):
+    text = unescape(ask(server, f"/?{urlencode(TYPED | {column: cell})}")[2].decode())
+    assert re.search(rf"'{column}' was between \d{{4}}-.* in training: 2031-05-01 is beyond", text)
+    within = unescape(ask(server, f"/?{urlencode(TYPED)}")[2].decode())
+    assert "is beyond what was learned" not in within
 
 
 def test_an_empty_field_is_a_gap_and_text_of_another_form_is_named(server):

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+import numpy as np
+
+from mercer.data.calendar_parts import compact_dates
 from mercer.data.columns import check_names, level_text
 from mercer.data.forms import DateForm, NumberForm
 from mercer.data.readings import Reading
@@ -36,7 +39,7 @@ class Column:
     typical : str
         The mean or the commonest value in training, as a cell of a CSV file; "" of text.
     lowest, highest : float or None
-        Of numbers, in training.
+        Of numbers, and of dates in seconds since 1970, in training.
     levels : tuple of str
         Known categories, the commonest first.
     gaps : bool
@@ -89,8 +92,10 @@ class Column:
         found: dict[str, Any] = {"name": self.name, "kind": self.kind, "gaps": self.gaps}
         if self.typical:
             found["typical"] = self.value(self.typical)
-        if self.lowest is not None:
-            found |= {"minimum": self.lowest, "maximum": self.highest}
+        if self.lowest is not None and self.highest is not None:
+            ends: list[Any] = [self.lowest, self.highest]
+            ends = [*map(self._written, ends)] if self.kind == "date" else ends
+            found |= {"minimum": ends[0], "maximum": ends[1]}
         if self.levels:
             found["categories"] = list(self.levels)
         return found
@@ -108,15 +113,31 @@ class Column:
         )
 
     def beyond(self, value: Cell) -> str:
-        """Say that a number is outside of what was learned."""
-        if self.lowest is None or self.highest is None or isinstance(value, str | bool | None):
+        """Say that a number or a date is outside of what was learned."""
+        if self.lowest is None or self.highest is None or isinstance(value, bool | None):
             return ""
-        if self.lowest <= value <= self.highest:
+        number = self._seconds(value) if self.kind == "date" else value
+        if isinstance(number, str) or self.lowest <= number <= self.highest or number != number:
             return ""
+        low, high, said = map(self._written, (self.lowest, self.highest, number))
         return (
-            f"{self.name!r} was between {self.lowest:.6g} and {self.highest:.6g} in training: "
-            f"{value:.6g} is beyond what was learned."
+            f"{self.name!r} was between {low} and {high} in training: {said} is beyond what was "
+            "learned."
         )
+
+    def _written(self, number: float) -> str:
+        """Write a number, or a date in seconds since 1970."""
+        if self.kind != "date":
+            return f"{number:.6g}"
+        return str(np.datetime64(int(number), "s").astype("datetime64[D]"))
+
+    def _seconds(self, value: str | float) -> float:
+        """Return when a date is; NaN if it is none."""
+        if isinstance(value, str):
+            form = self.reading.form
+            read = form if isinstance(form, DateForm) else DateForm("ymd")
+            return float(read.read([value])[0])
+        return float(compact_dates(np.array([float(value)]))[0])
 
 
 def columns_of_model(model: TableModel) -> list[Column]:
@@ -135,7 +156,8 @@ def columns_of_model(model: TableModel) -> list[Column]:
             has_hours = hours is not None and bool(numbers.maximum[hours] > 0)
             if numbers.count[row]:
                 typical = _shown(reading, float(numbers.mean[row]), has_hours)
-                if reading.kind == "number" and not isinstance(reading.form, NumberForm):
+                plain = reading.kind == "number" and not isinstance(reading.form, NumberForm)
+                if plain or reading.kind == "date":
                     lowest, highest = float(numbers.minimum[row]), float(numbers.maximum[row])
         elif name in seen.levels:
             counts = seen.levels[name].counts

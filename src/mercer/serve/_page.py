@@ -311,7 +311,7 @@ def _field(column: Column, text: str, number: int) -> str:
 
 
 def _hint(column: Column) -> str:
-    if column.lowest is not None and column.highest is not None:
+    if column.kind == "number" and column.lowest is not None and column.highest is not None:
         if column.lowest == column.highest:
             return f"always {format_number(column.lowest)}"
         return f"{format_number(column.lowest)} to {format_number(column.highest)}"

@@ -145,7 +145,7 @@ class Dependence:
         spaced ones); None of categories.
     parts : list of str
         Of a date: names of the parts of the calendar that the model looks at, too, such as
-        "when:hour". They are features for :meth:`Explaining.partial_dependence`.
+        "when:hour". They are features for ``partial_dependence``.
     """
 
     feature_name: str

@@ -976,13 +976,15 @@ def test_predictions_of_before_outlive_a_run_that_is_refused(rows, options, mess
     folder = make("run")
     (folder / "rows.csv").write_text(rows)
     words = ["stream", folder / "rows.csv", "--target", "y", "--out", folder / "model", *options]
-    (folder / "old.jsonl").write_text("keep")
-    for name in ("old.jsonl", "new.jsonl"):
-        code, _, err = mercer(*words, "--predictions", folder / name)
-        assert code == 2
-        assert message in err
-    assert (folder / "old.jsonl").read_text() == "keep"
-    assert not (folder / "new.jsonl").exists()
+    for ending in (".jsonl", ".arrow"):
+        (folder / f"old{ending}").write_text("keep")
+        for name in ("old", "new"):
+            more = ["--task", "regression"] if ending == ".arrow" and not options else []
+            code, _, err = mercer(*words, *more, "--predictions", folder / f"{name}{ending}")
+            assert code == 2
+            assert message in err or ending == ".arrow"
+        assert (folder / f"old{ending}").read_text() == "keep"
+        assert not (folder / f"new{ending}").exists()
 
 
 def test_without_predictions_the_file_of_before_is_emptied(make, mercer):

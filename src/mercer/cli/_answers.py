@@ -192,8 +192,14 @@ class ArrowAnswers(_ToFile):
             fields += [pa.field(name, pa.float64()) for name in ("lower", "upper")]
         self._schema = pa.schema(fields)
         self._rows: list[Answer] = []
-        if not length:
+        self._begun = bool(length)
+        if length is None:  # who reads a pipe may wait for it
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._begun:
             self._add(self._schema.serialize().to_pybytes())
+            self._begun = True
 
     def write(self, answer: Answer) -> None:
         """See :class:`Answers`."""
@@ -208,6 +214,7 @@ class ArrowAnswers(_ToFile):
         if self._rows:
             import pyarrow as pa
 
+            self._begin()
             said = [answer.prediction for answer in self._rows]
             if not self._quantities:
                 said = [None if value is None else str(value) for value in said]
@@ -229,6 +236,7 @@ class ArrowAnswers(_ToFile):
 
     def finish(self) -> None:
         """See :class:`Answers`; the end is no part of what a later run goes on from."""
+        self._begin()
         self.flush()
         self._file.write(_END)
 

@@ -94,7 +94,7 @@ class FitOptions:
     on the first rows chooses how inputs are scaled or weighted, length scales and forms, and
     `mercer inspect` shows what it tried. With --risk, or a loss of quantities that is not squared,
     the parts find the mean, and a correction is learned on rows that were held out. With
-    --step-size, --tolerance or --max-size the model is KOMP, which learns by steps.
+    --step-size, --tolerance or --max-size, the model is KOMP, which learns by steps.
 
     Tasks: classification and regression of a target; novelty, which needs none and finds rows
     unlike the others; gp, Gaussian-process regression, whose predictions come with their errors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class Method:
     make : callable
         Estimator from (whether it is a regression, training inputs, seed).
     settings : str
-        All that is not a default of its library.
+        All that is not a default of its library, but for ``cap``.
     numbers : callable
         How many numbers a fitted estimator needs for predictions. Trees: two for each split (the
         column and the place of the cut) and one for each leaf.
@@ -299,7 +299,7 @@ METHODS = {
     "svc": Method(
         "SVC",
         _svc,
-        f"SVR for numbers; at most {_SVC_ROWS:,} rows",
+        "SVR for numbers",
         lambda model: model.support_vectors_.size + model.dual_coef_.size,
         "scikit-learn-intelex" if _INTELEX else "scikit-learn",
         cap=_SVC_ROWS,
@@ -307,8 +307,7 @@ METHODS = {
     "rbf_sampler": Method(
         "RBFSampler + SGD",
         _rbf_sampler,
-        f"{N_FEATURES:,} features, gamma = 1 / (2 median distance²); at most {_FEATURE_ROWS:,} "
-        "rows",
+        f"{N_FEATURES:,} features, gamma = 1 / (2 median distance²)",
         _numbers_pipeline,
         "scikit-learn",
         cap=_FEATURE_ROWS,
@@ -316,8 +315,7 @@ METHODS = {
     "nystroem": Method(
         "Nystroem + ridge",
         _nystroem,
-        f"{N_FEATURES:,} points, gamma = 1 / (2 median distance²), RidgeClassifier or Ridge; at "
-        f"most {_RIDGE_ROWS:,} rows",
+        f"{N_FEATURES:,} points, gamma = 1 / (2 median distance²), RidgeClassifier or Ridge",
         _numbers_pipeline,
         "scikit-learn",
         cap=_RIDGE_ROWS,
@@ -350,7 +348,7 @@ SUITE_METHODS = {
     "svc_scaled": Method(
         "SVC, scaled",
         _standardised(_svc),
-        f"SVR for numbers, standardised columns; at most {_SVC_ROWS:,} rows",
+        "SVR for numbers, standardised columns",
         _not_counted,
         METHODS["svc"].package,
         cap=_SVC_ROWS,
@@ -380,7 +378,7 @@ GLANCE_METHODS = {
     "river": Method(
         "River",
         _river_forest,
-        f"adaptive random forest; at most {_RIVER_ROWS:,} rows",
+        "adaptive random forest",
         _not_counted,
         "river",
         cap=_RIVER_ROWS,
@@ -398,3 +396,32 @@ GLANCE_METHODS = {
 def method_of(name: str) -> Method:
     """A method by its name, whichever benchmark it is of."""
     return (METHODS | SUITE_METHODS | GLANCE_METHODS)[name]
+
+
+def settings_of(method: Method, name: str, records: Iterable[Mapping[str, Any]]) -> str:
+    """What is not a default of a method's library, as its runs were made.
+
+    How many rows a method gets at most may differ between machines, as it depends on what is
+    installed there. So the runs tell, and :attr:`Method.cap` only if no run was cut short.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    name : str
+        What the records call it.
+    records : iterable of dict
+        Of all runs, of other methods, too.
+
+    Examples
+    --------
+    >>> run = {"method": "svc", "learned_rows": 20_000, "train_rows": 50_000}
+    >>> settings_of(METHODS["svc"], "svc", [run])
+    'SVR for numbers; at most 20,000 rows'
+    """
+    mine = [r for r in records if r["method"] == name and "learned_rows" in r]
+    caps = sorted({r["learned_rows"] for r in mine if r["learned_rows"] < r["train_rows"]})
+    if method.cap is not None and not caps:
+        caps = [method.cap]
+    words = [f"at most {' or '.join(f'{cap:,}' for cap in caps)} rows"] if caps else []
+    return "; ".join([*([method.settings] if method.settings else []), *words])

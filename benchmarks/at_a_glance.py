@@ -121,9 +121,11 @@ def main(arguments: list[str]) -> None:
             if options.again or not file.exists():
                 file.write_text(json.dumps(measure(name, method), indent=1) + "\n")
             runs[name, method] = json.loads(file.read_text())
-    settings = "; ".join(
-        f"{m.title.partition(',')[0]}: {m.settings}" for m in METHODS.values() if m.settings
-    )
+    said = {
+        m.title.partition(",")[0]: _peers.settings_of(m, name, runs.values())
+        for name, m in METHODS.items()
+    }
+    settings = "; ".join(f"{title}: {words}" for title, words in said.items() if words)
     versions = sorted({method["version"] for method in runs.values()})
     note = (
         "Seconds are CPU seconds of one thread. The error of house prices is the mean squared "

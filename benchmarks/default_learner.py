@@ -259,11 +259,8 @@ def notes(records: list[dict[str, Any]]) -> dict[str, str]:
     """What readers of each table have to know."""
     code = words_on_code(records)
     versions = {record["version"] for record in records if "version" in record}
-    settings = "; ".join(
-        f"{method.title}: {method.settings}"
-        for method in _peers.METHODS.values()
-        if method.settings
-    )
+    said = {m.title: _peers.settings_of(m, name, records) for name, m in _peers.METHODS.items()}
+    settings = "; ".join(f"{title}: {words}" for title, words in said.items() if words)
     return {
         "default_learner": (
             "Means over seeds ± their standard errors. The first prediction is counted from the "

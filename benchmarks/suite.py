@@ -150,7 +150,8 @@ def tables(records: list[Row]) -> dict[str, list[Row]]:
 
 def notes(records: list[Row]) -> dict[str, str]:
     """What readers of each table have to know."""
-    settings = "; ".join(f"{m.title}: {m.settings}" for m in METHODS.values() if m.settings)
+    said = {m.title: _peers.settings_of(m, name, records) for name, m in METHODS.items()}
+    settings = "; ".join(f"{title}: {words}" for title, words in said.items() if words)
     versions = ", ".join(sorted({r["version"] for r in records if "version" in r}))
     chosen = ", ".join(CHOSEN_ON) or "none"
     runs = {m: sum(r["method"] == m and "version" in r for r in records) for m in METHODS}

@@ -1,11 +1,20 @@
 """mercer beside what you might take instead, nothing tuned: one column for each.
 
-Two tables are learned whole and then judged on a fifth of their rows that were kept apart. Forest
-cover is a question of two classes with 464,810 rows to learn, California's house prices are numbers
-with 16,512. The stream is one of electricity prices (elec2): each row is answered before it is
-learned. LightGBM is there with its own settings, 100 trees of 31 leaves, and with 300 trees of 127
-leaves, which suit large tables better. The support vector machine and the linear model have their
-library's settings. River's learner is its adaptive random forest.
+There are two tables and a stream:
+
+- *Forest cover* is a question of two classes, with 464,810 rows to learn.
+- *House prices* are numbers, those of California, with 16,512 rows to learn.
+- *The stream* is one of electricity prices (elec2). Each row is answered before it is learned.
+
+The tables are learned whole. A fifth of their rows was kept apart, and the models are judged on
+that fifth.
+
+These are the methods:
+
+- *LightGBM* is there twice: with its own settings, which are 100 trees of 31 leaves, and with 300
+  trees of 127 leaves, which suit large tables better.
+- *SVC*, the support vector machine, and the *linear* model have the settings of their library.
+- *River* is its adaptive random forest.
 """
 
 from __future__ import annotations

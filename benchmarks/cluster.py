@@ -1,10 +1,29 @@
 """Many workers: error against rows, speed and memory at scale, and a model of large clusters.
 
-Rows are generated where they are learned, 54 columns of float32, five of which matter; the truth
-is known: "error" is the mean squared distance to it on 20,000 other rows, over its variance. The
-noise has a standard deviation of 2, 29 % of that of the truth. Peak memory is that of the
-resident pages, read twice a second, of the driver and of the largest worker; Ray's store of objects
-lies in shared memory, which counts for each process that has looked at it.
+*Data.* Rows are generated where they are learned. They have 54 columns of float32, five of which
+matter. The noise has a standard deviation of 2, which is 29 % of that of the truth.
+
+*Error.* The truth is known. So "error" is the mean squared distance to it on 20,000 other rows,
+divided by its variance.
+
+*Stages.* A fit has four stages, whose seconds are columns of the tables. The workers "look" at the
+rows. The driver, which is the process that hands out the tasks, makes a "plan" from a sample. The
+workers "learn" the rows, and they "solve" the regions of the space.
+
+*Memory.* It is the peak of the resident pages, read twice a second. It is shown for the driver and
+for the largest worker, or for all processes. Ray keeps its objects in shared memory. That memory
+counts for each process that has looked at it.
+
+*Hash.* Two runs with the same hash made the same predictions, bit for bit.
+
+*Models that make steps* get only the five columns that matter. The error of classes is the share of
+answers that differ from those of the truth.
+
+*The model of large clusters* takes the seconds of the largest measured run. Tasks last as long as
+they did there, and one in twenty takes twice as long. Messages wait for their bytes. A worker may
+die, and its task is then run again.
+
+To run it:
 
     python benchmarks/cluster.py grow --rows 1e5 1e6 1e7
     python benchmarks/cluster.py scale --rows 1e8 --engine processes

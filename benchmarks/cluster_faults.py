@@ -1,11 +1,15 @@
 """Workers killed with -9 at random moments: the model has the same bits as without.
 
-Each run fits the same shards. A thread kills a worker, drawn at random, at moments that are
-drawn, until the run ends; the hash of the predictions is compared with that of a run in one
-process. Kills are 2 to 8 s apart, with Dask 6 to 16 s: there values die with the worker that has
-them, and a run ends only if workers live longer than it takes to make these again. "given up": runs
-that ended with a WorkerError. "starved": Ray's store of objects has 80 MB, a fraction of what the
-run puts there.
+Each run fits the same rows. At random moments a worker is drawn and killed, again and again, until
+the run ends. Then the hash of the predictions is compared with that of a run in one process.
+
+Kills are 2 to 8 s apart. With Dask they are 6 to 16 s apart. There values die with the worker that
+has them. A run ends only if workers live longer than it takes to make these values again.
+
+"given up" counts the runs that ended with a WorkerError. In the row "starved" nobody is killed, but
+Ray's store of objects has only 80 MB, a fraction of what the run puts there.
+
+To run it:
 
     python benchmarks/cluster_faults.py --kills 50
 """

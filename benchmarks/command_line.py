@@ -1,7 +1,9 @@
 """The command line, untuned: ``mercer fit TRAIN --target label`` and ``mercer evaluate``.
 
-Needs the data sets in the folder named by ``MERCER_DATA``. CPU seconds are of the whole ``fit``
-process, reading and preprocessing included, with one BLAS thread and a warm compile cache.
+CPU seconds are those of the whole ``fit`` process, with reading and preprocessing. There is one
+BLAS thread, and the compile cache is filled.
+
+To run it, set ``MERCER_DATA`` to the folder of the data sets.
 """
 
 from __future__ import annotations

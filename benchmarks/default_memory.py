@@ -1,10 +1,14 @@
 """The default learner on ten million generated rows from a Parquet file.
 
-Memory must stay flat once the sums are full, and so must the cost of a row. The file is written
-first, in pieces, and read in pieces by ``mercer.data.read_tables``; nothing of the rows is kept.
-The race and the cells, which get their points one after the other from the first 300,000 rows,
-are paid once: "set-up + flat cost" is the line a + b rows that comes nearest to all CPU times,
-relative to these.
+Once the sums are full, memory must stay flat, and so must the cost of a row.
+
+The file is written first, in pieces. ``mercer.data.read_tables`` then reads it in pieces, and no
+rows are kept.
+
+Some costs are paid once: the race, and the cells. (Cells get their points one after the other from
+the first 300,000 rows.) The column "set-up + flat cost" is what the CPU time would be if each
+further row cost the same. It is the line a + b times the rows that comes nearest to all CPU times.
+Distances from the line are relative to these times.
 """
 
 from __future__ import annotations

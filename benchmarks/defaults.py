@@ -1,8 +1,11 @@
 """The numbers that KOMP chooses: length scale, step size and averaging, one pass over real data.
 
-Needs the data sets in the folder named by ``MERCER_DATA``. Columns are standardised on training
-rows (MNIST: divided by 255; Adult: as it is); without a given test set 80/20 by a permutation of
-seed 0; targets of regressions are standardised, so that 1 is the error of the mean.
+Columns are standardised by the training rows. MNIST is divided by 255 instead, and Adult is left as
+it is. Sets without test rows of their own are split 80/20 by a permutation of seed 0, and at most
+60,000 of their rows are learned. Targets of regressions are standardised, so that 1 is the error of
+the mean.
+
+To run it, set ``MERCER_DATA`` to the folder of the data sets.
 """
 
 from __future__ import annotations

@@ -1,13 +1,26 @@
 """Detectors of changes: false alarms on streams that stand still, and delays.
 
-Only alarms of rising means count: of River's detectors, those after which the mean of the window is
-larger (Page-Hinkley has a mode for it). "learner" are losses of KOMP, row by row: 0/1 losses and
-log losses of a classifier and squared errors of a regressor, that improve on streams without a
-change, and rise where labels of a sine change abruptly. The Gaussian AR(.5) and AR(.8) have no
-change but correlated rows. Numbers after ± are standard errors: of counts, their square root; of
-delays, over the runs. A change that is not seen has a delay of all the rows until the next one, or
-the end. River's ADWIN is there with its own confidence, .002, and with the one at which it has
-about as many false alarms on 0/1 losses as ChangeDetector.
+A detector reads losses, one row after the other, and raises an alarm if their mean has risen. Two
+things should be small: the false alarms where nothing changes, and the delay where something does.
+
+*Alarms.* Only alarms of rising means count. Page-Hinkley has a mode for that. Of River's other
+detectors those alarms count after which the mean of the window is larger.
+
+*Losses.* Some are drawn at random: 0/1 losses with a given share of errors, and numbers of a
+Gaussian or an exponential variable. The Gaussian AR(.5) and AR(.8) do not change either, but their
+rows are correlated. "learner" are losses of KOMP, row by row: 0/1 losses and log losses of a
+classifier, and squared errors of a regressor. On streams without a change they fall, as the learner
+improves. Where labels of a sine change abruptly, they rise.
+
+*Delays.* A change that is not seen counts with all rows until the next change, or until the end.
+
+*River's ADWIN* is there twice: with its own confidence, .002, and with .1. With .1 it has about as
+many false alarms on 0/1 losses as ChangeDetector.
+
+*Numbers after ±* are standard errors. For counts it is the square root of the count. For delays it
+comes from the differences between runs.
+
+To run it:
 
     python benchmarks/drift.py
 """

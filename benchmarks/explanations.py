@@ -1,20 +1,25 @@
 """Which columns matter: `feature_importances_` beside permutation importance on test rows.
 
-The tables are those of `suite/` in the data folder that have four columns or more. The model is the
-default, learned on four fifths of the rows. One seed, one thread.
+The tables are those of the folder `suite/` in the data folder that have four columns or more. The
+model is the default, learned on four fifths of the rows, with one seed and one thread.
 
-*Permutation importance* is scikit-learn's, with ten repeats. It shuffles a column of up to 1,000
-test rows and measures how much worse the model gets. It needs rows with targets;
-`feature_importances_` does not. For numbers the measure is R². For classes it is the squared error
-of the probabilities; log loss and accuracy are shown, too. Many columns do not move the accuracy.
+*What it is compared with.* Permutation importance is scikit-learn's, with ten repeats. It shuffles
+a column of up to 1,000 test rows and measures how much worse the model gets. It needs rows with
+targets; `feature_importances_` does not.
 
-*Two formulas* are compared with it, by the order of the columns (Spearman's correlation) and by
-which column comes first:
+*How "worse" is measured.* For numbers it is R². For classes it is the squared error of the
+probabilities. Two more columns show the log loss and the accuracy instead. Many columns do not move
+the accuracy at all, so it says little of their order.
 
-- the total effects of the function, which is what `feature_importances_` gives;
-- what the parts of the model have learned. For kernels that is the squared length of a column in
-  the metric, times the spread of the mapped column. For trees it is the variance that the splits
-  explain. Parts are weighted by how much they vary.
+*Two formulas* are compared with permutation importance:
+
+- *The total effects of the function.* This is what `feature_importances_` gives.
+- *What the parts of the model have learned* (the columns called "parts"). For kernels that is the
+  squared length of a column in the metric, times the spread of the mapped column. For trees it is
+  the variance that the splits explain. A part counts by how much its values vary.
+
+*What the table says.* "order alike" is Spearman's correlation of the two orders of the columns. 1
+is the same order. "same first" says whether the same column comes first.
 """
 
 from __future__ import annotations

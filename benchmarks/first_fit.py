@@ -1,9 +1,13 @@
 """The first call with an empty compile cache, and again with a filled one.
 
-Each call, on 100 rows of five columns, runs in a process of its own, one at a time; imports are not
-counted. ``compiled`` counts the functions that numba compiled in the first process, those for two
-types of numbers twice. ``python benchmarks/first_fit.py NAME ...`` measures only these calls, and
-prints which functions they compiled, the slowest first.
+Each call is on 100 rows of five columns. It runs in a process of its own, one at a time. Imports
+are not counted.
+
+``compiled`` counts the functions that numba compiled in the first process. A function that was
+compiled for two types of numbers counts twice.
+
+``python benchmarks/first_fit.py NAME ...`` measures only these calls. It also prints which
+functions they compiled, the slowest first.
 """
 
 from __future__ import annotations

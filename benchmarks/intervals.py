@@ -1,25 +1,34 @@
 """Intervals, sets of classes and probabilities of the default, untuned, beside MAPIE and LightGBM.
 
-The tables of `suite/` in the data folder. Four fifths of the rows are for training, drawn by the
-seeds 0, 1 and 2. Targets of regressions have variance 1.
+The tables are those of the folder `suite/` in the data folder. Four fifths of the rows are for
+training, drawn by the seeds 0, 1 and 2. Targets of regressions have variance 1.
 
-*Coverage.* Intervals and sets are to hold the truth of 90 % of the test rows. "z" says how far the
-coverage is from that: the difference, as a mean over the seeds, is divided by its standard error.
-The standard error counts two samples: the test rows, and the rows that intervals are found by.
+*Coverage.* Intervals and sets should hold the truth for 90 % of the test rows. The number z says
+how far the coverage is from that. It is the difference, as a mean over the seeds, divided by its
+standard error. So a z between -2 and 2 can be chance. Chance enters twice: by the test rows, and by
+the rows that the intervals are found by. The standard error counts both.
 
-*Rows to find intervals by.* `mercer` keeps some training rows back, and learns them in the end.
-MAPIE gets a model of four fifths of the training rows, and finds intervals by the last fifth.
+*Rows to find intervals by.* Intervals are found by rows that the model has not learned. mercer
+keeps some training rows back for that, and learns them in the end. MAPIE gets a model of four
+fifths of the training rows, and finds intervals by the last fifth.
 
-*Score.* The score of an interval is its width. If the target is outside, 20 times the distance to
-it is added. The mean score is least for the true quantiles (Gneiting and Raftery, JASA 102, 2007).
+*Score.* A good interval is narrow and holds the truth. So the score of an interval is its width,
+and if the target is outside, 20 times the distance to it is added. Lower is better. The mean score
+is least for the true quantiles (Gneiting and Raftery, JASA 102, 2007).
 
-*Sets of classes* may be empty here, as those of MAPIE are. "never empty" are those that
-`predict_set` gives unless asked otherwise.
+*Sets of classes* may be empty here, as those of MAPIE are. The row "never empty" shows the sets
+that `predict_set` gives unless it is asked for others.
 
-*Probabilities.* Rows are sorted by the probability of the predicted class, into 15 bins of equal
-size. "calibration error" is the mean distance between that probability and the share of rows that
-are right. "if perfect" is what it would be if labels were drawn by the probabilities themselves:
-that is not 0, as bins are finite.
+*Probabilities.* Rows are sorted by the probability of the predicted class, and divided into 15 bins
+with equally many rows. In each bin two numbers should be alike: the mean probability, and the share
+of rows whose predicted class is right.
+
+- *calibration error* is the mean distance between these two numbers.
+- *if perfect* is the calibration error that would be found if labels were drawn by the
+  probabilities themselves. It is not 0, as a bin has a finite number of rows.
+- *ratio* is the first divided by the second. Perfect probabilities would have a ratio near 1.
+
+To run it:
 
     python benchmarks/intervals.py --data FOLDER        # or MERCER_DATA
 """

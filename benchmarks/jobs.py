@@ -1,9 +1,14 @@
 """Threads: wall seconds of fits and predictions with one job and with two, beside LightGBM.
 
-Both on the same rows in the same process, one after the other, medians of so many runs; "same bits"
-says whether predictions with one job and with two have the same hash. The modelled columns are no
-measurement: the times of all pieces of a fit with one job, laid out on so many cores, where nothing
-fights for memory or for the interpreter.
+Both methods get the same rows in the same process, one after the other. Numbers are medians of
+several runs. "x" and "times" say how many times faster two jobs are. "same bits" says whether
+predictions with one job and with two have the same hash.
+
+The modelled columns are no measurement. They say how many times faster a fit would be on so many
+cores. For that the times of all pieces of a fit with one job are laid out on the cores. In this
+model nothing fights for memory or for the interpreter.
+
+To run it:
 
     python benchmarks/jobs.py --repeats 3
 """

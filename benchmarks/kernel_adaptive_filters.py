@@ -1,13 +1,25 @@
 """Kernel adaptive filters on the experiments of their papers, one row after the other.
 
-Three series. *Lorenz*: its third coordinate (Euler steps of 0.01 from (10, 7, 35)), the next of
-10,000 values from the last 6, each predicted before it is learned; mean squared error from row
-1,001 on. *Mackey-Glass*: delay 30, a value every 6 seconds, noise of variance 0.001, the next value
-from the last 7, 500 rows; error on 100 later rows, mean of the last 100 iterations. *Switch*: a
-linear filter of 5 taps and tanh, 20 dB of noise, whose taps change after 500 of 1,500 rows; error
-on 500 rows of the filter of the time, in the last 100 iterations before the switch, 100 after it
-and at the end. Lengths, ridges and sizes are those of the papers and of KAFBOX (MATLAB, by
-S. Van Vaerenbergh) where they have them, for the other methods the best of a few tried.
+A kernel adaptive filter is a kernel machine that learns a signal one value at a time. There are
+three series:
+
+- *Lorenz.* The signal is the third coordinate of the Lorenz system (Euler steps of 0.01 from
+  (10, 7, 35)). Each of 10,000 values is predicted from the last 6, before it is learned. The error
+  is the mean squared error from row 1,001 on.
+- *Mackey-Glass.* The delay is 30, there is a value every 6 seconds, and the noise has variance
+  0.001. The next value is predicted from the last 7. The filter learns 500 rows. The error is that
+  on 100 later rows, as a mean over the last 100 iterations.
+- *Switch.* The signal goes through a linear filter of 5 taps and then tanh, with 20 dB of noise.
+  The taps change after 500 of 1,500 rows. The error is that on 500 rows of the filter that is
+  active at the time. It is shown for the last 100 iterations before the switch, 100 iterations
+  after it, and at the end.
+
+Errors are in decibels (dB): 10 dB less is a tenth of the squared error.
+
+*Settings.* Length scales, ridges and sizes are those of the papers and of KAFBOX (MATLAB, by
+S. Van Vaerenbergh), where they have them. For the other methods they are the best of a few tried.
+
+To run it:
 
     python benchmarks/kernel_adaptive_filters.py
 """

@@ -1,11 +1,20 @@
 """Quantiles, medians and counts, untuned, on the inputs as they are: the default and its peers.
 
-The sets of ``default_learner.py`` before any scaling, and the regressions of ``suite.py``, three
-splits. Losses are divided by the mean
-absolute deviation of the test targets from their median, so that twice the pinball loss at level
-one half is the share of it that is left; cover is the part of the test targets between the first
-and the last decile, which should be .8. Counts: a Poisson variable whose rate is a known function
-of five columns in units from 1 to 100, and its deviance less that of the true rate.
+*Data.* The quantiles are learned on two sets of the default learner, before any scaling, and on the
+regressions of the suite. Numbers are means over three splits. Numbers after ± are the standard
+deviation between the splits.
+
+*Pinball losses.* They are divided by the mean absolute deviation of the test targets from their
+median. So twice the loss at level 0.5 is the share of this deviation that is left. Lower is better.
+
+*Cover.* It is the part of the test targets between the first and the last decile. It should be .8.
+
+*The suite.* Its table has one loss for each method, the mean of the three pinball losses. The last
+row has the geometric mean of the losses divided by mercer's.
+
+*Counts.* They are drawn from a Poisson distribution. Its rate is a known function of five columns,
+whose units range from 1 to 100. "excess deviance" is the deviance of the predictions, less that of
+the true rate. At 0 the predictions are as good as the truth.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Peak memory on a stream of ten million generated rows: it must stay flat.
 
-Rows come from a generator through ``mercer.data.stream``; nothing of them is kept.
+Rows come from a generator, through ``mercer.data.stream``. None of them is kept.
 """
 
 from __future__ import annotations

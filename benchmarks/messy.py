@@ -1,12 +1,17 @@
 """Tables with text, dates, categories and gaps, nothing tuned: mercer and boosted trees.
 
-The first four tables are spoiled: numbers, dates and grades of tables in the data folder were
-written as text, and cells were removed. The others are real; Python packages ship them.
+*Tables.* The first four are spoiled: numbers, dates and grades of tables in the data folder were
+written as text, and cells were removed. The others are real. Python packages ship them.
 
-mercer is given the cells as they come. For the other methods amounts and dates are read by hand,
-and dates are split into all their parts. CatBoost is told which columns are categories and which
-are text. LightGBM and HistGradientBoosting get pandas categories. One thread. Errors are in
-percent, or the mean squared error divided by the variance.
+*Inputs.* mercer gets the cells as they come. The other methods need help:
+
+- Amounts and dates are read for them by hand. Dates are split into all their parts, such as the
+  month and the weekday.
+- CatBoost is told which columns are categories and which are text.
+- LightGBM and HistGradientBoosting get pandas categories.
+
+*Numbers.* Errors are in percent, or they are the mean squared error divided by the variance. Every
+method has one thread.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """MNIST: POLK with the settings that reproduce the paper, beside its peers.
 
-Needs ``mnist_train.parquet`` and ``mnist_test.parquet`` in the folder named by ``MERCER_DATA``.
-Pixels are divided by 255. CPU seconds are of training only, one thread. ``--svc`` adds
-scikit-learn's LIBSVM, which takes many minutes. SVC has the settings of the literature here (C 10,
-gamma .025); other tables have scikit-learn's own, and the default learner.
+Pixels are divided by 255. CPU seconds are of training only, with one thread.
+
+SVC has the settings of the literature here (C 10, gamma .025). In the other tables it has
+scikit-learn's own. Those tables also have the default learner.
+
+To run it, ``mnist_train.parquet`` and ``mnist_test.parquet`` must be in the folder named by
+``MERCER_DATA``. ``--svc`` adds scikit-learn's LIBSVM, which takes many minutes.
 """
 
 from __future__ import annotations

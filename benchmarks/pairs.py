@@ -1,9 +1,14 @@
 """Cost of a row of pairwise learning, one at a time, against the model order.
 
-Generated rows (two classes, a tenth positive) and two real sets; defaults but for the cap on the
-model order. Beside it the pointwise classifier with the same expansion, batch size and steps, and
-pair kernels of second order, whose functions are a matrix on the dictionary. Aim: at most 25
-microseconds a row at 200 points and up to 40 inputs.
+The rows are generated (two classes, a tenth positive) or those of two real sets. All settings are
+the defaults, but for the largest number of points.
+
+Two other learners stand beside it:
+
+- *pointwise* is the classifier of single rows, with the same expansion, batch size and steps.
+- *second order* has pair kernels of second order. Their functions are a matrix on the dictionary.
+
+The aim was at most 25 microseconds a row, at 200 points and up to 40 inputs.
 """
 
 from __future__ import annotations

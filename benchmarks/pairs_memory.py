@@ -1,6 +1,7 @@
 """Peak memory of learning from pairs on ten million generated rows: it must stay flat.
 
-The stream of ``memory.py``; the default buffer of 10 rows of each class, 100 points.
+The stream is that of ``memory.py``. The model has the default buffer, which keeps 10 rows of each
+class, and 100 points.
 """
 
 from __future__ import annotations

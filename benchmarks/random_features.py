@@ -1,8 +1,13 @@
 """Random features of the Gaussian kernel: time for each feature, and the error of each design.
 
-Time is for tiles of 131072 features (512 kB of float32) and one thread. "GEMM" is the product with
-m frequencies alone; pairs need half as many, so they can be faster than it. NumPy and torch compute
-the same cosines in the same tiles.
+A random feature of a row is a cosine of the row times a frequency, plus a phase. Frequencies and
+phases are drawn at random, and a *design* is a way to draw the frequencies. d is the number of
+inputs, and m the number of features.
+
+*Time* is for one thread and for tiles of 131072 features (512 kB of float32). "GEMM" is the matrix
+product of the rows and m frequencies, without anything else. "NumPy" and "torch" compute the same
+cosines in the same tiles. "pairs" takes the cosine and the sine of each frequency. So it needs half
+as many frequencies, and can be faster than GEMM.
 """
 
 from __future__ import annotations

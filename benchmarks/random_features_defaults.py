@@ -1,7 +1,9 @@
 """Two ways of keeping a function small, untuned: KOMP and random features.
 
-Data as in ``defaults.py``, but the kernel is left open (``kernel="auto"``), so it is chosen, and
-inputs are scaled. Errors of classifications in %, of regressions the mean squared error of the
+The data are those of ``defaults.py``. Here the kernel is left open (``kernel="auto"``). So it is
+chosen, and inputs are scaled.
+
+Errors of classifications are in %. Errors of regressions are the mean squared error of the
 standardised target.
 """
 

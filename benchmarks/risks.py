@@ -1,9 +1,17 @@
 """What risks do to real losses, untuned, one pass: mean, worst tenth and worst hundredth.
 
-Steps on KOMP's dictionary (at most 1,000 points) and on random features, and the default, whose
-parts find the mean by sums before a correction minimises the risk on rows held out. Data
-as in ``defaults.py``. Losses: half the squared error of the standardised target for
-regressions, the logistic loss for classifications, each on held-out rows.
+Three ways to minimise a risk are compared:
+
+- *KOMP* makes steps on a dictionary of at most 1,000 points.
+- *features* makes steps on random features.
+- *default* is the default learner. Its parts find the mean by sums. A correction then minimises the
+  risk on rows held out.
+
+Numbers are losses on held-out rows: their mean, the mean of the worst tenth and the mean of the
+worst hundredth. For regressions the loss is half the squared error of the standardised target. For
+classifications it is the logistic loss.
+
+The data are those of ``defaults.py``.
 """
 
 from __future__ import annotations

@@ -83,15 +83,15 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "suite": (
             "Many tables, untuned",
             "How accurate are answers if nobody tunes anything? Errors are compared table by "
-            "table: 1.2 times mercer's error is a fifth more.",
+            "table. An error of 1.2 is a fifth more than mercer's.",
         ),
         "suite_sets": (
             "Many tables, untuned: table by table",
-            "The same for each table, those first on which mercer is furthest behind.",
+            "The same for each table. Those on which mercer is furthest behind come first.",
         ),
         "messy": (
             "Text, dates, categories and gaps, untuned",
-            "Tables as people have them.",
+            "How accurate are answers on tables as people have them?",
         ),
         "intervals": (
             "Intervals, untuned",
@@ -120,7 +120,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "default_learner_small": (
             "The default learner on few rows",
-            "On 1,000 and on 10,000 rows a support vector machine (SVC) is the method to beat.",
+            "If there are only 1,000 or 10,000 rows, a support vector machine (SVC) is the method "
+            "to beat.",
         ),
         "default_learner_lost": (
             "The default learner: cases lost",
@@ -128,16 +129,16 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "default_learner": (
             "The default learner: targets",
-            "What was aimed at before it was measured.",
+            "What was aimed at before it was measured, and what came out.",
         ),
         "series": (
             "The default learner: rows in order",
-            "Where neighbours are alike, rows between those learned are easy, and later ones are "
-            "not.",
+            "Where neighbours are alike, rows between those learned are easy to predict. Later "
+            "ones are not.",
         ),
         "scaling": (
             "Units of inputs and targets",
-            "Metres or kilometres: does the unit matter?",
+            "Metres or kilometres: does it matter in which unit a column is?",
         ),
         "command_line": (
             "The command line, untuned",
@@ -147,7 +148,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Streams": {
         "streams": (
             "Streams that change",
-            "Classes, row by row: each row is answered first and learned then.",
+            "Classes, row by row. Each row is answered first and learned then.",
         ),
         "streams_numbers": ("Streams that change: numbers", "The same with numbers to predict."),
         "drift_false": (
@@ -180,17 +181,17 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "start_up": ("Starting up", "How long until a command answers?"),
         "row_calls": (
             "One row per Python call",
-            "What a single row costs, and how much of that is the call itself.",
+            "What does a single row cost, and how much of that is the call itself?",
         ),
         "throughput": ("Rows a second on streams", "One by one, and in batches."),
-        "jobs": ("One core and two", "What a second core saves."),
+        "jobs": ("One core and two", "How much time does a second core save?"),
         "threads": (
             "One BLAS thread and two",
             "Why the library of linear algebra gets one thread.",
         ),
         "default_memory": (
             "The default learner: ten million rows",
-            "Memory must not grow with the rows, nor the cost of a row.",
+            "Neither memory nor the cost of a row must grow with the rows.",
         ),
         "memory": ("Memory on an endless stream", "The same for KOMP."),
         "stream_killed": (
@@ -205,10 +206,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Many workers: rows a second and memory",
             "How time and memory grow with the rows.",
         ),
-        "cluster_grow": ("Many workers: error against rows", "What more rows gain."),
+        "cluster_grow": ("Many workers: error against rows", "What is gained by more rows?"),
         "cluster_steps": (
             "Many workers: models that make steps",
-            "Losses other than squares, learned from parts.",
+            "Other losses than squares, on data that lie in several places.",
         ),
         "cluster_simulated": (
             "Many workers: a model of large clusters",
@@ -221,7 +222,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "counts": ("Counts, untuned", "Numbers of events, whose rate is known here."),
         "risks": (
             "Risks, untuned, one pass",
-            "What it costs, and gains, to care for the worst errors more than for the mean.",
+            "If you care more for the worst errors than for the mean: what is gained, what does it "
+            "cost?",
         ),
         "pairs": ("Pairs: cost of a row", "Learning from pairs of rows, one row at a time."),
         "pairs_memory": ("Pairs: memory on an endless stream", "Memory must stay flat."),
@@ -229,7 +231,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Parts and papers": {
         "defaults": (
             "KOMP untuned, one pass",
-            "What the numbers that KOMP chooses by itself are worth. This is not the default "
+            "KOMP chooses some numbers by itself. What are they worth? This is not the default "
             "learner, which does not make steps.",
         ),
         "random_features_defaults": (
@@ -251,15 +253,15 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "step_cost": (
             "Cost of a mini-batch of 32 rows",
-            "What a step of KOMP costs, beside simpler ways to compute it.",
+            "What does a step of KOMP cost, beside simpler ways to compute it?",
         ),
         "random_features": (
             "Cost of random features",
-            "How long a feature takes, beside the matrix product that it needs.",
+            "How long does a feature take, beside the matrix product that it needs?",
         ),
         "random_feature_errors": (
             "Error of random features",
-            "How near so many features come to the kernel.",
+            "How near do so many features come to the kernel?",
         ),
         "gpu": ("Random features on a GPU", "Rows a second on a graphics processor."),
     },
@@ -267,24 +269,34 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 TITLES = {name: words for tables in GROUPS.values() for name, words in tables.items()}
 HEAD = """# Benchmarks
 
-How accurate is mercer, how fast, how large, beside what you might take instead? The first table
+How accurate is mercer, how fast and how large, beside what you might take instead? The first table
 answers in short. All others follow, with the cases that are lost.
 
-Every number was printed by a script in `benchmarks/` and is written here by
-`python benchmarks/run.py`. Times are CPU seconds of one thread, unless the table says otherwise.
-Machines differ, so compare numbers of one table with each other, not with other pages.
+Scripts in `benchmarks/` print every number, and `python benchmarks/run.py` writes them here. Words
+such as {term}`coverage` or {term}`model order` are [explained](glossary.md).
+
+**How to read the tables**
+
+- Times are CPU seconds of one thread, unless the table says otherwise.
+- Machines differ. So compare numbers of one table with each other, not with other pages.
+- Numbers after ± are standard errors, unless the text says otherwise. Differences of that size
+  mean nothing.
+- "Untuned" means that every method has its default settings. If some were changed nonetheless, the
+  text beside the table says so.
+- An error called "MSE / variance" is the mean squared error, divided by the variance of the
+  targets. 1 is the error of always saying the mean.
 
 **Why does one method have two numbers on one set?** Because the tables ask different questions.
 
-- *Many tables* are learned as they come, but SVC and networks get standardised columns. *The
-  default learner and its peers* standardises the columns for all.
-- Up to 1,000 rows are learned from ten random splits in the tables of *the default learner*, and
-  from three in *many tables*. *At a glance* has one split.
-- *The command line* reads files, counts the reading, and has one split.
-- Tables of *KOMP* and of the papers are about those methods, not about the default learner.
-- Times were taken on different days, on machines that others used as well. Between tables they
-  differ by up to a factor of two.
-- Numbers after ± are standard errors. Differences of that size mean nothing.
+- *Columns.* In *many tables* the methods get the columns as they come. Only SVC and networks get
+  standardised ones. In *the default learner and its peers* all methods get standardised columns.
+- *Splits.* On up to 1,000 rows, the tables of *the default learner* have ten random splits, and
+  *many tables* have three. *At a glance* has one.
+- *Files.* *The command line* reads files, counts the time for reading, and has one split.
+- *Methods.* Tables of *KOMP* and of the papers are about those methods, not about the default
+  learner.
+- *Days.* Times were taken on different days, on machines that others used as well. Between tables
+  they differ by up to a factor of two.
 """
 
 

@@ -1,9 +1,17 @@
 """Rows in the order of their file, where neighbours are alike: what it gains to judge in blocks.
 
-The default learner, untuned, by itself (``auto``) and with ``Auto(block_length=1)``, which holds
-out single rows. The test rows are the last fifth of the file, or a fifth drawn at random among the
-others, whose neighbours are learned. Beside it scikit-learn's SVC (SVR for California) on
-standardised inputs and LightGBM. Errors in %, of California MSE over the variance.
+If single rows are held out, their neighbours in the file predict them well. Rows of the future have
+no such neighbours. So the default looks whether the order matters, and then holds out whole blocks.
+
+*mercer, auto* is the default, which finds out by itself. *mercer, 1* is the default with
+``Auto(block_length=1)``, which holds out single rows. Nothing else is tuned.
+
+*Test rows* are chosen in two ways: as the last fifth of the file, or as a fifth drawn at random. In
+the second case the neighbours of the test rows are learned.
+
+*Peers* are scikit-learn's SVC (SVR for California), on standardised inputs, and LightGBM.
+
+Errors are in %. For California they are the mean squared error divided by the variance.
 """
 
 from __future__ import annotations

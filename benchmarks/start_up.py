@@ -1,7 +1,9 @@
 """Time to import, to the command's answer and to KOMP's first ``partial_fit``, in new processes.
 
-The last row is measured with an empty compile cache, the others with a warm one. What needs no
-work, help and mistyped options, is to be answered within 0.3 s.
+The last row is measured with an empty compile cache, the others with a filled one.
+
+Some answers need no work: help, and words on mistyped options. They should take at most 0.3 s of
+CPU time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,15 @@
 """Cost of one POLK mini-batch of 32 rows against the model order, beside simpler ways to do it.
 
-Worst case: all rows active and as many points removed as added (``KOMP`` at its cap); "8 active"
-is the usual case late in a run. The kernel evaluations are part of mercer's columns only.
+The model order M is the number of points. A row is active if its loss makes it a new point.
+
+"32 active" is the worst case. All rows are active, and as many points are removed as were added
+(``KOMP`` at its cap). "8 active" is the usual case late in a run.
+
+There are two simpler ways. "rank-one NumPy" grows and shrinks the inverse by one point at a time.
+"naive" solves a least-squares problem for each point that could be removed. It is too slow to
+measure, so the time of one problem is multiplied.
+
+Only mercer's columns contain the time to evaluate the kernel.
 """
 
 from __future__ import annotations

@@ -1,11 +1,17 @@
 """A long stream with late labels and three drifts, killed again and again.
 
-`mercer stream` reads a file of rows whose labels follow 500 rows later, one in fifty never. What is
-learned changes abruptly after a quarter of the rows, slowly around the half, and back after three
-quarters. One run is left alone, the other gets SIGKILL at random moments and is begun again by the
-same command. Both must end with the same model and the same predictions, byte for byte. Memory is
-that of the run left alone, in MiB, after each quarter of the rows; rows/s are rows in a CPU second
-of it, with its start. Rows are those to be predicted: nearly as many lines bring labels.
+*The stream.* `mercer stream` reads a file of rows. The label of a row follows 500 rows later; one
+label in fifty never comes. What is to be learned changes three times: abruptly after a quarter of
+the rows, slowly around the half, and back after three quarters.
+
+*The test.* One run is left alone. The other gets SIGKILL at random moments and is begun again by
+the same command. Both must end with the same model and the same predictions, byte for byte.
+
+*The numbers* are of the run that is left alone. Memory is in MiB, after each quarter of the rows.
+rows/s are rows in a CPU second, its start included. Only rows to be predicted count as rows. Nearly
+as many lines of the file bring labels.
+
+To run it:
 
     python benchmarks/stream_killed.py --rows 10_000_000 --learner KOMP  # others are kept
 """

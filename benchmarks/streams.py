@@ -1,23 +1,28 @@
 """Streams, test-then-train: each row is answered before it is learned, one thread.
 
-There are real streams, in the order of their files, and generated ones whose changes are known.
-elec2 is there twice: with all its columns, as usual, and without the date and the price whose rise
-is the label. "first 500" and "last quarter" are of rows.
+Some streams are real, in the order of their files. Others are generated, so it is known where they
+change. elec2 is there twice: with all its columns, as usual, and without the date and the price.
+(The label says whether that price rises.) "first 500" and "last quarter" show the same measure on
+these rows only.
 
 *Baselines.* "last label" answers with the label of the row before ("last value" for numbers). That
-is hard to beat where labels come in runs.
+is hard to beat where equal labels follow each other.
 
-*Settings.* Nothing is tuned, and all are at their defaults, with these exceptions. Streaming
-random patches have ten trees, as adaptive random forests have. kNN keeps the last 1,000 rows, and
-forgets them all where ADWIN sees a change. KOMP has at most 200 points; it chooses its length and
-its step by the first 100 rows, and answers these as the first one.
+*Settings.* Nothing is tuned. All settings are the defaults, with these exceptions:
 
-*Inputs.* mercer and trees get rows as they are. Inputs of all others go through River's
-StandardScaler, and so do the targets of the linear regression.
+- Streaming random patches have ten trees, as adaptive random forests have.
+- kNN keeps the last 1,000 rows. It forgets them all where ADWIN, a detector of changes, sees one.
+- KOMP has at most 200 points. It chooses its length scale and its step size by the first 100 rows.
+  These rows all get the target of the first row as an answer.
 
-*Speed.* Rows a CPU second are of answering and learning. Reading is not counted, nor the making of
-River's dicts and of Vowpal Wabbit's text. Vowpal Wabbit's kernel SVM keeps its points, so it is
+*Inputs.* mercer and trees get rows as they are. For all others River's StandardScaler scales the
+inputs. For the linear regression the targets are scaled, too.
+
+*Speed.* Rows a CPU second are of answering and learning. What does not count is reading, and making
+River's dicts and Vowpal Wabbit's text. Vowpal Wabbit's kernel SVM keeps its points, so it is
 stopped after 20 seconds.
+
+To run it:
 
     python benchmarks/streams.py                                  # all; an hour
     python benchmarks/streams.py --methods mercer --streams sine  # these again, others are kept

@@ -1,7 +1,9 @@
 """The large steps again with one BLAS thread and with two: wall time per mini-batch.
 
-mercer bounds BLAS to one thread while it learns; this table is why. Two threads are forced on it
-here. The product of two matrices shows what the BLAS itself gains.
+BLAS is the library of linear algebra behind NumPy. mercer bounds it to one thread while it learns,
+and this table is why. Here two threads are forced on it.
+
+The last row, the product of two matrices, shows what the BLAS itself gains.
 """
 
 from __future__ import annotations

@@ -1,11 +1,18 @@
 """Rows per CPU second on streams: one row at a time, and in batches of 32.
 
-"one call" hands many rows to ``partial_fit`` with ``batch_size=1``: each row is a step of its own,
-run in one compiled loop. ``learn_one`` is one Python call per row. Peers: scikit-learn's linear
-SGDClassifier on 1,000 random features, updated by the same calls. The last table has the default of
-streams, too, whose rows are answered and then learned: what was found for the answer is used again.
+There are two ways to learn row by row. ``learn_one`` is one Python call for each row. A single call
+of ``partial_fit`` with ``batch_size=1`` gets many rows. There, too, each row is a step of its own,
+but all steps run in one compiled loop.
 
-    python benchmarks/throughput.py --calls   # the last table only
+The peer is scikit-learn's linear SGDClassifier on 1,000 random features. It is updated by the same
+calls.
+
+The table of single calls also has the default of streams. Its rows are answered and then learned.
+What was found for the answer is used again for learning.
+
+To run it:
+
+    python benchmarks/throughput.py --calls   # the table of single calls only
 """
 
 from __future__ import annotations

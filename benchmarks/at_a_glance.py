@@ -6,8 +6,8 @@ There are two tables and a stream:
 - *House prices* are numbers, those of California, with 16,512 rows to learn.
 - *The stream* is one of electricity prices (elec2). Each row is answered before it is learned.
 
-The tables are learned whole. A fifth of their rows was kept apart, and the models are judged on
-that fifth.
+A fifth of the rows of both tables was kept apart, and the models are judged on that fifth. All
+other rows are learned, but for slow methods, which get the first ones only (see "rows learned").
 
 These are the methods:
 

@@ -271,29 +271,31 @@ def notes(records: list[dict[str, Any]]) -> dict[str, str]:
     settings = "; ".join(f"{title}: {words}" for title, words in said.items() if words)
     return {
         "default_learner": (
-            "Means over seeds ± their standard errors. The first prediction is counted from the "
-            "constructor over a partial_fit of 100 rows, in a process that has imported mercer. "
+            "Means over seeds ± their standard errors. The time of the first prediction begins "
+            "with the constructor, and a partial_fit of 100 rows is part of it. The process has "
+            "imported mercer before. "
             f"{code}"
         ),
         "default_learner_lost": (
-            "By rule: a peer is better if the mean difference over the seeds that both have, seed "
-            "by seed, is more than its standard error (more than nothing with one seed). On sets "
-            "with a given split that error knows nothing of the choice of the test rows. "
+            "The rule: the errors of a peer and of mercer are compared seed by seed, for the seeds "
+            "that both have. The peer is better if the mean difference is more than its standard "
+            "error (more than nothing with one seed). On sets with a given split the test rows "
+            "are always the same, so that error knows nothing of their choice. "
             f"{code}"
         ),
         "default_learner_small": (
-            "The first training rows of the same splits, and all test rows. Sets with fewer rows "
-            'stand there with all of them. "equal": the mean difference over the seeds that both '
-            "have, seed by seed, is within its standard error. Seeds: mercer's and SVC's if they "
-            f"differ. {code}"
+            "Methods learn the first training rows of the same splits, and are judged on all test "
+            'rows. Sets with fewer rows stand there with all of them. "equal" means that the mean '
+            "difference is within its standard error, for the seeds that both have. If the two "
+            f"have different numbers of seeds, mercer's stands first. {code}"
         ),
         "default_learner_all": (
-            "Columns are standardised by the training rows, pixels divided by 255, targets of "
-            "regressions standardised, so that MSE 1 is the variance. Settings are the libraries' "
-            f"own but for: {settings}. CPU s: of fit; learning MiB: growth of the resident memory "
-            "in fit, at its peak; numbers: those that a prediction needs (a split of a tree has "
-            f"two, a leaf one); rows/s: of predict, per CPU second. {code} "
-            f"{', '.join(sorted(versions))}."
+            "Columns are standardised by the training rows, and pixels are divided by 255. "
+            "Targets of regressions are standardised, so that an MSE of 1 is the variance. CPU s "
+            "are those of fit. Learning MiB is how much the resident memory grows in fit, at its "
+            "peak. Numbers are those that a prediction needs (a split of a tree has two, a leaf "
+            "has one). rows/s is the speed of predict, per CPU second. Settings that are not the "
+            f"library's own: {settings}. {code} Versions: {', '.join(sorted(versions))}."
         ),
     }
 

@@ -355,10 +355,11 @@ def main() -> None:
     if "glass" in arguments.parts:
         table, curves["glass"] = run_glass(arguments.runs)
         note = (
-            "Published (Van Vaerenbergh and others, 2010): KRLS with all rows is the lower bound, "
-            "FB-KRLS comes close to it, KRLS with ALD 0.43 keeps 53 points and is worse. With "
-            "k(x, z) = exp(-|x - z|² / 2) it keeps 6 here; about 50 with a length of 0.34. With "
-            "0.007 it keeps as many with the length of the others, and is not worse."
+            "What was published (Van Vaerenbergh and others, 2010): KRLS with all rows is the "
+            "lower bound. FB-KRLS comes close to it. KRLS with ALD 0.43 keeps 53 points and is "
+            "worse. Here that KRLS keeps 6 points with k(x, z) = exp(-|x - z|² / 2), and about 50 "
+            "with a length scale of 0.34. With ALD 0.007 and the length scale of the others it "
+            "also keeps about 50, and is not worse."
         )
         _common.publish("adaptive_filters_glass", table, note)
     if "switch" in arguments.parts:

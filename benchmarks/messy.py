@@ -131,13 +131,12 @@ def note_on(methods: Sequence[str], n_folds: int) -> str:
     versions = _messy_peers.versions(methods)
     return (
         f"At most {_messy_tables.MOST_ROWS:,} rows of each table, drawn by a seed. Means over "
-        f"{n_folds} of {N_FOLDS} folds ± standard errors over them. Encodings were chosen on two "
-        "others and mended after a look at two of these, not at the third. The difference is of "
-        "the losses of the same test rows, in standard errors of its mean over all of them; "
-        "below 0 mercer is better. CPU seconds are of learning and "
-        "predicting one fold. No setting is "
-        f"changed but the numbers of threads and the seeds. Versions: {versions}; "
-        f"data of {packages}."
+        f"{n_folds} of {N_FOLDS} folds ± standard errors over them. mercer's encodings were chosen "
+        "on the two other folds. They were mended after a look at two of these, not at the third. "
+        "The difference between mercer and CatBoost is that of the losses of the same test rows. "
+        "It is shown in standard errors of its mean over all of them; below 0 mercer is better. "
+        "CPU seconds are of learning and predicting one fold. No setting is changed but the "
+        f"numbers of threads and the seeds. Versions: {versions}. The data are of {packages}."
     )
 
 

@@ -288,8 +288,9 @@ such as {term}`coverage` or {term}`model order` are [explained](glossary.md).
 
 **Why does one method have two numbers on one set?** Because the tables ask different questions.
 
-- *Columns.* In *many tables* the methods get the columns as they come. Only SVC and networks get
-  standardised ones. In *the default learner and its peers* all methods get standardised columns.
+- *Columns.* In *many tables* the methods get the columns as they come. Only SVC, xRFM and networks
+  get standardised ones. In *the default learner and its peers* all methods get standardised
+  columns.
 - *Splits.* On up to 1,000 rows, the tables of *the default learner* have ten random splits, and
   *many tables* have three. *At a glance* has one.
 - *Files.* *The command line* reads files, counts the time for reading, and has one split.

@@ -172,22 +172,25 @@ def notes(records: list[Row]) -> dict[str, str]:
     chosen = ", ".join(CHOSEN_ON) or "none"
     runs = {m: sum(r["method"] == m and "version" in r for r in records) for m in METHODS}
     fewer = [f"{METHODS[m].title} {n}" for m, n in runs.items() if 0 < n < runs[JUDGED]]
-    seeds = f"of {runs[JUDGED]} runs there are fewer of: {', '.join(fewer)}; " if fewer else ""
+    seeds = (
+        f"mercer has {runs[JUDGED]} runs. Others have fewer: {', '.join(fewer)}. " if fewer else ""
+    )
     ended = [f"{METHODS[r['method']].title} on {r['set']}" for r in records if "version" not in r]
-    none = f"stopped or failed: {', '.join(ended)}; " if ended else ""
+    none = f"Runs that were stopped or failed: {', '.join(ended)}. " if ended else ""
     return {
         "suite": (
-            "Errors are means over the seeds that a method and mercer both have; ranks are of the "
-            "methods that were run on most sets, on the sets that all of them were run on; means "
-            "of errors and times over sets are geometric. Errors of classifications count half a "
-            "test row at least; "
-            f"{seeds}{none}settings are the libraries' own but for: {settings}. {versions}."
+            "Errors are means over the seeds that a method and mercer both have. Only methods that "
+            "were run on most sets have a rank, and only sets that all of them were run on count "
+            "for it. Means over sets are geometric. The error of a classification is half a test "
+            "row at least, so that ratios exist. "
+            f"{seeds}{none}Settings that are not the library's own: {settings}. "
+            f"Versions: {versions}."
         ),
         "suite_sets": (
-            "Means over the seeds ± standard errors. Sets that constants were chosen on: "
-            f"{chosen}. Errors of the others were seen when it was settled how often metrics "
-            "follow each other, up to how many rows fits are exact, which parts larger tables get, "
-            "and that there are trees. "
+            "Means over the seeds ± standard errors. Constants of mercer were chosen on these "
+            f"sets: {chosen}. Errors of the other sets were seen, too, when four things were "
+            "settled: how often metrics follow each other, up to how many rows fits are exact, "
+            "which parts larger tables get, and that there are trees. "
             f"{default_learner.words_on_code(records)}"
         ),
     }

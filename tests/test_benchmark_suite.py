@@ -75,7 +75,7 @@ def test_failed_runs_are_left_out_and_without_peers_there_is_none(scripts):
     assert row["best peer"] == "-"
     words = scripts.suite.notes(RECORDS)["suite"]
     assert "p 1.0" in words
-    assert "of 4 runs there are fewer of: CatBoost 2;" in words
+    assert "mercer has 4 runs. Others have fewer: CatBoost 2." in words
 
 
 def test_runs_of_peers_alone_make_no_tables(scripts):

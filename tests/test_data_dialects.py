@@ -211,6 +211,114 @@ FILES = {
         },
         "",
     ),
+    "backslashes before quotes": (
+        'n,say\n1,"say \\"no, {k}\\", ok"\n2,"\\"a\\", b"\n',
+        {"n": [1, 2], "say": ['say "no, {k}", ok', '"a", b']},
+        "\\ escapes what follows",
+    ),
+    "backslashes before quotes, no delimiter": (
+        'n;say\n1;"say \\"no\\" ok"\n2;plain\n',
+        {"n": [1, 2], "say": ['say "no" ok', "plain"]},
+        "columns separated by ';', \\ escapes what follows",
+    ),
+    "backslashes before delimiters": (
+        "n,say\n1,a\\, b\n2,c\\\\d\n3,\\N\n",
+        {"n": [1, 2, 3], "say": ["a, b", "c\\d", None]},
+        "\\ escapes what follows",
+    ),
+    "backslashes amid lines": (
+        'n,say\n1,"\\"a\\",\nb"\n2,c\n',
+        {"n": [1, 2], "say": ['"a",\nb', "c"]},
+        "\\ escapes what follows",
+    ),
+    "folders": (
+        'n,path\n1,"C:\\a, b\\"\n2,"D:\\"\n',
+        {"n": [1, 2], "path": ["C:\\a, b\\", "D:\\"]},
+        "",
+    ),
+    "blanks before quotes": (
+        'n, say\n1, "a, 1"\n2, "b, 2"\n',
+        {"n": [1, 2], "say": ["a, 1", "b, 2"]},
+        "",
+    ),
+    "blanks before some quotes": (
+        'n,say,m\n1, "a, 1",5\n2,b,6\n3,  "c",7\n',
+        {"n": [1, 2, 3], "say": ["a, 1", "b", "c"], "m": [5, 6, 7]},
+        "",
+    ),
+    "blanks and backslashes before quotes": (
+        'n; say\n1; "a; \\"1\\""\n2; "b"\n',
+        {"n": [1, 2], "say": ['a; "1"', "b"]},
+        "columns separated by ';', \\ escapes what follows",
+    ),
+    "runs of blanks": (
+        "town    height   n\nKöln      53.5  12\nBonn     60.25   7\n",
+        {**TOWNS, "n": [12, 7]},
+        "columns separated by runs of blanks",
+    ),
+    "leading blanks": (
+        "   x    y\n  1.5  2\n -2.5 11\n",
+        {"x": [1.5, -2.5], "y": [2, 11]},
+        "columns separated by runs of blanks",
+    ),
+    "blanks, decimal commas": (
+        "x  y\n1,5  2\n-2,5 11\n",
+        {"x": [1.5, -2.5], "y": [2, 11]},
+        "columns separated by runs of blanks, decimal comma",
+    ),
+    "blanks and tabs": (
+        "x\tn\ttown\n  1.5   12\tKöln\n -2.5    7\tBonn\n",
+        {"x": [1.5, -2.5], "n": [12, 7], "town": ["Köln", "Bonn"]},
+        "columns separated by runs of blanks",
+    ),
+    "blanks, then quotes after a tab": (
+        'mpg  hp   name\n18.0  130.0\t"chevrolet ""c"" malibu"\n15.0  ?\t"buick skylark"\n',
+        {"mpg": [18, 15], "hp": [130, None], "name": ['chevrolet "c" malibu', "buick skylark"]},
+        "columns separated by runs of blanks",
+    ),
+    "blanks and comments": (
+        "# measured\n# x  y\n  1.5  2\n -2.5 11\n",
+        {"x": [1.5, -2.5], "y": [2, 11]},
+        "columns separated by runs of blanks, lines with # left out",
+    ),
+    "as R writes it": (
+        '"x" "y"\n"1" 2.5 "a b"\n"2" 3.5 "c"\n',
+        {"column_1": [1, 2], "x": [2.5, 3.5], "y": ["a b", "c"]},
+        "columns separated by runs of blanks",
+    ),
+    "fixed widths": (
+        "city         area  pop\nNew York    783.8 8336\nLos Angeles       3822\n"
+        "Bonn        141.1  331\nSan Jose    466.1  971\nRio         1200  6211\n",
+        {
+            "city": ["New York", "Los Angeles", "Bonn", "San Jose", "Rio"],
+            "area": [783.8, None, 141.1, 466.1, 1200],
+            "pop": [8336, 3822, 331, 971, 6211],
+        },
+        "columns of fixed widths, at 11,6,5",
+    ),
+    "fixed widths under longer names": (
+        "a_long_name b c\n 1 New Bern  5\n 2           7\n33 Florence 11\n"
+        " 4 Rio       1\n 5 San Jose  2\n",
+        {
+            "a_long_name": [1, 2, 33, 4, 5],
+            "b": ["New Bern", None, "Florence", "Rio", "San Jose"],
+            "c": [5, 7, 11, 1, 2],
+        },
+        "columns of fixed widths, at 3,8,4",
+    ),
+    "prose": (
+        "note\nHello world out there\nfoo 12 bar baz\na b c d\n12 monkeys were here\nx y z u\n",
+        {
+            "note": [
+                "Hello world out there",
+                "foo 12 bar baz",
+                "a b c d",
+                "12 monkeys were here",
+                "x y z u",
+            ]
+        },
+        "",
+    ),
     "nothing but a word": ("a,b\n1,None\n2,None\n", {"a": [1, 2], "b": ["None", "None"]}, ""),
 }
 
@@ -267,6 +375,21 @@ TOLD = [
     ("a b\n1 2\n", CsvDialect(delimiter="space"), {"a": [1], "b": [2]}),
     ("a,b\nł,1\n".encode("cp1250"), CsvDialect(encoding="cp1250"), {"a": ["ł"], "b": [1]}),
     ("日,b\n本,1\n".encode("sjis"), CsvDialect(encoding="sjis"), {"日": ["本"], "b": [1]}),
+    ("a b\n1   2\n", CsvDialect(delimiter="whitespace"), {"a": [1], "b": [2]}),
+    ("1   2\n", CsvDialect("whitespace", header=False), {"column_1": [1], "column_2": [2]}),
+    (
+        "ab  c\n1234\n5 67\n",
+        CsvDialect(widths="2,2,1"),
+        {"ab": [12, 5], "column_2": [34, 67], "c": [None, None]},
+    ),
+    (
+        "12 x4\n5  y7\n",
+        CsvDialect(widths="1-2,5-5", header=False),
+        {"column_1": [12, 5], "column_2": [4, 7]},
+    ),
+    ('a,b\n"x^",y",1\n', CsvDialect(escape="^"), {"a": ['x",y'], "b": [1]}),
+    ("a,b\nC:\\,1\nD,2\n", CsvDialect(escape=""), {"a": ["C:\\", "D"], "b": [1, 2]}),
+    ('a,b\n1, "x"\n', CsvDialect(blanks=False), {"a": [1], "b": [' "x"']}),
     ('a,b\n"x,1\n', CsvDialect(quote=""), {"a": ['"x'], "b": [1]}),
     ("a,b\n~x,y~,1\n", CsvDialect(quote="~"), {"a": ["x,y"], "b": [1]}),
     ("% c\na,b\n% d\n1,2\n", CsvDialect(comment="%"), {"a": [1], "b": [2]}),
@@ -308,6 +431,10 @@ def test_what_is_told_last_counts(tmp_path):
         ({"decimal": ";"}, "`decimal` must be '.' or ','"),
         ({"encoding": "utf-9"}, "`encoding` 'utf-9' is not known"),
         ({"encoding": "base64"}, "`encoding` 'base64' is not known"),
+        ({"widths": "5,x"}, "`widths` must say how many characters"),
+        ({"widths": "5-2"}, "`widths` must say how many characters"),
+        ({"escape": "ab"}, "`escape` must be a single character"),
+        ({"blanks": "no"}, "`blanks` must be True, False or None"),
         ({"quote": "''"}, "`quote` must be a single character"),
         ({"header": "no"}, "`header` must be True, False or None"),
         ({"delimiter": "|", "quote": "|"}, "They must differ"),
@@ -337,6 +464,14 @@ BROKEN = {
         f'ä,b\n{MANY}2,"y\n3,z\n'.encode("latin-1"),
         r"in line 302 a cell begins with",
     ),
+    "no closing quote among escapes": (
+        f'a,b\n1,"x \\"y, z\\""\n{MANY}2,"y\n3,z\n',
+        r"in line 303 a cell begins with",
+    ),
+    "too many words": (
+        f"a  b\n{MANY.replace(',', '  ')}1 2 3\n".replace("x", "7"),
+        r"line 302 has 3 cells.*separated by runs of blanks",
+    ),
     "no UTF-8 far below": (
         f"a,b\n{MANY}1,ä\n".encode("latin-1"),
         r"line 302 holds bytes that are no UTF-8\..*encoding='latin-1'",
@@ -354,6 +489,28 @@ BROKEN = {
     "compressed": (gzip.compress(b"a,b\n" * 2, mtime=0), r"name it \.csv\.gz"),
     "empty": (b"", r"is empty \(0 bytes\)"),
 }
+
+
+# Rows with one cell more than there are names.
+WITH_ONE_MORE = {
+    "a delimiter in each row": "x,t,y\n0.5,a, 1,3\n-1.5,b, 2,4\n2.5,c, 1,5\n",
+    "after counted rows": "id,t,y\n1,Smith, Anna,3\n2,Jones, Bob,4\n3,Lee, Li,5\n",
+    "after repeated words": "town,t,y\nBern,a,1,3\nBern,b,2,4\nUlm,c,1,5\n",
+}
+
+
+@pytest.mark.parametrize("name", WITH_ONE_MORE)
+def test_names_are_not_shifted_by_delimiters_in_cells(tmp_path, name):
+    file = write(tmp_path, WITH_ONE_MORE[name])
+    with pytest.raises(ValueError, match=r"rows have 4 cells, but the first line names 3 columns"):
+        read(file)
+
+
+def test_what_may_be_names_of_rows_is_said(tmp_path):
+    file = write(tmp_path, "mpg,cyl\nMazda RX4,21,6\nDatsun 710,22.8,4\n")
+    with pytest.warns(UserWarning, match="taken for the name of the row, such as 'Mazda RX4'"):
+        names = schema(file).names
+    assert names == ["column_1", "mpg", "cyl"]
 
 
 @pytest.fixture
@@ -598,6 +755,16 @@ def arriving(content, dialect=None):
         ("a;b\n1;ł\n".encode("cp1250"), CsvDialect(encoding="cp1250"), {"a": "1", "b": "ł"}),
         ("a;b\n1.234,5;+1,5e3\n", None, {"a": "1.234,5", "b": "+1.5e3"}),
         ("a\nHello\n", None, {"a": "Hello"}),
+        ("  x    b\n 1.5   y\n", None, {"x": "1.5", "b": "y"}),
+        ("x\tb\tc\n 1.5   2\ty\n", None, {"x": "1.5", "b": "2", "c": "y"}),
+        ('a b\n1 "x y"\n', None, {"a": "1", "b": "x y"}),
+        ('a,b\n1,"say \\"no, ok\\""\n', None, {"a": "1", "b": 'say "no, ok"'}),
+        ("a,b\n1,x\\, y\n", None, {"a": "1", "b": "x, y"}),
+        ('a,b\n1,"C:\\"\n', None, {"a": "1", "b": "C:\\"}),
+        ('a, b\n1, "x, y"\n', None, {"a": "1", "b": "x, y"}),
+        ('a, b\n1, "x"\n', None, {"a": "1", "b": "x"}),
+        ("ab c\n12xy\n", CsvDialect(widths="2,2"), {"ab": "12", "c": "xy"}),
+        ('a,b\n1,"x^",y"\n', CsvDialect(escape="^"), {"a": "1", "b": 'x",y'}),
     ],
 )
 def test_rows_that_arrive_have_dialects_too(content, dialect, expected):

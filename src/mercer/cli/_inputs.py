@@ -44,7 +44,14 @@ def _found(options: Any) -> Iterator[Any]:
     """Put in place of the data what :func:`mercer.data.read_tables` reads as it was told."""
     given = {name: getattr(options, name, None) for name in ("data", "test", "background")}
     paths = {name: path for name, path in given.items() if path is not None}
-    told = CsvDialect(options.delimiter, options.decimal, options.encoding, header=options.header)
+    told = CsvDialect(
+        options.delimiter,
+        options.decimal,
+        options.encoding,
+        header=options.header,
+        escape=options.escape,
+        widths=options.widths,
+    )
     if list(paths.values()).count("-") > 1:
         other = "background" if "background" in paths else "test"
         raise ValueError(f"Standard input can be read once: give DATA or `--{other}` as a file.")

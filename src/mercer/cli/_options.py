@@ -68,10 +68,17 @@ NumberOfWorkers = Annotated[
 Address = Annotated[str | None, option("Of a cluster that runs.", _WORKERS)]
 Log = Annotated[Path | None, option("File to write a line for each shard to.", _WORKERS)]
 Delimiter = Annotated[
-    str | None, option("Between cells: a character, comma, semicolon, tab, pipe.", _CSV)
+    str | None,
+    option("Between cells: a character, comma, semicolon, tab, pipe, space, whitespace.", _CSV),
 ]
 Decimal = Annotated[str | None, option("Decimal mark: comma or point.", _CSV)]
 Encoding = Annotated[str | None, option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
+Escape = Annotated[
+    str | None, option("Before quotes or delimiters that mean themselves: backslash.", _CSV)
+]
+Widths = Annotated[
+    str | None, option("Of columns without delimiters: 5,3,10 or 1-5,6-8,12-21.", _CSV)
+]
 Header = Annotated[
     bool | None,
     option(
@@ -271,6 +278,8 @@ class FitOptions:
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
+    escape: Escape = None
+    widths: Widths = None
     header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
@@ -311,6 +320,8 @@ class EvaluateOptions:
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
+    escape: Escape = None
+    widths: Widths = None
     header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
@@ -376,6 +387,8 @@ class PredictOptions:
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
+    escape: Escape = None
+    widths: Widths = None
     header: Header = None
     engine: Engine = None
     workers: NumberOfWorkers = None
@@ -414,6 +427,8 @@ class ExplainOptions:
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
+    escape: Escape = None
+    widths: Widths = None
     header: Header = None
 
 
@@ -534,6 +549,13 @@ class StreamOptions:
     encoding: Annotated[str | None, option("Of text: utf-8 (default), latin-1, ...", _ARRIVING)] = (
         None
     )
+    escape: Annotated[
+        str | None,
+        option("Before quotes and delimiters in cells: backslash.", _ARRIVING),
+    ] = None
+    widths: Annotated[
+        str | None, option("Of columns without delimiters: 5,3,10 or 1-5,6-8.", _ARRIVING)
+    ] = None
     follow: Annotated[
         bool, option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")
     ] = False

@@ -60,6 +60,8 @@ _SETTINGS = (
     "delimiter",
     "decimal",
     "encoding",
+    "escape",
+    "widths",
     "interval",
 )
 
@@ -147,7 +149,13 @@ class _Run:
             options.source,
             follow=options.follow,
             skip=options.skip,
-            dialect=CsvDialect(options.delimiter, options.decimal, options.encoding),
+            dialect=CsvDialect(
+                options.delimiter,
+                options.decimal,
+                options.encoding,
+                escape=options.escape,
+                widths=options.widths,
+            ),
         )
         parameters = _parameters(options)
         self.training = StreamTraining(

@@ -27,6 +27,7 @@ from mercer.data.dialect import (
     inside_quotes,
     reader,
     refuse_unclosed,
+    rewritten,
     sniff,
     unclosed,
 )
@@ -253,7 +254,7 @@ def _settings(
     from pyarrow import csv as arrow
 
     sniffed = _sniffed(file)
-    dialect = sniffed.dialect
+    dialect = sniffed.dialect.plain
     named = beginning and sniffed.as_written
     usual = arrow.ConvertOptions().null_values
     return {
@@ -319,7 +320,7 @@ def _by_blocks(
 
 def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[bytes]:
     """Cut lines between rows."""
-    dialect = _sniffed(file).dialect
+    dialect = _sniffed(file).dialect.plain
     held: list[str] = []
     n_held = opened = 0
     twice = tee(chain(lines, [""]))  # what comes after the last line is outside of quotes
@@ -372,14 +373,19 @@ def _lines(file: AnyFile, *, errors: str = "replace") -> Iterator[Iterator[str]]
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     with as_bytes(file) as source:
         lines = io.TextIOWrapper(source, encoding, errors, newline="")
-        yield iter(lines) if sniffed.clean else blanked(lines, sniffed)
+        if sniffed.clean:
+            yield iter(lines)
+        elif not sniffed.dialect.rewritten:
+            yield blanked(lines, sniffed)
+        else:
+            yield rewritten(blanked(lines, sniffed), sniffed.dialect, str(file))
 
 
 def _rows(file: AnyFile, lines: Iterable[str]) -> Iterator[tuple[int, int, list[str]]]:
     """Yield first and last line of each row, the header too, and its cells."""
     sniffed = _sniffed(file)
     marked, width = _sniffed(file).late_comments, len(sniffed.names)
-    rows, end = reader(lines, sniffed.dialect), 0
+    rows, end = reader(lines, sniffed.dialect.plain), 0
     for cells in rows:
         start, end = end + 1, rows.line_num
         if cells and (len(cells) == width or not _is_noise(cells[0], marked)):
@@ -412,8 +418,8 @@ def _refuse_ragged(file: AnyFile) -> None:
         Advice(
             f"{file}: line {start:,}{goes_on} has {len(cells):,} cell{'s' * (not one)}, but there "
             f"{'are' if width != 1 else 'is'} {width:,} column{'s' * (width != 1)}, separated by "
-            f"{dialect.delimiter!r}. Mend the line; cells that hold a {dialect.delimiter!r} must "
-            "stand between quotes. If something else separates the columns, say so with ",
+            f"{dialect.separator}. Mend the line; cells that hold such must stand between quotes. "
+            "If something else separates the columns, say so with ",
             advise("delimiter"),
             ".",
         )

@@ -7,10 +7,11 @@ import csv
 import io
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain, islice, takewhile, tee
+from itertools import accumulate, chain, islice, pairwise, takewhile, tee
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -28,13 +29,16 @@ __all__ = [
     "inside_quotes",
     "reader",
     "refuse_unclosed",
+    "rewritten",
     "sniff",
     "unclosed",
 ]
 
 _CANDIDATES = (",", ";", "\t", "|")
 _NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
+_RUNS = "whitespace"  # runs of blanks and tabs are one delimiter
 _MARKS = {"comma": ",", "point": "."}
+_ESCAPES = {"backslash": "\\"}
 _BOMS = (  # the marks of UTF-32 begin with those of UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -46,6 +50,9 @@ _ENCODINGS = {"cp1252": "Latin-1 (Windows-1252)", "iso8859-1": "Latin-1"}
 _MOST_LINES = 5000  # from which delimiter, decimal mark and header are found out
 _TYPED_ROWS = 200  # whose cells are looked at to tell two delimiters apart
 _TIE = 0.01  # what decides between readings that are as good otherwise
+_LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
+_FEWEST_LINES = 5  # whose common blanks part columns of fixed widths
+_ALIGNED = 0.9  # share of the rows that have as many words as there are names
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 _DATE = re.compile(r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\s*\d{1,2}:\d{2}")
@@ -66,7 +73,8 @@ class CsvDialect:
     Parameters
     ----------
     delimiter : str or None, default=None
-        The character between cells, or its name: "comma", "semicolon", "tab", "pipe", "space".
+        The character between cells, or its name: "comma", "semicolon", "tab", "pipe", "space"; or
+        "whitespace": any run of blanks and tabs.
     decimal : {".", ","} or None, default=None
         The decimal mark, or its name: "point", "comma".
     encoding : str or None, default=None
@@ -78,6 +86,14 @@ class CsvDialect:
     header : bool or None, default=None
         Whether the first line names the columns. Without a header they are named column_1,
         column_2, ...; None: it should, and values there are an error.
+    escape : str or None, default=None
+        The character, or its name "backslash", before one that then means itself, as before quotes
+        inside quotes; "" if there is none.
+    blanks : bool or None, default=None
+        Whether blanks before cells are left out, so that quotes may come after them.
+    widths : str or None, default=None
+        Of columns of fixed widths: how many characters each has, as "5,3,10", or their places,
+        the first being 1, as "1-5,6-8,12-21". What separates them does not matter then.
 
     Raises
     ------
@@ -96,29 +112,38 @@ class CsvDialect:
     quote: str | None = None
     comment: str | None = None
     header: bool | None = None
+    escape: str | None = None
+    blanks: bool | None = None
+    widths: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("delimiter", "decimal", "quote", "comment"):
+        for name in ("delimiter", "decimal", "quote", "comment", "escape"):
             value = getattr(self, name)
-            named = {"delimiter": _NAMED, "decimal": _MARKS}.get(name, {})
+            named = {"delimiter": _NAMED, "decimal": _MARKS, "escape": _ESCAPES}.get(name, {})
             value = named.get(value, value) if isinstance(value, str) else value
             object.__setattr__(self, name, value)
-            if not (value is None or (value == "" and name in ("quote", "comment"))):
+            absent = value == "" and name in ("quote", "comment", "escape")
+            if not (value is None or absent or (name, value) == ("delimiter", _RUNS)):
                 _check_character(name, value)
         if self.decimal not in (None, ".", ","):
             raise ParameterError(
                 f"`decimal` must be '.' or ',', got {self.decimal!r}.", parameter="decimal"
             )
-        if self.delimiter is not None and self.delimiter in (self.quote, self.comment):
+        others = (self.quote, self.comment, self.escape)
+        if self.delimiter is not None and self.delimiter in others:
             raise ParameterError(
-                f"`delimiter` is {self.delimiter!r}, and so is `quote` or `comment`. They must "
-                "differ.",
+                f"`delimiter` is {self.delimiter!r}, and so is `quote`, `comment` or `escape`. "
+                "They must differ.",
                 parameter="delimiter",
             )
-        if self.header not in (None, True, False):
-            raise ParameterError(
-                f"`header` must be True, False or None, got {self.header!r}.", parameter="header"
-            )
+        for name in ("header", "blanks"):
+            if getattr(self, name) not in (None, True, False):
+                raise ParameterError(
+                    f"`{name}` must be True, False or None, got {getattr(self, name)!r}.",
+                    parameter=name,
+                )
+        if self.widths:
+            _spans_of(self.widths)
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _checked_encoding(self.encoding))
 
@@ -136,20 +161,41 @@ class CsvDialect:
             Empty if it does not differ.
         """
         said = []
-        if self.delimiter not in (None, usual):
-            name = {"\t": "tabs", " ": "blanks"}.get(self.delimiter or "", repr(self.delimiter))
-            said.append(f"columns separated by {name}")
+        if self.widths:
+            said.append(f"columns of fixed widths, at {self.widths}")
+        elif self.delimiter not in (None, usual):
+            said.append(f"columns separated by {self.separator}")
         if self.decimal == ",":
             said.append("decimal comma")
         if self.encoding not in (None, "utf-8"):
             said.append(_ENCODINGS.get(self.encoding or "", str(self.encoding).upper()))
-        if self.quote not in (None, '"'):
+        if self.quote not in (None, '"') and not self.widths:
             said.append(f"quotes {self.quote}" if self.quote else "no quotes")
+        if self.escape:
+            said.append(f"{self.escape} escapes what follows")
         if self.comment:
             said.append(f"lines with {self.comment} left out")
         if self.header is False:
             said.append("no line of names")
         return ", ".join(said)
+
+    @property
+    def separator(self) -> str:
+        """What separates the columns, in words."""
+        names = {"\t": "tabs", " ": "blanks", _RUNS: "runs of blanks"}
+        return names.get(self.delimiter or "", repr(self.delimiter))
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether lines are written anew, as only Python can read them: see :func:`rewritten`."""
+        return bool(self.widths or self.escape or self.blanks or self.delimiter == _RUNS)
+
+    @property
+    def plain(self) -> Self:
+        """How lines are written once they were written anew."""
+        if not self.rewritten:
+            return self
+        return replace(self, delimiter="\t", quote='"', escape="", blanks=False, widths="")
 
     def or_else(self, other: Self) -> Self:
         """Return a dialect that has of another what is None here."""
@@ -239,7 +285,7 @@ class Sniffed(NamedTuple):
     as_written : bool
         Whether the names are the cells of the line.
     clean : bool
-        Whether the lines can be read as they are: none is to be left out.
+        Whether the lines can be read as they are: none is to be left out or written anew.
     late_comments : bool
         Whether lines that begin with # and have other cells than the rest may yet be comments.
     """
@@ -307,10 +353,9 @@ def sniff(
     comment = "#" if told.comment is None else told.comment
     looked_at = _Beginning(lines, int(bool(excel)), comment, cut)
     _refuse_other_texts(text, looked_at, told, place)
-    delimiter, quote = looked_at.cells(told, usual)
-    found = replace(told, encoding=encoding, delimiter=delimiter, quote=quote)
+    found = looked_at.cells(replace(told, encoding=encoding), usual)
     sniffed = _with_lines(found, told, looked_at, place)
-    if whole and quote and quote in text:
+    if whole and found.quote and found.quote in text:
         refuse_unclosed(blanked(io.StringIO(text, newline=""), sniffed), sniffed, place)
     return sniffed
 
@@ -350,32 +395,130 @@ class _Beginning(NamedTuple):
         rows = list(_rows_of(some, dialect)) or list(_rows_of(self.lines[self.first :], dialect))
         if self.cut and len(rows) > 1 and any(re.search(r"[\r\n]", cell) for cell in rows[-1]):
             rows.pop()  # the end of a quoted cell may be cut off
+        if dialect.widths and dialect.header is not False and rows:
+            words = self._filled(dialect)[0].split()
+            if len(words) == len(rows[0]) and any(map(_is_number, rows[-1])):
+                rows[0] = words  # names need not stand above their columns
         if dialect.header is not False and _lack_a_name(rows):
             at_end = not any(row[-1].strip() for row in rows[1:])
             rows[0] = [*rows[0], ""] if at_end else ["", *rows[0]]
         return rows
 
-    def cells(self, told: CsvDialect, usual: str) -> tuple[str, str]:
-        """Choose delimiter and quote under which rows have as many cells as the first."""
+    def cells(self, told: CsvDialect, usual: str) -> CsvDialect:
+        """Choose how cells are parted, so that rows have as many as the first."""
         quotes = ['"'] if told.quote is None else [told.quote]
         if told.quote is None and any(
             "'" in line and re.search(r"(^|[,;\t|])\s*'", line) for line in self.lines
         ):
             quotes.append("'")
+        if told.widths:
+            told = replace(told, delimiter=" ")
         some = _CANDIDATES if told.delimiter is None else (told.delimiter,)
         best: tuple[float, int, bool] = (0.0, 0, False)
         chosen = None
         for quote in quotes:
-            for delimiter in (d for d in some if any(d in line for line in self.lines)):
-                rows = self.rows(replace(told, delimiter=delimiter, quote=quote))
-                score = _score(rows, quote, told.delimiter is not None)
-                if score is None or (quote == "'" and score[0] <= best[0]):
-                    continue  # double quotes do as well
-                if (*score, delimiter == usual) > best:
-                    best, chosen = (*score, delimiter == usual), (delimiter, quote)
+            for delimiter in (d for d in some if d == _RUNS or any(d in x for x in self.lines)):
+                plain = replace(told, delimiter=delimiter, quote=quote)
+                for way in self._ways(plain):
+                    score = _score(self.rows(way), quote, told.delimiter is not None)
+                    if score is None or (quote == "'" and score[0] <= best[0]):
+                        continue  # double quotes do as well
+                    if (*score, delimiter == usual) > best:
+                        best, chosen = (*score, delimiter == usual), way
+        if told.delimiter is None and not told.widths:
+            chosen = self._aligned(told, chosen) or chosen
         if chosen is None:
-            chosen = told.delimiter or self._of_one_column(usual, quotes[0]), quotes[0]
-        return chosen
+            delimiter = told.delimiter or self._of_one_column(usual, quotes[0])
+            chosen = replace(told, delimiter=delimiter, quote=quotes[0])
+        absent = CsvDialect(escape="", blanks=False, widths="")
+        return chosen.or_else(absent)
+
+    def _ways(self, plain: CsvDialect) -> Iterator[CsvDialect]:
+        """Give a dialect, and the same with escapes or blanks before quotes if there may be such.
+
+        Those come first that are meant if all are as good.
+        """
+        quote, delimiter = re.escape(plain.quote or ""), re.escape(plain.delimiter or "")
+        if plain.widths or plain.delimiter == _RUNS:
+            yield plain
+            return
+        blanks = escape = False
+        if plain.blanks is None and quote and plain.delimiter != " ":
+            after = re.compile(rf"(?:^|{delimiter})[ ]+{quote}[^{quote}]*{quote}")
+            blanks = any(quote[-1] in line and after.search(line) for line in self.lines)
+        if plain.escape is None and any("\\" in line for line in self.lines):
+            # A quote behind a backslash that ends a cell may as well be that of a folder: "C:\".
+            meant = rf"\\{quote}(?!\s*(?:{delimiter}|$))|" if quote else ""
+            sign = re.compile(rf"(?<!\\)(?:\\\\)*(?:{meant}\\{delimiter})")
+            escape = any("\\" in line and sign.search(line) for line in self.lines)
+        spaced = [replace(plain, blanks=True)] if blanks else []
+        for way in (*spaced, plain):
+            if escape:
+                yield replace(way, escape="\\")
+        yield from (*spaced, plain)
+
+    def _filled(self, dialect: CsvDialect) -> list[str]:
+        """Lines that are neither empty nor comments, with blanks for tabs and without ends."""
+        marked = set(self.marked(dialect))
+        lines = (
+            self.lines[n].rstrip().expandtabs()
+            for n in range(self.first, len(self.lines))
+            if n not in marked
+        )
+        return [line for line in lines if line]
+
+    def _aligned(self, told: CsvDialect, chosen: CsvDialect | None) -> CsvDialect | None:
+        """Look for columns set apart by runs of blanks, or of fixed widths, with numbers in some.
+
+        Parameters
+        ----------
+        told : CsvDialect
+            What is known.
+        chosen : CsvDialect or None
+            By which rows have the same number of cells; no other is looked for, unless these hold
+            several numbers.
+        """
+        if chosen is not None and not _hold_several(self.rows(chosen)):
+            return None
+        runs = replace(told, delimiter=_RUNS, quote='"' if told.quote is None else told.quote)
+        rows = self.rows(runs)
+        width = len(rows[0]) if rows else 0
+        alike = [row for row in rows[1:] or rows if len(row) == width]
+        numbers = [_is_numeric(row[n] for row in alike) for n in range(width)] if alike else []
+        enough = any(numbers) if chosen is None or chosen.delimiter == "\t" else all(numbers)
+        if width > 1 and enough and len(alike) >= _ALIGNED * len(rows[1:] or rows):
+            return runs
+        return None if chosen is not None else self._of_fixed_widths(told)
+
+    def _of_fixed_widths(self, told: CsvDialect) -> CsvDialect | None:
+        """Find columns between which all lines have blanks."""
+        lines = self._filled(replace(told, delimiter=" ", quote=""))
+        if len(lines) < _FEWEST_LINES:
+            return None
+        headed = told.header is not False
+        # Names may be longer than their columns, or have blanks.
+        for body in (lines[1:], lines)[1 - headed :]:
+            width = max(map(len, body))
+            columns = list(zip(*(line.ljust(width) for line in body), strict=True))
+            taken = [any(cell != " " for cell in column) for column in columns]
+            ends = [n for n in range(width) if taken[n] and not (n + 1 < width and taken[n + 1])]
+            starts = [n for n in range(width) if taken[n] and not (n and taken[n - 1])]
+            if len(starts) < 2:
+                continue
+            numeric = [
+                _is_numeric(line[a : b + 1] for line in lines[headed:])
+                for a, b in zip(starts, ends, strict=True)
+            ]
+            # Longer numbers begin farther left, longer texts end farther right.
+            cuts = [ends[n] + 1 if numeric[n + 1] else starts[n + 1] for n in range(len(ends) - 1)]
+            places = [0, *cuts, max(width, len(lines[0]))]
+            widths = ",".join(str(b - a) for a, b in pairwise(places))
+            found = replace(told, delimiter=" ", quote="", widths=widths)
+            names = self.rows(found)[0]
+            alone = headed and body is not lines
+            if any(numeric) and (names == lines[0].split() if alone else "" not in names):
+                return found
+        return None
 
     def _of_one_column(self, usual: str, quote: str) -> str:
         """Choose a delimiter under which every row has one cell, if the usual one is in some."""
@@ -423,6 +566,13 @@ def _with_lines(
     if header is None:
         _refuse_values(rows, place)
         header = True
+    if header and not hashed and rows and not rows[0][0]:
+        written = _cells_of(lines[header_line], found)
+        if len(written) < width:
+            quoted = all(
+                x.startswith(found.quote or "\n") for x in lines[header_line + 1 :] if x.strip()
+            )
+            _check_names_of_rows(rows, written, found, place, quoted=quoted)
     cells = rows[0] if rows and header else [""] * width
     names = tuple(cell.strip() or f"column_{n}" for n, cell in enumerate(cells, 1))
     above = lines[:header_line]
@@ -435,8 +585,10 @@ def _with_lines(
         ),
         header_line + 1,
         names,
-        as_written=header and not hashed and names == tuple(cells),
-        clean=not (left_out or told.comment or any(line.strip("\r\n") for line in above)),
+        as_written=header and not (hashed or found.widths) and names == tuple(cells),
+        clean=not (
+            found.rewritten or left_out or told.comment or any(x.strip("\r\n") for x in above)
+        ),
         late_comments=late_comments,
     )
 
@@ -548,6 +700,49 @@ def _lack_a_name(rows: list[list[str]]) -> bool:
     return width > 1 and all(len(row) == width + 1 for row in rows[1:])
 
 
+def _check_names_of_rows(
+    rows: list[list[str]], names: list[str], dialect: CsvDialect, place: str, *, quoted: bool
+) -> None:
+    """Look whether the cells that are more than names are names of rows, as R writes them.
+
+    Raises
+    ------
+    ReadError
+        If they are not: a delimiter amid the rows would give all columns the names of others.
+
+    Warns
+    -----
+    UserWarning
+        If they may be.
+    """
+    first = [row[0].strip() for row in rows[1:]]
+    numbers = [cell.isdecimal() for cell in first]
+    inner = list(zip(*(row[1:] for row in rows[1:]), strict=True))
+    cut = dialect.delimiter not in (" ", _RUNS) and any(
+        all(cell.startswith(" ") for cell in column) for column in inner
+    )
+    cut = cut and not all(cell.startswith(" ") for column in inner for cell in column)
+    labels = all(numbers) or not any(map(_is_number, first))
+    text = f"{place}: rows have {len(names) + 1:,} cells, but the first line names {len(names):,}"
+    if len(set(first)) < len(first) or not labels or cut:
+        raise ReadError(
+            Advice(
+                f"{text} columns, so that it is not known which cells are whose. Cells that hold a "
+                f"{dialect.delimiter!r} must stand between quotes, as must each quote in them be "
+                "doubled; if it is escaped otherwise, say so with ",
+                advise("escape"),
+                "; if the first column has no name, give it one.",
+            )
+        )
+    if not (quoted or dialect.delimiter in (" ", "\t", _RUNS)):
+        warnings.warn(
+            f"{text}. The first cell of each row is taken for the name of the row, such as "
+            f"{first[0]!r}; if it is not, cells that hold a {dialect.delimiter!r} must stand "
+            "between quotes.",
+            stacklevel=2,
+        )
+
+
 def _score(rows: list[list[str]], quote: str, told: bool) -> tuple[float, int] | None:
     """Rate cells: how many rows have as many as the first, and how many cells are numbers."""
     if not rows:
@@ -564,6 +759,22 @@ def _score(rows: list[list[str]], quote: str, told: bool) -> tuple[float, int] |
     # Columns whose cells all are between quotes of the other kind are not read by these.
     wrapped = _wrapped(rows) + _TIE * all(map(_is_wrapped, rows[0]))
     return same + numbers - wrapped, width
+
+
+def _hold_several(rows: list[list[str]]) -> bool:
+    """Whether the cells of a column are several numbers each, with blanks between them."""
+
+    def several(cell: str) -> bool:
+        words = cell.split()
+        return len(words) > 1 and 2 * sum(map(_is_number, words)) >= len(words)
+
+    width = max(map(len, rows), default=0)
+    columns = ([row[n] for row in rows[1:_TYPED_ROWS] if len(row) > n] for n in range(width))
+    return any(
+        len(cells) >= len(rows[1:_TYPED_ROWS]) / 2
+        and sum(map(several, cells)) >= _ALIGNED * len(cells) > 0
+        for cells in columns
+    )
 
 
 def _wrapped(rows: list[list[str]]) -> float:
@@ -675,21 +886,127 @@ def _rows_of(lines: Iterable[str], dialect: CsvDialect) -> Iterator[list[str]]:
 
 
 def reader(lines: Iterable[str], dialect: CsvDialect, *, strict: bool = False) -> Any:
-    """Return Python's reader of a dialect."""
-    delimiter = dialect.delimiter or ","
-    if dialect.quote == "":
-        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    return csv.reader(lines, delimiter=delimiter, quotechar=dialect.quote or '"', strict=strict)
+    """Return an iterator over the rows of a dialect: Python's, where there is one."""
+    delimiter, quote = dialect.delimiter or ",", dialect.quote
+    if dialect.widths:
+        spans = _spans_of(dialect.widths)
+        return ([line[a:b].strip() for a, b in spans] for line in map(_without_tabs, lines))
+    if delimiter == _RUNS:
+        return (_words_of(line, quote or "") for line in lines)
+    options: dict[str, Any] = {
+        "delimiter": delimiter,
+        "escapechar": dialect.escape or None,
+        "skipinitialspace": bool(dialect.blanks),
+    }
+    if quote == "":
+        return csv.reader(lines, quoting=csv.QUOTE_NONE, **options)
+    return csv.reader(lines, quotechar=quote or '"', strict=strict, **options)
+
+
+def _without_tabs(line: str) -> str:
+    return line.rstrip("\r\n").expandtabs()
+
+
+def _words_of(line: str, quote: str) -> list[str]:
+    """Split a line at runs of blanks and tabs that are not between quotes."""
+    if not quote or quote not in line:
+        return line.split()
+    mark = re.escape(quote)
+    found = re.findall(rf"{mark}((?:[^{mark}]|{mark}{mark})*){mark}(?=\s|$)|(\S+)", line)
+    return [plain or quoted.replace(2 * quote, quote) for quoted, plain in found]
+
+
+def _spans_of(widths: str) -> list[tuple[int, int]]:
+    """Places of columns of fixed widths.
+
+    Examples
+    --------
+    >>> _spans_of("5,3"), _spans_of("1-5,8-8")
+    ([(0, 5), (5, 8)], [(0, 5), (7, 8)])
+    """
+    try:
+        if "-" in widths:
+            pairs = [[int(place) for place in one.split("-")] for one in widths.split(",")]
+            spans = [(first - 1, last) for first, last in pairs]
+        else:
+            spans = list(pairwise(accumulate(map(int, widths.split(",")), initial=0)))
+        good = all(0 <= first < last for first, last in spans)
+    except ValueError:
+        good = False
+    if not good:
+        raise ParameterError(
+            "`widths` must say how many characters each column has, as '5,3,10', or their places, "
+            f"as '1-5,6-8,12-21', got {widths!r}.",
+            parameter="widths",
+            value=widths,
+        )
+    return spans
+
+
+def rewritten(lines: Iterable[str], dialect: CsvDialect, place: str) -> Iterator[str]:
+    r"""Give lines as :attr:`CsvDialect.plain` says, each in the place of one.
+
+    Examples
+    --------
+    >>> dialect = CsvDialect(delimiter="whitespace", quote='"')
+    >>> list(rewritten(["a   b\n", ' 1  "x y"\n'], dialect, "The text"))
+    ['a\tb\n', '1\tx y\n']
+    """
+    held: list[str] = []  # lines of the row that is being read
+    n_lines = n_held = 0
+
+    def taken() -> Iterator[str]:
+        nonlocal n_lines, n_held
+        for line in lines:
+            held.append(_without_marks(line, dialect))
+            n_lines += 1
+            n_held += len(line)
+            if n_held > _LONGEST_ROW:
+                raise unclosed(place, n_lines - len(held) + 1, dialect)
+            yield held[-1]
+
+    out = io.StringIO()
+    write = csv.writer(out, delimiter="\t", lineterminator="\n").writerow
+    last: list[str] = []
+    for cells in reader(taken(), dialect):
+        if len(cells) > 1 or (cells and cells[0].strip()):
+            write(cells)
+            yield out.getvalue()
+            out.seek(0)
+            out.truncate()
+        else:
+            yield "\n" * len(held)
+        last, n_held = held[:], 0
+        held.clear()
+    if len(last) > 1 or (last and dialect.quote and dialect.quote in last[0]):
+        try:
+            list(reader(last, dialect, strict=True))
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise unclosed(place, n_lines - len(last) + 1, dialect) from None
+
+
+def _without_marks(line: str, dialect: CsvDialect) -> str:
+    r"""Empty the cells that databases write as \N, which is no escape."""
+    if not dialect.escape or "\\N" not in line:
+        return line
+    delimiter = re.escape(dialect.delimiter or ",")
+    return re.sub(rf"(^|{delimiter})\\N(?={delimiter}|\s*$)", r"\1", line)
 
 
 def inside_quotes(lines: Iterable[str], dialect: CsvDialect, comment: str = "") -> Iterator[bool]:
     """Say of each line whether it begins inside a quoted cell; comments open none."""
     quote, inside = dialect.quote or "", False
-    opening = re.compile(rf"(?:^|{re.escape(dialect.delimiter or ',')}){re.escape(quote)}")
+    if dialect.widths or dialect.delimiter == _RUNS:
+        quote = ""  # a cell ends with its line
+    blanks = " *" if dialect.blanks else ""
+    opening = re.compile(rf"(?:^|{re.escape(dialect.delimiter or ',')}){blanks}{re.escape(quote)}")
+    escaped = re.compile(rf"{re.escape(dialect.escape)}.") if dialect.escape else None
     for line in lines:
         yield inside
         if quote and quote in line and (inside or not (comment and line.startswith(comment))):
-            inside = _ends_inside(line, inside, opening, quote)
+            some = escaped.sub("..", line) if escaped else line
+            inside = _ends_inside(some, inside, opening, quote)
 
 
 def _ends_inside(line: str, inside: bool, opening: re.Pattern[str], quote: str) -> bool:

@@ -6,6 +6,8 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
 from mercer.data.dialect import CsvDialect, reader
@@ -42,7 +44,9 @@ class Lines:
 
     A line is a row: quoted cells may hold commas, but no line ends. The first line decides: if it
     begins with ``{``, every line is a JSON object; else it names the columns of CSV. Of tabs,
-    semicolons, bars and commas it is separated by those that make most names of it. Numbers of
+    semicolons, bars and commas it is separated by those that make most names of it, else by runs of
+    blanks. A row that has another number of cells may have blanks or backslashes before quotes, or
+    blanks beside tabs. Numbers of
     cells that semicolons separate may have decimal commas. If the first line is no UTF-8, the text
     is Windows-1252, of which Latin-1 is a part.
 
@@ -164,7 +168,7 @@ class Lines:
             if not isinstance(values, dict):
                 raise ValueError("it is JSON, but no object with columns and values")
             return values
-        cells = self._cells(text)
+        cells = self._fitting(text, len(self._columns))
         if len(cells) != len(self._columns):
             raise ValueError(
                 f"it has {len(cells)} cell{'s' * (len(cells) != 1)}, but there are "
@@ -174,10 +178,27 @@ class Lines:
             cells = [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells]
         return dict(zip(self._columns, cells, strict=True))
 
-    def _cells(self, text: str) -> list[str]:
+    def _fitting(self, text: str, width: int) -> list[str]:
+        """Return the cells of a row; a way of writing that no row had is taken if only it fits."""
+        told, known = self._told, self._dialect
+        ways = [known]
+        if told.blanks is None and known.quote and f" {known.quote}" in text:
+            ways = [replace(known, blanks=True), known]
+        if told.escape is None and "\\" in text:
+            ways += [replace(way, escape="\\") for way in ways]
+        if told.delimiter is None and known.delimiter == "\t":
+            ways.append(replace(known, delimiter="whitespace"))
+        for way in ways:
+            with suppress(ValueError):
+                cells = self._cells(text, way)
+                if len(cells) == width:
+                    return cells
+        return self._cells(text, known)
+
+    def _cells(self, text: str, dialect: CsvDialect) -> list[str]:
         cells: list[str]
         try:
-            (cells,) = reader([text], self._dialect, strict=True)
+            (cells,) = reader([text], dialect, strict=True)
         except csv.Error as error:
             raise ValueError(
                 f"it is no CSV ({error}); quoted cells must end in their line"
@@ -205,7 +226,7 @@ class Lines:
             decimal = "," if delimiter == ";" else "."
             found = CsvDialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
             self._dialect = told.or_else(found).or_else(usual)
-            columns = [name.strip() for name in self._cells(names)]
+            columns = [name.strip() for name in self._cells(names, self._dialect)]
         except ValueError as error:
             raise ValueError(
                 f"{place} should name columns, but cannot be read: {error}. Rows are JSON objects, "
@@ -243,4 +264,6 @@ def _delimiter_of(names: str, told: CsvDialect) -> str:
         return max(map(len, reader([names], told.or_else(CsvDialect(delimiter=delimiter)))))
 
     best = max(("\t", ";", "|", ","), key=width)
-    return best if width(best) > 1 else ","
+    if width(best) > 1:
+        return best
+    return "whitespace" if told.widths is None and len(names.split()) > 1 else ","

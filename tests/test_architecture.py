@@ -2,9 +2,7 @@
 
 import ast
 import importlib
-import io
 import pkgutil
-import tokenize
 from pathlib import Path
 
 import pytest
@@ -82,32 +80,6 @@ def test_imports_go_only_downward(path: Path) -> None:
         assert target.partition(".")[0] == "mercer", f"{path.name} imports {target}"
         if target != "mercer.__version__":
             assert layer_of(target) >= own, f"{path.name} imports {target} from above"
-
-
-def lines_of_code(text: str) -> int:
-    """Lines that are neither blank nor only docstring or comment."""
-    docstrings = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
-            first = node.body[0]
-            docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    layout |= {tokenize.COMMENT, tokenize.ENDMARKER}
-    code = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in layout:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - docstrings)
-
-
-@pytest.mark.parametrize(
-    "path", [*modules(), *annex()], ids=lambda p: str(p.relative_to(ROOT.parent))
-)
-def test_files_hold_one_concept(path: Path) -> None:
-    lines = lines_of_code(path.read_text())
-    assert lines <= 500, f"{path.name} has {lines} lines of code: split it"
 
 
 def test_exported_names_exist_and_are_sorted_out() -> None:

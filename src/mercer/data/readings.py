@@ -26,7 +26,15 @@ from mercer.data.columns import (
 from mercer.data.forms import DateForm, NumberForm
 from mercer.exceptions import Advice, Setting
 
-__all__ = ["KINDS", "Reading", "Readings", "first_stray", "held_before", "written_numbers"]
+__all__ = [
+    "KINDS",
+    "Reading",
+    "Readings",
+    "first_stray",
+    "held_before",
+    "no_data_of",
+    "written_numbers",
+]
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +70,25 @@ _ORDER_NAME = re.compile(
     r"(?i).*(time|date|day|week|month|year|hour|minute|second)|(.*[^a-z]|time)?(step|age|t)"
 )
 
+#: Numbers that programs write where there is none: those of computers, which nobody measures, ...
+_FILLED = (
+    *(3.4028234663852886e38, 9.969209968386869e36, 1.7976931348623157e308, 1.7e308),
+    *(1e20, 1e30, 1e35, 1e36, 1e37, 1e38, 1e300, 2.0**63, 2.0**64),
+)
+_FILLED_FROM = 1e18
+#: ... and those that may be measured as well.
+_MAY_BE_FILLED = (
+    *(99, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999),
+    *(99.9, 999.9, 9999.9, 99999.9, 99.99, 999.99, 9999.99, 999.999, 99.999),
+    *(888, 8888, 88888, 777, 7777, 9998, 9997, 998, 997, 9996, 32767, 32768, 65535),
+    *(2147483647, 2147483648, 4294967295, 1e10 - 1, 1e12 - 1),
+)
+_FEWEST_OTHERS = 20  # numbers besides, from which a mark can be told
+_REPEATED = 3  # rows of a mark
+_FAR, _FARTHEST = 3.0, 100.0  # of the others, in their range; a single row
+_HUGE = 1e12
+_ALONE = 5.0  # of the others, in the largest distance of two neighbours among them
+
 #: How text is read where training had dates, or times, that were no text.
 _WRITTEN = {"date": DateForm("ymd"), "time": DateForm("time")}
 _HELD = {"date": "dates", "time": "times of the day", "boolean": "truth values"}
@@ -91,6 +118,10 @@ class Reading:
         Rows whose value is not of the form, and so missing.
     calendar : bool
         Whether parts of the calendar count, besides the time itself.
+    no_data : tuple of float
+        Numbers that mean that there is none, such as -9999.
+    huge : bool
+        Whether it held numbers of 1e12 and more, so that 3.4e38 may be one.
     """
 
     name: str
@@ -100,6 +131,8 @@ class Reading:
     note: str = ""
     strays: int = 0
     calendar: bool = True
+    no_data: tuple[float, ...] = ()
+    huge: bool = False
 
     @property
     def used(self) -> bool:
@@ -114,7 +147,7 @@ class Reading:
     @property
     def way(self) -> tuple[Any, ...]:
         """What must be the same for two columns to be read alike."""
-        return self.kind, self.form, self.was_text, self.calendar
+        return self.kind, self.form, self.was_text, self.calendar, self.no_data
 
     @property
     def names(self) -> list[str]:
@@ -142,14 +175,36 @@ class Reading:
                 )
             # The code -1 of missing values picks the last entry.
             values = np.append(form.read(column.levels), np.nan)[column.codes]
-            return Numbers(values, integer=False)
+            return self._without_marks(Numbers(values, integer=False))
         if self.form == "yyyymmdd" and not column.unit:
             return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
-        return column
+        return self._without_marks(column)
+
+    def _without_marks(self, column: Numbers) -> Numbers:
+        """Make gaps of numbers that mean that there is none."""
+        if self.kind != "number" or column.unit or not column.values.size:
+            return column
+        values = column.values
+        filled = not self.huge and bool(
+            float(np.fmax.reduce(values)) >= _FILLED_FROM
+            or float(np.fmin.reduce(values)) <= -_FILLED_FROM
+        )
+        if not (self.no_data or filled):
+            return column
+        values = values.astype(np.float64)
+        gaps = _among(values, self.no_data)
+        if filled:
+            gaps |= _among(np.abs(values), _FILLED)
+        if not gaps.any():
+            return column
+        return replace(column, values=np.where(gaps, np.nan, values), integer=False)
 
     def to_state(self) -> dict[str, Any]:
         """Return plain data."""
         state = dict(vars(self))
+        for name in ("no_data", "huge"):  # as files were before
+            if not state[name]:
+                del state[name]
         if isinstance(self.form, NumberForm | DateForm):
             state["form"] = {type(self.form).__name__: vars(self.form)}
         return state
@@ -161,7 +216,8 @@ class Reading:
         if isinstance(form, dict):
             ((kind, values),) = form.items()
             form = {"NumberForm": NumberForm, "DateForm": DateForm}[kind](**values)
-        return cls(**(state | {"form": form}))
+        marks = tuple(state.get("no_data", ()))
+        return cls(**(state | {"form": form, "no_data": marks}))
 
 
 def _as_levels(column: Numbers | Levels) -> Levels:
@@ -417,7 +473,7 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
         compact = said == "date" and not column.unit
         if compact and np.isfinite(compact_dates(column.values.astype(np.float64))).any():
             return Reading(name, "date", "yyyymmdd", note="as told")
-        return Reading(name, said, note="as told")
+        return Reading(name, said, note="as told", huge=said == "number")
     levels, counts = column.counted()
     form: NumberForm | DateForm | None
     if said == "number":
@@ -447,6 +503,98 @@ def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:
 
 
 def _look(name: str, column: Numbers | Levels, min_count: int) -> Reading:
+    """Find out what a column is, and which of its numbers mean that there is none."""
+    found = _look_at(name, column, min_count)
+    if found.kind != "number":
+        return found
+    read = replace(found, huge=True).read(column)
+    if not isinstance(read, Numbers) or read.unit:
+        return found
+    values = read.values
+    marks, rest = no_data_of(values)
+    if not marks:
+        return found if rest < _HUGE else replace(found, huge=True)
+    n = int(np.count_nonzero(_among(values.astype(np.float64), marks)))
+    shown = ", ".join(f"{mark:.10g}" for mark in marks)
+    note = _joined(found.note, f"{shown} means no value, in {n:,} cell{'s' * (n != 1)}")
+    return replace(found, no_data=marks, huge=rest >= _HUGE, note=note)
+
+
+def _among(values: Floats, marks: Sequence[float]) -> NDArray[np.bool_]:
+    """Whether values are some of a few numbers, as far as single precision can tell."""
+    found = np.zeros(values.shape, dtype=bool)
+    for mark in marks:
+        found |= np.abs(values - mark) <= 2e-6 * abs(mark)
+    return found
+
+
+def no_data_of(values: NDArray[Any]) -> tuple[tuple[float, ...], float]:
+    """Find numbers that programs write where there is none, such as -9999.
+
+    They must be of a known list and outside the range of all other numbers. What nobody measures,
+    as 3.4e38, must be far outside. What could be measured, as 999, must repeat and be as far
+    outside as the others reach, or three times as far above them; negative marks need not if all
+    others are positive.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Numbers of a column; NaN where there is none.
+
+    Returns
+    -------
+    marks : tuple of float
+        In the order of their size.
+    largest : float
+        Largest absolute value of the others.
+
+    Examples
+    --------
+    >>> no_data_of(np.array([*range(100), -999.0, -999.0, -999.0]))
+    ((-999.0,), 99.0)
+    >>> no_data_of(np.array([*range(2000)]))  # a real 999
+    ((), 1999.0)
+    """
+    some = values[~np.isnan(values)].astype(np.float64)
+    if not some.size:
+        return (), 0.0
+    low, high = float(some.min()), float(some.max())
+    largest = max(abs(low), abs(high))
+    known = (*_FILLED, *_MAY_BE_FILLED)
+    if not _among(np.abs(np.array([low, high])), known).any():
+        return (), largest
+    distinct, counts = np.unique(some, return_counts=True)
+    marked = _among(np.abs(distinct), known)
+    others = distinct[~marked]
+    if counts[~marked].sum() < _FEWEST_OTHERS or others.size < 2:
+        return (), largest
+    gap = float(np.diff(others).max()) if others.size >= _FEW_ROWS else np.inf
+    marks = [
+        float(value)
+        for value, count in zip(distinct[marked], counts[marked], strict=True)
+        if _means_none(float(value), int(count), float(others[0]), float(others[-1]), gap)
+    ]
+    rest = np.abs(distinct[~np.isin(distinct, marks)]).max()
+    return tuple(marks), float(rest)
+
+
+def _means_none(value: float, count: int, low: float, high: float, gap: float) -> bool:
+    """Whether a number of the known list lies far enough outside the range of the others."""
+    span = high - low
+    outside = low - value if value < 0.0 else value - high
+    if abs(value) >= _FILLED_FROM:
+        return outside > 1e3 * max(span, abs(low), abs(high))
+    if outside >= _FARTHEST * span:
+        return True
+    if outside <= 0.0 or count < _REPEATED:
+        return False
+    alone = count > _REPEATED and outside >= _ALONE * gap
+    if value < 0.0:
+        return low >= 0.0 or outside >= span or (alone and 2.0 * outside >= span)
+    return outside >= _FAR * span or (alone and outside >= span)
+
+
+def _look_at(name: str, column: Numbers | Levels, min_count: int) -> Reading:
     """Find out what a column is."""
     if isinstance(column, Numbers):
         return _look_at_numbers(name, column)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
 from mercer.data.preprocessing import TablePreprocessor
-from mercer.data.readings import written_numbers
+from mercer.data.readings import no_data_of, written_numbers
 from mercer.data.tables import place_of, read_tables, schema
 from mercer.data.tasks import infer_task
 from mercer.exceptions import NothingLearnedWarning
@@ -23,6 +23,7 @@ __all__ = [
     "first_classes",
     "refuse_stray_text",
     "warn_if_no_pairs",
+    "warn_of_no_data",
     "warn_of_stray_text",
     "warn_of_unlabelled",
 ]
@@ -294,6 +295,31 @@ def check_varies(
         "model can learn to answer. Is another column the `target`?",
         stacklevel=4,
     )
+
+
+def warn_of_no_data(targets: NDArray[Any], target: str | None) -> None:
+    """Warn of numbers in a target that may mean that there is none, such as -9999.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_rows,)
+        Those of the first rows.
+    target : str or None
+        Their column.
+
+    Warns
+    -----
+    UserWarning
+        Naming the number.
+    """
+    for mark in no_data_of(targets)[0]:
+        n = int(np.count_nonzero(targets == mark))
+        warnings.warn(
+            f"The target {target!r} is {mark:.10g} in {n:,} of the first {targets.size:,} rows, "
+            "far from all others. If that means that there is no value, leave these cells empty: "
+            "rows without a target are left out.",
+            stacklevel=4,
+        )
 
 
 def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) -> None:

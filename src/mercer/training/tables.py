@@ -22,6 +22,7 @@ from mercer.training._checks import (
     check_varies,
     first_classes,
     refuse_stray_text,
+    warn_of_no_data,
     warn_of_stray_text,
     warn_of_unlabelled,
 )
@@ -176,6 +177,8 @@ class TableTraining:
             labelled = Labelled(self.target)
             more = in_place(self.data, others, model.targets, n_rows, labelled=labelled)
             check_varies(targets, more, self.target, self.task)
+        if self.task in ("regression", "gp"):
+            warn_of_no_data(targets, self.target)
         if self.task == "classification":
             self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)
 

@@ -1,0 +1,114 @@
+"""Numbers that mean that there is none: what is a gap, what is not, and where it is said."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mercer.data import TablePreprocessor
+from mercer.data.readings import no_data_of
+from mercer.training import FileTraining
+
+N = 400
+RNG = np.random.default_rng(0)
+NORMAL, AGES = RNG.normal(size=N), RNG.integers(18, 90, N).astype(float)
+MARKED = np.arange(0, N, 20)
+
+MARKS = {
+    "single precision": -3.4028234663852886e38,
+    "single precision, written": -3.40282e38,
+    "netCDF": 9.96921e36,
+    "climate": 1e20,
+    "double precision": 1.7976931348623157e308,
+    "largest integer": 2.0**63 - 1,
+    "smallest integer": -(2.0**63),
+    "largest short": 32767,
+    "smallest int": -(2.0**31),
+    "-999": -999,
+    "-9999": -9999,
+    "-999.9 of single precision": float(np.float32(-999.9)),
+    "9999": 9999,
+    "99999": 99999,
+}
+
+
+def marked(values, mark, rows=MARKED):
+    values = values.copy()
+    values[rows] = mark
+    return values
+
+
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
+@pytest.mark.parametrize("values", [NORMAL, AGES], ids=["normal", "ages"])
+def test_marks_are_gaps_in_all_tables_and_later_rows(mark, values):
+    table = {"x": marked(values, mark), "z": NORMAL}
+    gaps = {"x": marked(values, np.nan), "z": NORMAL}
+    expected = TablePreprocessor().fit(gaps)
+    for kind in (dict, pd.DataFrame, pa.table):
+        seen = TablePreprocessor().fit(kind(table))
+        assert seen.feature_names_out() == expected.feature_names_out()
+        np.testing.assert_array_equal(seen.transform(kind(table)), expected.transform(gaps))
+    assert f"{mark:.10g} means no value, in 20 cells" in seen.readings_["x"].note
+    again = TablePreprocessor.from_state(json.loads(json.dumps(seen.to_state())))
+    later = {"x": [mark, 1.0], "z": [0.0, 0.0]}
+    missing = {"x": [None, 1.0], "z": [0.0, 0.0]}
+    np.testing.assert_array_equal(again.transform(later), expected.transform(missing))
+
+
+def test_whole_numbers_of_eight_bytes_are_marks_too():
+    x = AGES.astype(np.int64)
+    x[MARKED] = np.iinfo(np.int64).max
+    seen = TablePreprocessor().fit({"x": x})
+    assert seen.feature_names_out() == ["x", "x=(missing)"]
+
+
+@pytest.mark.parametrize("mark", [3.4028235e38, -3.4028235e38, 9.96921e36, 2.0**63])
+def test_what_nobody_measures_is_a_gap_where_it_comes_late(mark):
+    seen = TablePreprocessor().fit({"x": NORMAL})
+    np.testing.assert_array_equal(seen.transform({"x": [mark]}), seen.transform({"x": [None]}))
+    assert seen.new_gaps({"x": np.array([mark, 1.0])}) == {"x": 1}
+
+
+REAL = {
+    "999 among others": RNG.integers(1, 2001, 5000),
+    "exponential": np.round(RNG.exponential(100, 5000)),
+    "heavy tails": np.round(RNG.pareto(1.0, 20_000)),
+    "heavy tails on both sides": np.round(RNG.standard_cauchy(20_000)),
+    "incomes": np.round(RNG.lognormal(3, 2, 5000)),
+    "capped": np.minimum(RNG.integers(0, 12_000, N), 9999),
+    "saturated": np.minimum(RNG.integers(0, 70_000, N), 65_535),
+    "prices": RNG.choice([9, 19, 29, 49, 99, 199, 299, 999], N),
+    "large numbers": np.append(RNG.lognormal(60, 3, N), [1e20, 1e30]),
+    "a single 999": np.append(AGES, 300.0 + np.array([699.0])),
+    "-99 among others": np.append(RNG.integers(-500, 500, N), [-99] * 9),
+    "few values": np.array([1.0, 2.0, 3.0, -999.0, -999.0, -999.0]),
+    "a constant and 9999": marked(np.zeros(N), 9999.0),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_numbers_are_no_marks(name):
+    values = REAL[name].astype(float)
+    assert no_data_of(values)[0] == ()
+    assert no_data_of(-values)[0] == () or name in ("a single 999", "prices")
+
+
+def test_numbers_as_told_are_taken_as_they_are():
+    table = {"x": marked(NORMAL, -999.0)}
+    assert TablePreprocessor(kinds={"x": "number"}).fit(table).feature_names_out() == ["x"]
+
+
+def test_several_marks_are_found_together():
+    values = marked(marked(NORMAL, -9999.0), -8888.0, MARKED[:5] + 1)
+    assert no_data_of(values)[0] == (-9999.0, -8888.0)
+
+
+def test_marks_in_a_target_are_said(tmp_path):
+    y = marked(NORMAL, -9999.0)
+    rows = "".join(f"{x:.3f},{t:.3f}\n" for x, t in zip(AGES + NORMAL, y, strict=True))
+    (tmp_path / "a.csv").write_text("x,y\n" + rows)
+    training = FileTraining(str(tmp_path / "a.csv"), "y")
+    with pytest.warns(UserWarning, match=r"'y' is -9999 in 20 of the first 400 rows"):
+        training.start()

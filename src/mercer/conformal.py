@@ -161,6 +161,8 @@ class ConformalIntervals:
         them (Romano, Patterson, Candès, NeurIPS 2019). Sides may then differ.
     block : int, default=1
         Rows in succession that are left out together, as in a series.
+    groups : ndarray of shape (n_rows,) of int64 or None, default=None
+        Groups of the rows, neighbours that are left out together, instead.
 
     Examples
     --------
@@ -180,6 +182,7 @@ class ConformalIntervals:
     weights: Array | None = None
     method: str = "normalized"
     block: int = 1
+    groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -220,13 +223,15 @@ class ConformalIntervals:
 
     @cached_property
     def _sizes(self) -> _Sizes:
-        return _Sizes.learned(
-            self.X, self.predicted, np.abs(self.y - self.predicted), self.weights, self.block
-        )
+        errors = np.abs(self.y - self.predicted)
+        together = self.block, self.groups
+        return _Sizes.learned(self.X, self.predicted, errors, self.weights, *together)
 
     def _between_quantiles(self, X: Any, predicted: Array, coverage: float) -> Array:
         """Quantiles learned on every second row, or stretch of rows, moved by the others."""
         blocks = np.arange(len(self.y)) // self.block
+        if self.groups is not None:
+            blocks = np.cumsum(np.diff(self.groups, prepend=self.groups[0]) != 0)
         learned, judged = np.flatnonzero(blocks % 2 == 0), np.flatnonzero(blocks % 2 == 1)
         band = self._band(learned, coverage)
         low, high = self._ends(band, self.X[judged], self.predicted[judged]).T
@@ -278,7 +283,13 @@ class _Sizes:
 
     @classmethod
     def learned(
-        cls, X: Any, predicted: Array, errors: Array, weights: Array | None, block: int
+        cls,
+        X: Any,
+        predicted: Array,
+        errors: Array,
+        weights: Array | None,
+        block: int,
+        groups: NDArray[np.int64] | None = None,
     ) -> Self:
         centre, scale = float(predicted.mean()), float(predicted.std()) or 1.0
         usual = float(np.median(errors)) or float(errors.mean())
@@ -288,7 +299,7 @@ class _Sizes:
         mean = float(np.average(logarithms, weights=weights))
         inputs = _beside(X, (predicted - centre) / scale)
         share = np.ones(len(errors)) if weights is None else weights
-        rows = Rows(inputs, (logarithms - mean)[:, np.newaxis], share)
+        rows = Rows(inputs, (logarithms - mean)[:, np.newaxis], share, groups=groups)
         places = np.linspace(0, len(errors) - 1, min(len(errors), _POINTS)).astype(int)
         part = GlobalPart(pilot_kernel(inputs), inputs[places], 1)
         own = np.exp(part.solve_without(rows, block)[:, 0])

@@ -452,7 +452,7 @@ def boundary_rows(kernel: Kernel, rows: Rows, n: int) -> NDArray[np.int64]:
     numbers : ndarray of shape (min(n, n_rows),)
         The least sure first.
     """
-    learned = min(_PILOT_ROWS, 4 * len(rows) // 5)
+    learned = rows.whole(min(_PILOT_ROWS, 4 * len(rows) // 5), least=1)
     points = np.asarray(rows.X[:_PILOT_POINTS], dtype=np.float64)
     pilot = GlobalPart(kernel, points, rows.targets.shape[1])
     pilot.learn(rows[:learned])

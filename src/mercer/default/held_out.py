@@ -36,12 +36,15 @@ class HeldOut(NamedTuple):
         What the function said of them.
     weights : ndarray of shape (n_rows,)
         Weights of the rows.
+    groups : ndarray of shape (n_rows,) of int64 or None, default=None
+        Groups of the rows, which are neighbours; None where each row is one.
     """
 
     X: NDArray[np.floating]
     targets: Array
     scores: Array
     weights: Array
+    groups: NDArray[np.int64] | None = None
 
 
 @dataclass(eq=False)
@@ -84,11 +87,13 @@ class Judged:
             numbers, kernel = np.arange(len(rows)), function.kernel_of_inputs
             learned = targets(rows).targets
             scores = np.empty((len(rows), targets.n_outputs))
-            for fold in np.array_split(numbers, min(_FOLDS, len(rows))):
+            cuts = [int(fold[0]) for fold in np.array_split(numbers, min(_FOLDS, len(rows)))[1:]]
+            cuts = sorted({rows.whole(cut, least=1) for cut in cuts})
+            for fold in np.split(numbers, cuts):
                 others = np.setdiff1d(numbers, fold) if fold.size < len(rows) else fold
                 given = rows[others], learned[others], self.values[others]
                 scores[fold] = targets.correction(*given, kernel)(rows.X[fold], self.values[fold])
-        self._scored = HeldOut(rows.X, rows.targets, scores, rows.weights)
+        self._scored = HeldOut(rows.X, rows.targets, scores, rows.weights, rows.groups)
         return self._scored
 
     def to_state(self) -> dict[str, Any]:

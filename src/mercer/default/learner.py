@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,15 @@ from mercer.objectives import Objective
 from mercer.selection import (
     FEWEST_ROWS,
     block_length,
+    block_of_series,
     block_order,
     calibrate,
+    group_order,
     mean_loss,
     order_in_blocks,
     race,
     race_point,
+    repeats,
     stack,
 )
 from mercer.sums import (
@@ -88,6 +92,8 @@ class DefaultLearner(Learner):
         solution.
     judged : Judged or None
         Those rows, and what was said of them then; None before, and of files of earlier versions.
+    in_time : bool
+        Whether rows come in the order of time, so that the last ones judge together.
     revisits : bool
         Whether rows can be visited again once all have come.
     is_compact : bool
@@ -121,12 +127,14 @@ class DefaultLearner(Learner):
             self.settings = self.settings._replace(**CORRECTING)
         self.held_loss = np.nan
         self.judged: Judged | None = None
-        self.revisits = self.is_compact = False
+        self.revisits = self.is_compact = self.in_time = False
         # Whether the length of blocks is settled; else races find it out.
         length = self.resources.block_length
         self._knows_block = not isinstance(length, str)
         if not isinstance(length, str):
             function.block = int(length)
+        self._groups: NDArray[np.int64] | None = None
+        self._time: NDArray[np.int64] | None = None
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
 
     @property
@@ -167,13 +175,26 @@ class DefaultLearner(Learner):
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`mercer.learning.Learner`; predictions go by them once they are enough."""
+    def learn(
+        self, X: Any, targets: Array, weights: Array, groups: NDArray[np.int64] | None = None
+    ) -> None:
+        """See :class:`mercer.learning.Learner`; predictions go by them once they are enough.
+
+        Parameters
+        ----------
+        X, targets, weights
+            As there.
+        groups : ndarray of shape (n,) of int64 or None, default=None
+            Groups of the rows, held out together; those of one are neighbours. All rows or none
+            have some.
+        """
         check_sizes(X, targets)  # of all rows before the first is learned
         chunk = self._chunk(X)
         for start in range(0, X.shape[0], chunk):
             cut = slice(start, start + chunk)
-            self._learn(self._rows(X[cut], targets[cut], weights[cut]).own())
+            own = None if groups is None else groups[cut]
+            rows = self._rows(X[cut], targets[cut], weights[cut])
+            self._learn(replace(rows, groups=own).own())
 
     def learn_passes(
         self,
@@ -185,13 +206,12 @@ class DefaultLearner(Learner):
     ) -> None:
         """See :class:`mercer.learning.Learner`: sums take every row once, in the first order."""
         check_sizes(X, targets)
-        self._settle_block(X, targets, weights)
-        block, chunk = self.function.block, self._chunk(X)
-        order = order_in_blocks(next(iter(orders)), weights, block)
-        stopped, self.revisits = False, True
+        order, groups = self._settled(X, targets, weights, next(iter(orders)))
+        stopped, self.revisits, chunk = False, True, self._chunk(X)
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
-            self._learn(self._rows(X[some], targets[some], weights[some]))
+            own = None if groups is None else groups[some]
+            self._learn(replace(self._rows(X[some], targets[some], weights[some]), groups=own))
             # What is learned last is reported once it is solved.
             stopped = start + chunk < order.size and report(some.size)
             if stopped:
@@ -286,20 +306,80 @@ class DefaultLearner(Learner):
         Rows are in their own order: that of a stream, or of the arrays of ``fit`` before it
         shuffles them.
         """
-        if not self._knows_block:
+        if self._knows_block:
+            return
+        if self.in_time:
+            self.function.block = block_of_series(len(rows))
+        elif not (isinstance(rows, Rows) and rows.groups is not None):
             learnable = RowsByNumber(len(rows), lambda numbers: self.targets(rows[numbers]))
             self.function.block = block_length(learnable, self.resources.seed)
 
-    def _settle_block(self, X: Any, targets: Array, weights: Array) -> None:
-        """Find out how many rows are to be held out together, from all rows in their own order."""
+    def hold_together(
+        self, groups: NDArray[np.int64] | None = None, time: NDArray[np.int64] | None = None
+    ) -> None:
+        """Say which of the rows of :meth:`learn_passes` are held out together; before they come.
+
+        Parameters
+        ----------
+        groups : ndarray of shape (n,) of int64 or None, default=None
+            Group of each row.
+        time : ndarray of shape (n,) of int64 or None, default=None
+            Rank of each row in the order of time: the last ones judge, and blocks in the race.
+        """
+        self._groups, self._time, self.in_time = groups, time, time is not None
+
+    def _settled(
+        self, X: Any, targets: Array, weights: Array, order: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Find out which rows are to be held out together, from all rows in their own order.
+
+        Returns
+        -------
+        order : ndarray of shape (n,) of int
+            In which such rows are neighbours.
+        groups : ndarray of shape (n,) of int64 or None
+            Groups of the rows, by their numbers, if they have some.
+        """
+        groups, time, self._groups, self._time = self._groups, self._time, None, None
         used = np.flatnonzero(weights > 0.0)
-        self._find_block(self._revisitable(X, targets, weights, used))
+        if groups is None:
+            ranked = used if time is None else used[np.argsort(time[used], kind="stable")]
+            self._find_block(self._revisitable(X, targets, weights, ranked))
         # Races would see shuffled rows, which tell nothing of the order.
-        self._knows_block |= used.size >= FEWEST_ROWS
+        self._knows_block |= used.size >= FEWEST_ROWS or groups is not None or time is not None
+        counts, block = weights > 0.0, self.function.block
+        if time is not None:
+            return np.r_[self._before_last(ranked, order, block), order[~counts[order]]], None
+        if groups is None and block == 1 and isinstance(X, np.ndarray):
+            found = repeats(X[used], targets[used])
+            if found is not None:
+                groups = np.zeros(counts.size, dtype=np.int64)
+                groups[used] = found
+        if groups is None:
+            return order_in_blocks(order, weights, block), None
+        kept = order[counts[order]]
+        return np.r_[group_order(kept, groups), order[~counts[order]]], groups
+
+    def _before_last(
+        self, ranked: NDArray[np.int64], order: NDArray[np.int64], block: int
+    ) -> NDArray[np.int64]:
+        """Order of rows of which the last in time come last, and the others in blocks.
+
+        So few that each may be a point stay in their order.
+        """
+        n = ranked.size - max(1, min(self._share_held(ranked.size), self.settings.most_held))
+        if ranked.size <= self.settings.few:
+            return ranked
+        places = np.full(order.size, order.size)
+        places[ranked] = np.arange(ranked.size)
+        first = places[order]
+        return ranked[np.r_[block_order(first[first < n], block), np.arange(n, ranked.size)]]
 
     def _shuffled(self, rows: Rows) -> Rows:
         # Of some rows in no order, whatever the stream's: they are judged by others of the same.
         order = np.random.default_rng(self.resources.seed).permutation(len(rows))
+        if rows.groups is not None:
+            return rows[group_order(order, rows.groups)]
         return rows[block_order(order, self.function.block)]
 
     # -- choosing components --------------------------------------------------------------------
@@ -484,11 +564,14 @@ class DefaultLearner(Learner):
     def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
         """Fit to all rows, which the fits to all others judge: half of them, and at least some."""
         settings, block = self.settings, min(self.function.block, max(1, len(rows) // 5))
-        given = self._shuffled(rows)
+        given = self._with_last_together(rows) if self.in_time else self._shuffled(rows)
         rows = self.targets(given)
         self._allocate(rows, rows, len(rows))
         n = min(len(rows), max(settings.fewest_judges, len(rows) // 2))
         n += (len(rows) - n) % block  # whole blocks
+        if self.in_time:
+            n = self._n_held()
+        n = len(rows) - rows.whole(len(rows) - n)
         components: list[Component] = []
         predictions: list[Array] = []
         for part in self.function.components:
@@ -505,11 +588,17 @@ class DefaultLearner(Learner):
                 components.append(part)
                 predictions.append(values)
         self.function.components = components
-        return given[len(rows) - n :], predictions
+        judges = given[len(rows) - n :]
+        return (replace(judges, groups=None) if self.in_time else judges), predictions
+
+    def _with_last_together(self, rows: Rows) -> Rows:
+        """Rows in the order of time, of which those that judge are left out together."""
+        numbers = np.arange(len(rows), dtype=np.int64)
+        return replace(rows, groups=np.minimum(numbers, len(rows) - self._n_held()))
 
     def _add_to_sums(self) -> None:
         rows = self.waiting
-        n = len(rows) - self._n_held()
+        n = rows.whole(max(0, len(rows) - self._n_held()))
         if n > 0:
             self.targets.follow(rows)
             learnable = self.targets(rows[:n])
@@ -519,12 +608,16 @@ class DefaultLearner(Learner):
 
     def _n_before_judges(self) -> int:
         """Rows, of those gathered, that are learned and raced on before the last ones judge."""
-        return self.n_rows if self.n_rows <= self.settings.few else self.n_rows - self._n_held()
+        if self.n_rows <= self.settings.few:
+            return self.n_rows
+        return self.waiting.whole(self.n_rows - self._n_held(), least=1)
 
     def _n_held(self) -> int:
         """Rows to keep back: a part of those that count, where old ones are forgotten."""
-        n = int(self.settings.held_share * self._counting(self.n_rows))
-        return max(1, min(n, self.settings.most_held))
+        return max(1, min(self._share_held(self.n_rows), self.settings.most_held))
+
+    def _share_held(self, n: int) -> int:
+        return int(self.settings.held_share * self._counting(n))
 
     def _counting(self, n: int) -> float:
         """As many of ``n`` rows as still count where old ones are forgotten."""
@@ -622,7 +715,8 @@ class DefaultLearner(Learner):
             # It comes from a file, which has no sums of rows that are kept themselves.
             function.is_stale = True
             self._solve()
-        held = self.waiting[len(self.waiting) - self._n_held() :]
+        held, n_held = self.waiting, self._n_held()
+        held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():
             self._refine(GradientsOfRows(self.loss, rows, len(held)), held)
 
@@ -672,6 +766,7 @@ class DefaultLearner(Learner):
             "is_finished": self.phase is Phase.FINISHED,
             "is_compact": not sums,
             "knows_block": self._knows_block,
+            **({"in_time": True} if self.in_time else {}),
             "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
         }
         return {
@@ -697,6 +792,7 @@ class DefaultLearner(Learner):
         self.phase = Phase.FINISHED if numbers["is_finished"] else self._resumes
         self.is_compact = bool(numbers["is_compact"])
         self._knows_block = bool(numbers["knows_block"])
+        self.in_time = bool(numbers.get("in_time", False))
         held_loss = numbers["held_loss"]
         self.held_loss = np.nan if held_loss is None else float(held_loss)
         self.targets = LearnedTargets(self.objective, function.n_outputs)

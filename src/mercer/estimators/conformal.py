@@ -22,6 +22,7 @@ from mercer.conformal import (
     ConformalSets,
     check_coverage,
     conformal_quantile,
+    fewest_rows,
     finite,
     widened,
 )
@@ -281,11 +282,14 @@ class ConformalRegressor(ConformalEstimator):
             block = getattr(self, "block_length_", 1) if self._calibration is None else 1
             pairs = zip(y.T, self._answers(held.scores).T, strict=True)
             return [
-                ConformalIntervals(X, *pair, held.weights, method=method, block=block)
+                ConformalIntervals(
+                    X, *pair, held.weights, method=method, block=block, groups=held.groups
+                )
                 for pair in pairs
             ]
 
         finders = self._made_once(make, method)
+        coverage = coverage_of_groups(coverage, finders[0].groups)
         predicted = self._answers(scores)
         rows = inputs.toarray() if sparse.issparse(inputs) and finders[0].X.shape[1] else inputs
         X = _dense(rows) if finders[0].X.shape[1] else np.empty((len(predicted), 0))
@@ -297,6 +301,7 @@ class ConformalRegressor(ConformalEstimator):
         levels = np.asarray(self.loss_.levels, dtype=np.float64)
         ends = [int(np.argmin(levels)), int(np.argmax(levels))]
         held = self._made_once(lambda: self._not_learned("Intervals"), "levels")
+        coverage = coverage_of_groups(coverage, held.groups)
         y = held.y.reshape(len(held.weights), -1)
         theirs, ours = (
             np.sort(self._answers(each).reshape(len(each), -1, levels.size)[:, :, ends], axis=2)
@@ -401,13 +406,15 @@ class ConformalClassifier(ConformalEstimator):
         if losses is not None:
             return self._of_stream(losses, ours, coverage, by_class=by_class, empty=empty)
 
-        def make() -> ConformalSets:
+        def make() -> tuple[ConformalSets, NDArray[np.int64] | None]:
             held = self._not_learned("Sets of classes")
             numbers = np.searchsorted(self.targets_.labels, held.y)
-            return ConformalSets(self._chances(held.scores), numbers, held.weights)
+            return ConformalSets(self._chances(held.scores), numbers, held.weights), held.groups
 
-        find: ConformalSets = self._made_once(make)
-        return find(ours, coverage, by_class=by_class, empty=empty)
+        find, groups = self._made_once(make)
+        coverage = coverage_of_groups(coverage, groups)
+        sets: NDArray[np.bool_] = find(ours, coverage, by_class=by_class, empty=empty)
+        return sets
 
     def _chances(self, scores: Array) -> Array:
         """Probabilities of the classes, or scores where the loss models none."""
@@ -429,6 +436,38 @@ class ConformalClassifier(ConformalEstimator):
         if not empty:
             sets[np.arange(len(sets)), chances.argmax(axis=1)] = True
         return sets
+
+
+def coverage_of_groups(coverage: float, groups: NDArray[np.int64] | None) -> float:
+    """Coverage to ask of rows in groups, so that new groups have the one that is wanted.
+
+    A new row of n counts as one more, but a new group of G counts as a mean group: as n / G rows
+    (hierarchical conformal prediction: Lee, Barber, Willett, Distribution-free inference with
+    hierarchical data, 2023).
+
+    Raises
+    ------
+    ValueError
+        If there are too few groups.
+
+    Examples
+    --------
+    >>> round(coverage_of_groups(0.9, np.repeat(np.arange(20), 5)), 3)
+    0.936
+    >>> coverage_of_groups(0.9, np.arange(20)), coverage_of_groups(0.9, None)
+    (0.9, 0.9)
+    """
+    if groups is None:
+        return coverage
+    n, n_groups = groups.size, 1 + int(np.count_nonzero(np.diff(groups)))
+    asked = coverage * (n + n / n_groups) / (n + 1.0)
+    if n_groups < fewest_rows(coverage):
+        raise ValueError(
+            f"A coverage of {coverage} of new groups needs at least {fewest_rows(coverage):,} "
+            f"groups that the fit had not learned, and there are {n_groups:,}. Ask for a lower "
+            "coverage, or learn or calibrate on more groups."
+        )
+    return min(asked, n / (n + 1.0) * (1.0 - 1e-9)) if n_groups < n else coverage
 
 
 def adapted(errors: Array, coverage: float) -> AdaptiveConformal:

@@ -46,12 +46,16 @@ class HeldOutRows(NamedTuple):
         Values of the function.
     weights : ndarray of shape (n_rows,)
         Weights of the rows.
+    groups : ndarray of shape (n_rows,) of int64 or None, default=None
+        Groups of the rows, each of which the fit that scored it did not have; None where each row
+        is one.
     """
 
     X: NDArray[np.floating]
     y: NDArray[Any]
     scores: Array
     weights: Array
+    groups: NDArray[np.int64] | None = None
 
 
 class FittedFunction(TableInputs):
@@ -299,7 +303,7 @@ class FittedLoss(FittedFunction):
         if found is None:
             return None
         y = self.targets_.decode(found.targets)
-        return HeldOutRows(found.X, y, found.scores, found.weights)
+        return HeldOutRows(found.X, y, found.scores, found.weights, found.groups)
 
     @property
     def value_at_risk_(self) -> float:

@@ -23,9 +23,11 @@ from sklearn.utils import check_random_state
 from mercer._component import own_copy
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.default import DefaultLearner
 from mercer.estimators.columns import StreamColumns
 from mercer.estimators.fitted import FittedFunction
 from mercer.estimators.inputs import (
+    HeldBy,
     check_not_tiny,
     resolve_kernel,
     sample_of,
@@ -105,6 +107,8 @@ class Given(NamedTuple):
         Group of each row.
     more : bool
         Whether more rows may come, as on a stream.
+    held_by : HeldBy
+        Which rows are to be held out together.
     """
 
     X: Any
@@ -113,6 +117,7 @@ class Given(NamedTuple):
     classes: Any = None
     group: Any = None
     more: bool = False
+    held_by: HeldBy = HeldBy()
 
 
 class Data(NamedTuple):
@@ -185,7 +190,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     def _forget(self) -> None:
         """Forget what rows said that were learned before; whoever keeps something adds it."""
-        self._row_names = self._map = self._kept = None
+        self._row_names = self._map = self._kept = self._left_out = None
         self._to_pass = self._passed = 0
 
     @abstractmethod
@@ -206,11 +211,14 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             self.check()
             self.check_settings(anew=True)
             self._forget()
+            given = self._held_together(given)
             data = self._checked(given, None)
             self._meet(data)
             generator, n = check_random_state(self.random_state), data.X.shape[0]
             problem = self._problem(data, generator, n)
             learner = self._adopt(problem)
+            if isinstance(learner, DefaultLearner):
+                learner.hold_together(*given.held_by)
             self._keep_learned(data.X, data.weights)
             encoded = self.targets_.encode(data.y, data.groups)
             if not data.weights.any():
@@ -223,6 +231,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             with jobs(self.n_jobs):
                 learner.learn_passes(rows, encoded, data.weights, orders, report)
         return self
+
+    def _held_together(self, given: Given) -> Given:
+        """Read which rows are to be held out together, of estimators that hold some out."""
+        return given
 
     def _partial_fit(self, given: Given) -> Self:
         """Learn from some more rows, in order; or leave all as it was."""

@@ -7,22 +7,27 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer.data.columns import is_frame
 from mercer.exceptions import InputScaleWarning
 from mercer.kernels import Kernel
+from mercer.selection import FEWEST_GROUPS
 
 __all__ = [
+    "HeldBy",
     "check_not_tiny",
     "check_weights",
     "resolve_kernel",
     "sample_of",
+    "taken_out",
     "warn_if_one_column_decides",
     "warn_user",
+    "without_column",
 ]
 
 Array = NDArray[np.float64]
@@ -168,3 +173,133 @@ def resolve_kernel(kernel: Kernel, sample: Any, generator: np.random.RandomState
             f"{kernel!r} cannot take its numbers from these rows, whose largest input is "
             f"{float(abs(sample).max()):.3g}: {error} {_RESCALE}"
         ) from error
+
+
+# -- rows that are held out together ---------------------------------------------------------------
+
+
+class HeldBy(NamedTuple):
+    """What says which rows are held out together.
+
+    Attributes
+    ----------
+    groups, time : array-like of shape (n_rows,) or None
+        Group of each row, and what puts rows in the order of time; once checked, their numbers.
+    """
+
+    groups: Any = None
+    time: Any = None
+
+    def checked(self, n_rows: int, weights: Any) -> Self:
+        """Return numbers of the groups, or ranks in time, of so many rows.
+
+        Raises
+        ------
+        ValueError
+            If there are both, or they do not fit the rows, have gaps or are too few.
+
+        Examples
+        --------
+        >>> HeldBy(groups=list("cabdeab")).checked(7, None).groups
+        array([2, 0, 1, 3, 4, 0, 1])
+        >>> HeldBy(time=["2024-01-02", "2023-05-01"]).checked(2, None).time
+        array([1, 0])
+        """
+        if self.groups is not None and self.time is not None:
+            raise ValueError(
+                "`groups` and `time` were both given, and rows are held out by one of them. Give "
+                "`groups` if new rows will be of new groups, `time` if they will be later."
+            )
+        if self.time is not None:
+            ranks = np.unique(_times(_each_row("time", self.time, n_rows)), return_inverse=True)[1]
+            return self._replace(time=ranks.astype(np.int64))
+        values = _each_row("groups", self.groups, n_rows)
+        names = values.astype(str) if values.dtype == object else values
+        numbers = np.unique(names, return_inverse=True)[1]
+        n_groups = np.unique(numbers[check_weights(weights, n_rows) > 0.0]).size
+        if n_groups < FEWEST_GROUPS:
+            raise ValueError(
+                f"`groups` has {n_groups} group{'s' * (n_groups != 1)} among the rows that count, "
+                f"and at least {FEWEST_GROUPS} are needed to learn from some and judge by others. "
+                "Leave it out, or name another column."
+            )
+        return self._replace(groups=numbers.astype(np.int64))
+
+
+def _each_row(name: str, given: Any, n_rows: int) -> NDArray[Any]:
+    """Return values of all rows; ValueError if they are of others, or some are missing."""
+    values = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"`{name}` must have one value for each of the {n_rows:,} rows, got shape "
+            f"{values.shape}. It says of each row what it belongs to, or is the name of a column "
+            "of a table."
+        )
+    if values.dtype == object:
+        missing = np.array([_is_missing(value) for value in values])
+    elif values.dtype.kind in "mM":
+        missing = np.isnat(values)
+    else:
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(n_rows, dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"`{name}` has no value in {int(missing.sum()):,} of {n_rows:,} rows, first in row "
+            f"{int(missing.argmax()):,}. Remove them, or fill in the values."
+        )
+    return values
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value says nothing; those of pandas cannot be compared with anything."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
+
+
+def _times(values: NDArray[Any]) -> NDArray[Any]:
+    """Return what can be put in order; ValueError for text that is no date."""
+    if values.dtype.kind in "biufmM":
+        return values
+    try:
+        return values.astype("datetime64[us]")
+    except (ValueError, TypeError):
+        pass
+    try:
+        return values.astype(np.float64)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"`time` must be numbers, dates or ISO text such as 2024-01-31, got {values[0]!r} "
+            "among others. Convert it, for example with pandas.to_datetime."
+        ) from None
+
+
+def taken_out(X: Any, name: str, what: str) -> tuple[Any, Any]:
+    """Return a table without a column, and what is in it.
+
+    Raises
+    ------
+    ValueError
+        If rows are no table, or have no such column.
+    """
+    if not is_frame(X):
+        raise ValueError(
+            f"`{what}={name!r}` names a column, but the rows are no table: give one value for each "
+            "row, or a DataFrame."
+        )
+    names = list(getattr(X, "column_names", None) or X.columns)
+    if name not in names:
+        raise ValueError(f"`{what}={name!r}` names no column of the rows, which are {names!r}.")
+    if len(names) == 1:
+        raise ValueError(
+            f"`{what}={name!r}` is the only column, so there is nothing to learn from."
+        )
+    return without_column(X, name), X[name]
+
+
+def without_column(X: Any, name: str) -> Any:
+    """Return a table without a column, or as it is if it has none of that name."""
+    if hasattr(X, "column_names"):  # of pyarrow
+        return X.select([n for n in X.column_names if n != name])
+    if name not in list(X.columns):
+        return X
+    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)

@@ -10,6 +10,7 @@ from mercer._validation import check_integer
 from mercer.estimators.columns import check_named
 from mercer.estimators.fitted import FittedLoss
 from mercer.estimators.fitting import Callback, Given, KernelEstimator
+from mercer.estimators.inputs import HeldBy, taken_out
 from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion, Stream
@@ -47,6 +48,9 @@ class LossEstimator(FittedLoss, KernelEstimator):
         y: Any,
         sample_weight: Any = None,
         callback: Callback = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
     ) -> Self:
         """Learn from all rows, ``n_passes`` times, starting afresh.
 
@@ -61,6 +65,14 @@ class LossEstimator(FittedLoss, KernelEstimator):
         callback : callable, default=None
             Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
             result stops the fit.
+        groups : array-like of shape (n_samples,) or str, default=None
+            Group of each row, such as the person that it is about: rows of a group are alike, so
+            they are held out together wherever something is chosen or judged by rows that were not
+            learned. The name of a column of a table takes it out of the inputs, now and when
+            predicting. Only for the default expansion; see :doc:`/default_learner`.
+        time : array-like of shape (n_samples,) or str, default=None
+            Number, date or ISO text by which rows are in order: the last rows judge what was
+            learned of those before. The name of a column of a table leaves it among the inputs.
 
         Returns
         -------
@@ -73,7 +85,29 @@ class LossEstimator(FittedLoss, KernelEstimator):
         mercer.exceptions.DivergenceError
             If the step size is too large for the data; the model stays as it was.
         """
-        return self._fit(Given(X, y, sample_weight), callback)
+        return self._fit(Given(X, y, sample_weight, held_by=HeldBy(groups, time)), callback)
+
+    def _held_together(self, given: Given) -> Given:
+        """See :class:`KernelEstimator`."""
+        groups, time = given.held_by
+        if groups is None and time is None:
+            return given
+        expansion = self._chosen_expansion()
+        if not isinstance(expansion, Auto):
+            name = "groups" if time is None else "time"
+            raise ValueError(
+                f"`{name}` says which rows are held out together, and {expansion!r} does not hold "
+                "out any by them: only the default expansion does. Leave it out, or use "
+                "expansion='auto'."
+            )
+        X = given.X
+        if isinstance(groups, str):
+            X, groups, self._left_out = *taken_out(X, groups, "groups"), groups
+        if isinstance(time, str):
+            time = taken_out(X, time, "time")[1]
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        held_by = HeldBy(groups, time).checked(n_rows, given.sample_weight)
+        return given._replace(X=X, held_by=held_by)
 
     def _check_risk(self) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""

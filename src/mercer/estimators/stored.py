@@ -153,6 +153,7 @@ class StoredEstimator(Stored):
             **({} if self._map is None else {"inputs": to_config(self._map)}),
             **({} if self._columns is None else {"columns": columns_to_state(self._columns)}),
             **({} if self._means is None else {"means": self._means}),
+            **({} if self._left_out is None else {"left_out": self._left_out}),
             **self._calibration_to_state(),
             **self._kept_state(),
             # Those of the parameters may have been set anew since.
@@ -188,6 +189,8 @@ class StoredEstimator(Stored):
         if "columns" in state:
             model._columns = columns_from_state(state["columns"], column_names(model))
         model._means = _means_from_state(state, model.n_features_in_)
+        if state.get("left_out") is not None:
+            model._left_out = str(state["left_out"])
         n_inputs = model._n_inputs
         model._restore_kept(state, n_inputs)
         known = cls._targets_type.from_state(state, n_inputs)

@@ -34,7 +34,7 @@ from mercer.estimators.columns import (
     measured,
     named_columns,
 )
-from mercer.estimators.inputs import check_weights
+from mercer.estimators.inputs import check_weights, without_column
 
 __all__ = ["TableInputs", "column_names", "numeric_rows", "without_columns"]
 
@@ -191,6 +191,8 @@ class TableInputs:
     _columns: Columns | None = None
     #: Means of columns that went in as they are, which take the place of gaps in later rows.
     _means: Array | None = None
+    #: Column of groups in a table, which is no input.
+    _left_out: str | None = None
     #: Whether rows may be tables; else they must be numbers.
     _takes_tables: ClassVar[bool] = False
 
@@ -252,6 +254,8 @@ class TableInputs:
             finite = "allow-nan" if gaps else True
             checks = {**_CHECKS, **options, "ensure_all_finite": finite}
             return numeric_rows(self, X, *y, reset=first, **checks)
+        if self._left_out is not None and not first and is_frame(X):
+            X = without_column(X, self._left_out)
         X, y = _as_rows(X), tuple(map(_plain_targets, y))
         if options.get("y_numeric"):
             _refuse_text(self, y)

@@ -611,7 +611,8 @@ def rows_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> R
     ValueError
         If they are of wrong shapes or not finite.
     """
-    rows = Rows.from_state({name: state[name] for name in ("X", "targets", "weights")})
+    names = "X", "targets", "weights", "groups"
+    rows = Rows.from_state({name: state[name] for name in names if name in state})
     if (rows.X.shape[1], rows.targets.shape[1]) != (n_features, n_outputs):
         raise ValueError("the rows that are kept do not match the numbers of features and outputs")
     return rows

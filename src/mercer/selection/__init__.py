@@ -2,14 +2,18 @@
 
 from mercer.selection.families import FAMILIES, Family, bias_of, global_kernel
 from mercer.selection.held_out import (
+    FEWEST_GROUPS,
     FEWEST_ROWS,
     block_length,
+    block_of_series,
     block_order,
     calibrate,
+    group_order,
     left_out_by_pilot,
     mean_loss,
     order_in_blocks,
     pilot_kernel,
+    repeats,
     stack,
 )
 from mercer.selection.race import (
@@ -24,6 +28,7 @@ from mercer.selection.race import (
 __all__ = [
     "DEFAULT",
     "FAMILIES",
+    "FEWEST_GROUPS",
     "FEWEST_ROWS",
     "Candidate",
     "Family",
@@ -31,14 +36,17 @@ __all__ = [
     "RaceSettings",
     "bias_of",
     "block_length",
+    "block_of_series",
     "block_order",
     "calibrate",
     "global_kernel",
+    "group_order",
     "left_out_by_pilot",
     "mean_loss",
     "order_in_blocks",
     "pilot_kernel",
     "race",
     "race_point",
+    "repeats",
     "stack",
 ]

@@ -65,7 +65,7 @@ class CellPilots:
         seed: int,
     ) -> None:
         self._rows = rows
-        n, images = int(_FITTED * len(rows)), _single(map, rows.X)
+        n, images = rows.whole(int(_FITTED * len(rows)), least=1), _single(map, rows.X)
         partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
         fitted = rows_by_cell(partition.cells(images[:n]))
         judged = rows_by_cell(partition.cells(images[n:]))

@@ -21,14 +21,18 @@ from mercer.maps import Standardize
 from mercer.sums import GlobalPart, RevisitableRows, Rows, targets_of_codes
 
 __all__ = [
+    "FEWEST_GROUPS",
     "FEWEST_ROWS",
     "block_length",
+    "block_of_series",
     "block_order",
     "calibrate",
+    "group_order",
     "left_out_by_pilot",
     "mean_loss",
     "order_in_blocks",
     "pilot_kernel",
+    "repeats",
     "stack",
 ]
 
@@ -38,6 +42,13 @@ Array = NDArray[np.float64]
 _BLOCK = 50
 #: Rows that tell anything.
 FEWEST_ROWS = 200
+#: Groups of which some can be held out and enough be left.
+FEWEST_GROUPS = 5
+# Rows of a group beyond this part of all are not held out while others can be.
+_LARGE = 5
+# Rows repeat if that many times as many pairs are equal as chance would make, of tables in which
+# some column has mostly values of its own.
+_BEYOND_CHANCE = 10.0
 # Stretches of rows that are looked at, and blocks in each.
 _STRETCHES, _BLOCKS = 20, 2
 # The pilot: points, and its length in median distances, short enough to follow neighbours.
@@ -83,7 +94,7 @@ def block_length(rows: RevisitableRows, seed: int) -> int:
     n_rows = len(rows)
     if n_rows < FEWEST_ROWS:
         return 1
-    block = min(_BLOCK, n_rows // _STRETCHES)
+    block = block_of_series(n_rows)
     stretch = min(_BLOCKS * block, n_rows // _STRETCHES)
     starts = np.arange(_STRETCHES, dtype=np.int64) * n_rows // _STRETCHES
     some = _standard(rows[(starts[:, np.newaxis] + np.arange(stretch)).ravel()])
@@ -97,6 +108,80 @@ def block_length(rows: RevisitableRows, seed: int) -> int:
     growth = (in_blocks - alone).reshape(_STRETCHES, stretch).mean(axis=1)
     sure = growth.mean() > _SURE * growth.std(ddof=1) / np.sqrt(_STRETCHES)
     return block if sure and in_blocks.mean() > _GROWTH * alone.mean() else 1
+
+
+def block_of_series(n_rows: int) -> int:
+    """Rows in succession that are held out together, of a series of so many."""
+    return max(1, min(_BLOCK, n_rows // _STRETCHES))
+
+
+def group_order(order: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order in which the rows of a group are neighbours, groups as their first rows come.
+
+    Groups of more than a fifth of the rows come first: the last rows judge, and should be few.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,) of int
+        Numbers of the rows.
+    groups : ndarray of int
+        Group of each row, by its number.
+
+    Examples
+    --------
+    >>> groups = np.array([0, 1, 2, 3, 4, 0, 5])
+    >>> group_order(np.array([1, 0, 2, 3, 4, 5, 6]), groups).tolist()
+    [0, 5, 1, 2, 3, 4, 6]
+    """
+    _, firsts, numbers = np.unique(groups[order], return_index=True, return_inverse=True)
+    large = np.bincount(numbers) * _LARGE > order.size
+    ranks = firsts - np.where(large, order.size, 0)
+    return order[np.argsort(ranks[numbers], kind="stable")]
+
+
+def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
+    """Find groups of rows that stand there several times; None if none do, or by chance.
+
+    A copy predicts its copies, as it will no new row. Rows of a few columns with few values each
+    repeat by chance, as new rows will repeat them: they are no copies. Copies are in a table in
+    which a column has mostly values of its own, and far more often than if columns were independent
+    of each other.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        Inputs.
+    targets : ndarray of shape (n, n_targets)
+        Targets, as numbers.
+
+    Examples
+    --------
+    >>> X = np.repeat(np.linspace(0.0, 1.0, 20), 2)[:, np.newaxis]
+    >>> repeats(X, X)[:6]
+    array([0, 0, 1, 1, 2, 2])
+    >>> repeats(X[::2], X[::2]) is None
+    True
+    """
+    n, d = len(X), X.shape[1]
+    if n < 2:
+        return None
+    factors = np.sqrt(np.arange(2.0, d + targets.shape[1] + 2.0))
+    # Row by row, so that the sums of equal rows are equal to the last bit.
+    sums = (X * factors[:d]).sum(axis=1) + (targets * factors[d:]).sum(axis=1)
+    found, firsts, numbers, counts = np.unique(
+        sums, return_index=True, return_inverse=True, return_counts=True
+    )
+    if found.size == n:
+        return None
+    first = firsts[numbers]
+    same = (X[first] == X).all(axis=1) & (targets == targets[first]).all(axis=1)
+    groups: NDArray[np.int64] = np.where(same, numbers, found.size + np.arange(n)).astype(np.int64)
+    equal = float(np.sum(counts * (counts - 1.0)))
+    distinct = [np.unique(column[firsts], return_counts=True)[1] for column in (*X.T, *targets.T)]
+    if max(each.size for each in distinct) * 2 < found.size or not same.any():
+        return None
+    chance = float(np.prod([np.sum((each / found.size) ** 2) for each in distinct]))
+    return groups if equal > _BEYOND_CHANCE * chance * n * (n - 1.0) else None
 
 
 def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:

@@ -77,6 +77,7 @@ class Pilots:
         self._halves = len(rows) >= fewest
         half = min(len(rows) // 2, most_fitted)
         half -= half % block if half > block else 0
+        half = rows.whole(half, least=1)
         self._fitted = rows[:half] if self._halves else rows
         self._judges = rows[half:] if self._halves else rows
         share = self._fitted.weights / self._fitted.weights.sum()
@@ -167,7 +168,8 @@ class Pilots:
 
             def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
                 if K is None:
-                    values = targets - exact.left_out(fit, len(targets))
+                    ends = None if self._fitted.groups is None else self._fitted.ends
+                    values = targets - exact.left_out(fit, len(targets), ends=ends)
                 else:
                     values = fit.values(K) + self._mean
                 found = values, fit.coefficients / fit.unit

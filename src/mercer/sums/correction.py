@@ -267,6 +267,9 @@ class _Descent:
         if not self.is_curve.any():
             return np.inf, float(_RIDGES[0])
         halves = np.array_split(np.linspace(0, n - 1, min(n, _JUDGES)).astype(int), 2)
+        if self.rows.groups is not None:
+            some, middle = np.concatenate(halves), self.rows.whole(int(halves[1][0]), least=1)
+            halves = [some[some < middle], some[some >= middle]]
         solutions: list[Array | None] = [None, None]
         best, least = float(_RIDGES[0]), np.inf
         for ridge in _RIDGES:

@@ -86,7 +86,9 @@ class ExactRidge:
         scaled = solve(whole, self._right)
         return ExactFit(whole, scaled, self._unit * (self._root * scaled), self._unit)
 
-    def left_out(self, fit: ExactFit, n: int, block: int = 1) -> Array:
+    def left_out(
+        self, fit: ExactFit, n: int, block: int = 1, ends: NDArray[np.int64] | None = None
+    ) -> Array:
         """Residuals of the last rows, each (or each block) predicted by the fit to all others.
 
         Parameters
@@ -97,6 +99,8 @@ class ExactRidge:
             How many of the last rows.
         block : int, default=1
             Rows that are left out together, the first of them at a multiple of it.
+        ends : ndarray of int, default=None
+            Where rows that are left out together begin among the last ones, and ``n``, instead.
 
         Returns
         -------
@@ -107,15 +111,15 @@ class ExactRidge:
         invert(inverse)
         scaled = fit.scaled[start:].astype(np.float64)
         root = self._root[start:]
-        if block == 1:
+        if block == 1 and ends is None:
             curvatures = np.empty(n)
             for i in range(0, n, _CHUNK):  # only what is below the diagonal is the inverse
                 some = np.tril(inverse[i:, i : i + _CHUNK])
                 curvatures[i : i + _CHUNK] = np.einsum("ij,ij->j", some, some)
             return np.asarray(scaled / curvatures[:, np.newaxis] / root * self._unit)
         residuals = np.empty_like(scaled)
-        ends = [0, *range(block - start % block, n, block), n]
-        for first, last in pairwise(ends):
+        blocks = [0, *range(block - start % block, n, block), n] if ends is None else ends.tolist()
+        for first, last in pairwise(blocks):
             some = np.tril(inverse[first:, first:last]).astype(np.float64)
             residuals[first:last] = np.linalg.solve(some.T @ some, scaled[first:last])
         return np.asarray(residuals / root * self._unit)

@@ -167,6 +167,8 @@ class TreesPart(BasisPart):
         n, predictions, alike = len(rows), [], self
         ends = n - n_judges + np.linspace(0, n_judges, _FOLDS + 1).astype(int)
         ends[1:-1] -= ends[1:-1] % block
+        ends[1:-1] = [rows.whole(int(end), least=1) for end in ends[1:-1]]
+        ends[1:-1] = np.maximum(ends[1:-1], ends[0])
         for start, stop in pairwise(np.unique(ends)):
             others, held = rows[np.r_[:start, stop:n]], rows[start:stop]
             other = TreesPart.grown(others, self.unit, n_trees=self.map.n_trees, seed=self.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -714,7 +715,8 @@ class GlobalPart(BasisPart):
             exact = ExactRidge(self.basis.gram(), rows.targets, rows.weights)
 
             def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
-                predictions = judges.targets - exact.left_out(fit, n_judges, block)
+                ends = None if judges.groups is None else judges.ends
+                predictions = judges.targets - exact.left_out(fit, n_judges, block, ends)
                 error = squared_error(predictions, judges, self.unit)
                 return error, (predictions, fit.coefficients)
 
@@ -764,11 +766,14 @@ class GlobalPart(BasisPart):
         right = self.statistics.products / self.statistics.weight
         share = rows.weights / self.statistics.weight
         block = min(block, max(1, len(rows) // 5))
+        alone = rows.groups is None and block == 1
+        blocks = [*range(0, len(rows), block), len(rows)] if rows.groups is None else rows.ends
 
         def attempt(number: int) -> tuple[float, tuple[Array, Array]]:
             factor = self.statistics.factor(self.ridges[number], self._penalty)
             w = factor.solve(right)
-            residuals = _left_out(factor.whiten(Z.T), share, rows.targets - Z @ w, block)
+            white, missed = factor.whiten(Z.T), rows.targets - Z @ w
+            residuals = _left_out(white, share, missed, None if alone else blocks)
             predictions = rows.targets - residuals
             return squared_error(predictions, rows, self.unit), (predictions, w)
 
@@ -777,7 +782,9 @@ class GlobalPart(BasisPart):
         return predictions
 
 
-def _left_out(white: Any, share: Array, residuals: Array, block: int) -> Array:
+def _left_out(
+    white: Any, share: Array, residuals: Array, ends: Sequence[int] | NDArray[np.int64] | None
+) -> Array:
     """Residuals of rows that were left out, block by block.
 
     Parameters
@@ -788,16 +795,16 @@ def _left_out(white: Any, share: Array, residuals: Array, block: int) -> Array:
         Weights of the rows.
     residuals : ndarray of shape (n, n_outputs)
         Of the fit to all rows.
-    block : int
-        Rows that are left out together.
+    ends : sequence of int or None
+        Where rows that are left out together begin, and n; None for each by itself.
     """
-    if block == 1:
+    if ends is None:
         leverages = share * np.sum(white**2, axis=0)
         alone: Array = residuals / (1.0 - np.minimum(leverages, _MOST_LEVERAGE))[:, np.newaxis]
         return alone
     found = np.empty_like(residuals)
-    for start in range(0, len(residuals), block):
-        some = slice(start, start + block)
+    for start, stop in pairwise(ends):
+        some = slice(start, stop)
         own = white[:, some].T @ white[:, some] * -(_MOST_LEVERAGE * share[some])
         own[np.diag_indices_from(own)] += 1.0
         found[some] = np.linalg.solve(own, residuals[some])

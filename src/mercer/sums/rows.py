@@ -7,7 +7,7 @@ column of its class and -1 in all others; for two classes there is one column, +
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -52,20 +52,29 @@ class Rows:
         Numbers, or what stands for classes.
     weights : ndarray of shape (n,)
         Weights, at least 0.
+    groups : ndarray of shape (n,) of int64 or None, default=None
+        Number of the group of each row, where some are only held out together; the rows of a group
+        are neighbours.
     """
 
     X: Any
     targets: Array
     weights: Array
+    groups: NDArray[np.int64] | None = field(default=None, kw_only=True)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
         """Inputs, targets, weights."""
-        return tuple(vars(self).values())
+        return tuple(array for name, array in vars(self).items() if name != "groups")
+
+    def _each(self, change: Callable[[Any], Any]) -> Self:
+        """Rows of which each array is another."""
+        arrays: Any = {n: a if a is None else change(a) for n, a in vars(self).items()}
+        return type(self)(**arrays)
 
     def __getitem__(self, index: Any) -> Self:
         """Rows of a slice, a mask or numbers."""
-        return type(self)(*(array[index] for array in self.arrays))
+        return self._each(lambda array: array[index])
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -78,7 +87,38 @@ class Rows:
     def own(self) -> Self:
         """Copy that keeps no other array alive."""
         # In the order of a file, so that products are the same to the last bit.
-        return type(self)(*(np.array(array, order="C") for array in self.arrays))
+        return self._each(lambda array: np.array(array, order="C"))
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """Where groups begin, and the number of rows; each row is one of its own without any.
+
+        Examples
+        --------
+        >>> zeros, groups = np.zeros((4, 1)), np.array([7, 7, 2, 2])
+        >>> rows = Rows(zeros, zeros, np.ones(4), groups=groups)
+        >>> rows.ends.tolist(), rows.whole(3), rows.whole(1), rows.whole(1, least=1)
+        ([0, 2, 4], 2, 0, 2)
+        """
+        if self.groups is None:
+            return np.arange(len(self) + 1)
+        starts = np.flatnonzero(np.diff(self.groups)) + 1
+        return np.concatenate([[0], starts, [len(self)]]).astype(np.int64)
+
+    def whole(self, at: int, least: int = 0) -> int:
+        """How many of the first rows to cut off, ``at`` at most, so that no group is cut.
+
+        Where that are fewer than ``least``, they are more than ``at``; where all are of one group,
+        it is cut.
+        """
+        if self.groups is None or not 0 < at < len(self):
+            return at
+        ends = self.ends
+        below = int(ends[np.searchsorted(ends, at, side="right") - 1])
+        above = int(ends[np.searchsorted(ends, at, side="left")])
+        if below >= least:
+            return below
+        return above if above < len(self) else at
 
     def map_targets(self, matrix: Array, offset: Array) -> Self:
         """Rows with the targets y @ matrix + offset."""
@@ -132,7 +172,9 @@ class Rows:
         if len(several) == 1:
             return several[0]
         columns: Any = zip(*(rows.arrays for rows in several), strict=True)
-        return cls(*map(np.concatenate, columns))
+        groups = [rows.groups for rows in several if len(rows) and rows.groups is not None]
+        joined: Self = cls(*map(np.concatenate, columns))
+        return replace(joined, groups=np.concatenate(groups)) if groups else joined
 
     @classmethod
     def none(cls, n_features: int, n_outputs: int, dtype: Any) -> Self:
@@ -141,7 +183,7 @@ class Rows:
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied."""
-        return dict(vars(self.own()))
+        return {name: array for name, array in vars(self.own()).items() if array is not None}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -159,6 +201,8 @@ class Rows:
             and rows.targets.dtype == rows.weights.dtype == np.float64
             and rows.weights.ndim == 1
             and all(len(array) == len(rows) for array in rows.arrays)
+            and (rows.groups is None or rows.groups.shape == rows.weights.shape)
+            and (rows.groups is None or rows.groups.dtype == np.int64)
             and all(np.isfinite(array).all() for array in (rows.X, rows.targets, rows.weights))
             and (rows.weights >= 0.0).all()
         )

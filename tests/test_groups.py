@@ -1,0 +1,304 @@
+"""Rows that are not independent: groups, time, and rows that repeat are held out together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.model_selection import GroupKFold, cross_val_score
+
+from mercer import KernelClassifier, KernelRegressor
+from mercer.default.held_out import Judged
+from mercer.kernels import Gaussian
+from mercer.model_file import load_model, save_model
+from mercer.selection import FEWEST_GROUPS, group_order, repeats
+from mercer.selection.pilots import Pilots
+from mercer.sums import GlobalPart, Rows, TreesPart
+from mercer.sums.exact import ExactRidge
+from mercer.sums.ridge import RIDGES
+
+
+def subjects(n: int, each: int, seed: int) -> tuple[Any, Any, Any]:
+    """Rows of subjects who have two numbers and an effect of their own."""
+    rng = np.random.default_rng(seed)
+    of = np.repeat(np.arange(n), each)
+    own, effect = rng.normal(size=(n, 2)), rng.normal(size=n)
+    X = np.column_stack([own[of], rng.normal(size=of.size)])
+    return X, effect[of] + 0.3 * X[:, 2] + 0.3 * rng.normal(size=of.size), of
+
+
+def in_groups(sizes: list[int], seed: int = 0) -> Rows:
+    """Rows of groups of so many."""
+    rng, n = np.random.default_rng(seed), sum(sizes)
+    groups = np.repeat(rng.permutation(len(sizes)), sizes).astype(np.int64)
+    X = rng.normal(size=(n, 2))
+    return Rows(X, np.sin(X[:, :1]), np.ones(n), groups=groups)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_cut_divides_a_group(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = in_groups(rng.integers(1, 9, size=rng.integers(2, 12)).tolist(), seed)
+    assert rows.groups is not None
+    for at in range(len(rows) + 1):
+        for least in (0, 1):
+            cut = rows.whole(at, least)
+            assert not set(rows.groups[:cut]) & set(rows.groups[cut:])
+            assert cut >= least or at == 0
+    assert [len(set(rows.groups[a:b])) for a, b in pairwise(rows.ends)] == [1] * (
+        len(rows.ends) - 1
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_a_group_become_neighbours_and_large_groups_come_first(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups = np.r_[rng.integers(0, 30, size=200), np.full(90, 77)]
+    order = group_order(rng.permutation(290), groups)
+    assert_array_equal(np.sort(order), np.arange(290))
+    assert np.count_nonzero(np.diff(groups[order])) == np.unique(groups).size - 1
+    assert groups[order[0]] == 77
+
+
+def test_values_of_a_group_are_those_of_a_fit_without_it() -> None:
+    rows = in_groups([3, 5, 2, 7, 4, 6])
+    part = GlobalPart(Gaussian(1.0), rows.X, 1)
+    values = part.solve_exactly(rows, len(rows))
+    ridge = float(RIDGES[part.ridge])
+    for first, last in pairwise(rows.ends):
+        kept = np.r_[:first, last : len(rows)]
+        exact = ExactRidge(part.kernel(rows.X[kept]), rows.targets[kept], np.ones(kept.size))
+        fit = exact.fit(ridge * len(rows) / kept.size)
+        assert fit is not None
+        there = part.kernel(rows.X[first:last], rows.X[kept])
+        assert_allclose(values[first:last], fit.values(there), rtol=1e-4, atol=1e-6)
+    sums = GlobalPart(Gaussian(1.0), rows.X, 1).solve_without(rows)
+    assert np.abs(sums - rows.targets).mean() > 1e-6
+
+
+def test_halves_of_a_race_have_groups_of_their_own() -> None:
+    rows = in_groups([9] * 12)
+    pilots = Pilots(rows, 1.0, 1, 20, 50)
+    assert pilots._fitted.groups is not None
+    assert pilots._judges.groups is not None
+    assert not set(pilots._fitted.groups) & set(pilots._judges.groups)
+
+
+def test_trees_are_judged_by_groups_that_they_were_not_grown_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = in_groups([40] * 9)
+    seen = []
+    judge = TreesPart._judge
+
+    def noted(self: Any, others: Rows, held: Rows) -> Any:
+        seen.append((set(others.groups), set(held.groups)))  # type: ignore[arg-type]
+        return judge(self, others, held)
+
+    monkeypatch.setattr(TreesPart, "_judge", noted)
+    TreesPart.grown(rows, n_trees=5).solve_few(rows, 360)
+    assert len(seen) == 3
+    assert not any(others & held for others, held in seen)
+
+
+def test_folds_of_a_correction_are_whole_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Targets:
+        corrects, n_outputs = True, 1
+
+        def __call__(self, rows: Rows) -> Rows:
+            return rows
+
+        def correction(self, rows: Rows, *_: Any) -> Any:
+            learned.append(set(rows.groups))  # type: ignore[arg-type]
+            return lambda X, values: values
+
+    class Function:
+        kernel_of_inputs = None
+
+    rows, learned = in_groups([7, 5, 9, 4, 8, 6]), []
+    assert rows.groups is not None
+    Judged.of(rows, rows.targets).held_out(Targets(), Function())  # type: ignore[arg-type]
+    everything = set(rows.groups)
+    held = [everything - each for each in learned]
+    assert sum(map(len, held)) == len(everything) == len(set().union(*held))
+
+
+# -- rows that repeat ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of_classes", [False, True])
+@pytest.mark.parametrize("times", [2, 5])
+def test_rows_that_repeat_are_found(times: int, of_classes: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
+    y = np.sign(y) if of_classes else y
+    drawn = rng.permutation(np.repeat(np.arange(100), times))
+    found = repeats(X[drawn], y[drawn])
+    assert found is not None
+    same = found[:, np.newaxis] == found
+    assert_array_equal(same, drawn[:, np.newaxis] == drawn)
+
+
+@pytest.mark.parametrize(
+    "data", [load_iris, load_wine, load_diabetes, load_breast_cancer], ids=lambda d: d.__name__[5:]
+)
+def test_ordinary_tables_have_no_copies(data: Any) -> None:
+    X, y = data(return_X_y=True)
+    found = repeats(X, np.asarray(y, dtype=float)[:, np.newaxis])
+    # One flower of iris stands there twice, in a table of few values.
+    assert found is None
+
+
+@pytest.mark.parametrize("levels", [(2, 3, 4), (10,), (3, 3, 3, 3)])
+@pytest.mark.parametrize("n", [50, 2000])
+def test_rows_of_few_values_that_repeat_by_chance_are_no_copies(
+    levels: tuple[int, ...], n: int
+) -> None:
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.integers(0, each, size=n) for each in levels]).astype(float)
+    y = np.sign(X[:, :1] - 0.5 + rng.normal(size=(n, 1)))
+    assert repeats(X, y) is None
+
+
+def test_copies_are_held_out_together() -> None:
+    rng = np.random.default_rng(0)
+    drawn = rng.permutation(np.repeat(np.arange(60), 4))
+    X, y = rng.normal(size=(60, 3))[drawn], rng.normal(size=60)[drawn]
+    model = KernelRegressor(random_state=0).fit(X, y)
+    held = model.held_out_
+    assert held is not None
+    assert held.groups is not None
+    for number in np.unique(held.groups):
+        assert np.unique(held.y[held.groups == number]).size == 1
+    copies = model.held_out_.scores  # noise that no copy gave away
+    assert np.corrcoef(copies[:, 0], held.y)[0, 1] < 0.5
+    low, high = model.predict_interval(rng.normal(size=(2000, 3))).T
+    new = rng.normal(size=2000)
+    assert np.mean((low <= new) & (new <= high)) > 0.85
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grouped() -> tuple[KernelRegressor, Any, Any, Any]:
+    X, y, of = subjects(50, 10, 0)
+    drawn = np.random.default_rng(0).permutation(len(y))
+    X, y, of = X[drawn], y[drawn], of[drawn]
+    return KernelRegressor(random_state=0).fit(X, y, groups=of), X, y, of
+
+
+def test_groups_are_judged_whole(grouped: Any) -> None:
+    model, X, _, of = grouped
+    held = model.held_out_
+    names = dict(zip(X[:, 2].tolist(), of.tolist(), strict=True))
+    theirs = np.array([names[value] for value in held.X[:, 2].tolist()])
+    assert_array_equal(theirs[:, np.newaxis] == theirs, held.groups[:, np.newaxis] == held.groups)
+    assert model.block_length_ == 1
+
+
+def test_intervals_hold_new_subjects(grouped: Any) -> None:
+    # 2,000 subjects: the standard error is .7 %, beside that of the rows learned, some 4 %.
+    Z, z, _ = subjects(2000, 1, 1)
+    low, high = grouped[0].predict_interval(Z, 0.9).T
+    assert 0.83 < np.mean((low <= z) & (z <= high)) < 0.98
+
+
+def test_a_file_keeps_the_groups(grouped: Any, tmp_path: Any) -> None:
+    model, X, *_ = grouped
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert_array_equal(again.held_out_.groups, model.held_out_.groups)
+    assert_array_equal(again.predict_interval(X[:5]), model.predict_interval(X[:5]))
+
+
+def test_too_few_groups_for_a_coverage_are_refused(grouped: Any) -> None:
+    with pytest.raises(ValueError, match="of new groups needs at least 99 groups"):
+        grouped[0].predict_interval(np.zeros((1, 3)), 0.99)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table], ids=["pandas", "arrow"])
+def test_a_column_of_groups_is_no_input(make: Any, grouped: Any, tmp_path: Any) -> None:
+    model, X, y, of = grouped
+    table = make({"who": [f"p{n}" for n in of], **{f"x{i}": X[:, i] for i in range(3)}})
+    found = KernelRegressor(random_state=0).fit(table, y, groups="who")
+    assert found.n_features_in_ == 3
+    assert_array_equal(found.predict(table), model.predict(X))
+    save_model(found, tmp_path / "model")
+    assert_array_equal(load_model(tmp_path / "model").predict(table), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.arange(30), "one value for each of the 60 rows"),
+        (np.r_[np.nan, np.arange(59.0)], "no value in 1 of 60 rows, first in row 0"),
+        ([None, *range(59)], "no value in 1 of 60 rows"),
+        (np.zeros(60), "1 group among"),
+        (np.arange(60) % (FEWEST_GROUPS - 1), f"{FEWEST_GROUPS - 1} groups among"),
+        ("who", "the rows are no table"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(groups: Any, message: str) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match=message):
+        KernelRegressor().fit(X, X[:, 0], groups=groups)
+
+
+def test_nothing_is_ignored() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    of = np.arange(60) // 2
+    with pytest.raises(ValueError, match="were both given"):
+        KernelRegressor().fit(X, X[:, 0], groups=of, time=of)
+    for expansion in ("komp", "dictionary", "random_features"):
+        with pytest.raises(ValueError, match="only the default expansion does"):
+            KernelClassifier(expansion=expansion).fit(X, X[:, 0] > 0, groups=of)
+    with pytest.raises(ValueError, match="names no column"):
+        KernelRegressor().fit(pd.DataFrame(X, columns=["a", "b"]), X[:, 0], groups="who")
+    with pytest.raises(ValueError, match="must be numbers, dates or ISO text"):
+        KernelRegressor().fit(X, X[:, 0], time=["spring"] * 60)
+
+
+def test_groups_are_routed_by_meta_estimators() -> None:
+    X, y, of = subjects(16, 5, 0)
+    with config_context(enable_metadata_routing=True):
+        model = KernelRegressor(random_state=0).set_fit_request(groups=True)
+        scores = cross_val_score(model, X, y, cv=GroupKFold(2), params={"groups": of})
+    assert np.isfinite(scores).all()
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def test_the_last_rows_in_time_judge() -> None:
+    rng, n = np.random.default_rng(0), 300
+    X = np.column_stack([np.arange(n), rng.normal(size=n)])
+    y = np.sin(X[:, 0] / 40.0) + X[:, 1] + 0.1 * rng.normal(size=n)
+    drawn = rng.permutation(n)
+    days = np.datetime64("2020-01-01") + X[drawn, 0].astype("timedelta64[D]")
+    model = KernelRegressor(random_state=0).fit(X[drawn], y[drawn], time=days)
+    held = model.held_out_
+    assert held is not None
+    assert_array_equal(held.X[:, 0], np.arange(n - n // 5, n))
+    assert model.block_length_ == min(50, n // 20)
+
+
+def test_of_many_rows_the_last_in_time_stay_last_and_the_others_in_blocks() -> None:
+    n, rng = 3000, np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    learner = KernelRegressor(random_state=0).fit(X, X[:, 0]).learner_
+    learner.n_rows = n
+    ranked = rng.permutation(n)
+    found = learner._before_last(ranked, rng.permutation(n), 50)
+    assert_array_equal(np.sort(found), np.arange(n))
+    assert_array_equal(found[-600:], ranked[-600:])
+    places = np.argsort(ranked)[found][:2400].reshape(-1, 50)
+    assert (np.diff(places, axis=1) == 1).all()
+    assert (np.diff(places[:, 0]) < 0).any()

@@ -319,6 +319,27 @@ FILES = {
         },
         "",
     ),
+    "gaps of other programs": (
+        "a,b\n1.5,x\n:,\\N\n#REF!,x\n(D),(D)\nk.A.,x\nn.d.,x\n1.#QNAN,x\n-nan,x\n",
+        {"a": [1.5, *[None] * 7], "b": ["x", None, "x", "(D)", *["x"] * 4]},
+        "",
+    ),
+    "codes": (
+        "zip,n\n02139,1\n94007,2\n",
+        {"zip": ["02139", "94007"], "n": [1, 2]},
+        "",
+    ),
+    "codes of several widths": (
+        "n;code\n10;7\n20;007\n30;\n",
+        {"n": [10, 20, 30], "code": ["7", "007", None]},
+        "columns separated by ';'",
+    ),
+    "codes between blanks": (
+        "n   code\n1  0012\n22  512\n",
+        {"n": [1, 22], "code": ["0012", "512"]},
+        "columns separated by runs of blanks",
+    ),
+    "zeros": ("a,b,c\n0,0.5,-0\n10,00.5,20\n", {"a": [0, 10], "b": [0.5, 0.5], "c": [0, 20]}, ""),
     "nothing but a word": ("a,b\n1,None\n2,None\n", {"a": [1, 2], "b": ["None", "None"]}, ""),
 }
 

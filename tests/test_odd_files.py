@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import load_model
+from mercer.cli import main
 
 N = 120
 DRAWN = np.random.default_rng(0)  # for the files below, when they are made
@@ -175,3 +176,53 @@ def test_parquet_with_types_of_its_own(tmp_path, mercer):
     assert re.search("when +date +number, day of year, day, weekday", err)
     assert re.search("town +category +2 categories and others, gaps", err)
     assert re.search("flag +boolean", err)
+
+
+@pytest.fixture(scope="module")
+def plain_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "a.csv").write_text(text({"x": X, "z": many(1, 2, 3, 5), "y": Q}))
+    with pytest.raises(SystemExit):
+        main(["fit", f"{folder / 'a.csv'}", "--target", "y", "--out", f"{folder / 'm'}",
+              *FAST.split()])  # fmt: skip
+    return folder / "m"
+
+
+@pytest.mark.parametrize("others", ["", "0.5,4\n"])
+@pytest.mark.parametrize("mark", ["?", "-", "None", "missing", "NA", "k.A.", ":", "\\N", "#REF!"])
+def test_a_gap_in_a_column_that_had_none_is_filled(mark, others, plain_model, tmp_path, mercer):
+    (tmp_path / "new.csv").write_text(f"x,z\n1.0,{mark}\n{others}")
+    code, out, err = mercer("predict", plain_model, tmp_path / "new.csv", "--out", "-")
+    assert code == 0, err
+    assert len(out.splitlines()) == 2 + bool(others)
+    assert re.search("has gaps in columns that had none.* 'z' .1 row; taken as the mean", err)
+
+
+def test_numbers_with_zeros_before_them_are_predicted_as_numbers(plain_model, tmp_path, mercer):
+    (tmp_path / "a.csv").write_text("x,z\n1.0,02\n0.5,05\n")
+    (tmp_path / "b.csv").write_text("x,z\n1.0,2\n0.5,5\n")
+    answers = [
+        mercer("predict", plain_model, tmp_path / f"{name}.csv", "--out", "-")[1] for name in "ab"
+    ]
+    assert answers[0] == answers[1] != ""
+
+
+def test_other_text_in_a_column_of_numbers_is_named(plain_model, tmp_path, mercer):
+    (tmp_path / "a.csv").write_text("x,z\n1.0,often\n0.5,5\n")
+    code, _, err = mercer("predict", plain_model, tmp_path / "a.csv", "--out", "-")
+    assert (code, "'often'" in err) == (2, True)
+
+
+def test_codes_that_begin_with_zeros_are_categories(tmp_path, mercer):
+    zips = many("02139", "94007", "00501")
+    (tmp_path / "a.csv").write_text(with_column("zip", zips))
+    code, _, err = mercer(
+        "fit", tmp_path / "a.csv", "--target", "y", "--out", tmp_path / "m", *FAST.split()
+    )
+    assert code == 0
+    assert re.search("zip +category +3 categories", err)
+    table = pa.table({"x": X, "zip": zips})
+    (tmp_path / "b.csv").write_text(text({"x": X, "zip": zips}))
+    _, out, _ = mercer("predict", tmp_path / "m", tmp_path / "b.csv", "--out", "-")
+    known = load_model(tmp_path / "m").predict(table)
+    np.testing.assert_allclose(np.loadtxt(io.StringIO(out), skiprows=1), known)

@@ -9,8 +9,8 @@ import sys
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,22 @@ def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, s
     labels = getattr(model.estimator, "classes_", None)
     if labels is not None and labels.dtype.kind == "U":
         text.append(str(model.target))
-    return dict.fromkeys(sorted(set(text) & set(schema(data).names)), "string")
+    found = schema(data)
+    types = dict.fromkeys(sorted(set(text) & set(found.names)), "string")
+    return types | dict.fromkeys(_numbers_as_text(model, data, found, types), "float64")
+
+
+def _numbers_as_text(
+    model: TableModel, data: str | os.PathLike[str], found: Any, types: Mapping[str, str]
+) -> Iterator[str]:
+    """Name columns of numbers that here hold nothing but marks of gaps, or digits after zeros."""
+    for name, reading in model.preprocessor.readings_.items():
+        if name in types or name not in found.names or reading.kind != "number" or reading.was_text:
+            continue
+        if "string" in str(found.field(name).type):
+            with suppress(ValueError):  # there is other text, of which others say where
+                schema(data, column_types={name: "float64"})
+                yield name
 
 
 class Oddities:
@@ -272,7 +287,8 @@ def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
     """
     names = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
     kinds = {one.name: one.kind for one in model.preprocessor.audit_ if one.name in names}
-    text = [f.name for f in schema(data) if f.name in kinds and "string" in str(f.type)]
+    found = schema(data, column_types=column_types(model, data))
+    text = [f.name for f in found if f.name in kinds and "string" in str(f.type)]
     start = 0
     for table in read_tables(data, columns=text) if text else ():
         view = view_table(table)

@@ -41,12 +41,23 @@ _BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
 _LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
 _SNIFFED_BYTES = 2**20
 
+_ZEROS = re.compile(rb"(?:^|[^\w.:/+-])0\d", re.MULTILINE)  # where a code may begin
+
 # Cells that are gaps in any column are those of pyarrow: empty, NA, N/A, NaN, null, ... Text may
 # mean what these say: a fence of kind "None", a minus. So they are gaps among numbers only.
 _MARKS = (
     *("None", "none", "NONE", "Null", "Nan", "NAN", "na", "Na", "nil", "NIL", "n.a.", "N.A."),
-    *("<NA>", "(null)", "missing", "Missing", "MISSING", "-", "--", "---", "?", "??", ".", ".."),
-    *("*", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"),
+    *("<NA>", "(null)", "missing", "Missing", "MISSING", "-", "--", "---", "?", "??", "."),
+    *("..", "*", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#CALC!"),
+    *("#SPILL!", ":", "**", "***", "...", "\u2026", "\u2013", "\u2014", "(X)", "(x)"),
+    *("(D)", "(S)", "(Z)", "(NA)", "n.d.", "N.D.", "n. d.", "nd", "ND", "N.D", "n/d", "N/D"),
+    *("s/d", "S/D", "s.d.", "k.A.", "k. A.", "k.a.", "k/A", "keine Angabe", "keine Angaben"),
+    *("unbekannt", "unknown", "Unknown", "UNKNOWN", "not available", "Not available"),
+    *("Not Available", "not applicable", "nicht bekannt", "no data", "No data", "No Data"),
+    *("NO DATA", "nodata", "NODATA", "empty", "blank", "undefined", "N.A", "n.a", "n. a."),
+    *("N. A.", "n.v.", "n.b.", "inconnu", "sin dato", "sin datos", "Nil", "<null>", "<NULL>"),
+    *("[NULL]", "(none)", "(missing)", "<missing>", "NaT", "#N/V", "#BEZUG!", "#WERT!"),
+    *("#NV", "#ZAHL!", "#\xa1REF!", "+nan", "-NAN", "+NaN", "-1.#INF", "1.#SNAN"),
 )
 
 
@@ -71,7 +82,9 @@ class Csv:
         for n in empty:
             text = pa.types.is_string(as_text[n].type)
             fields[n] = fields[n].with_type(pa.string() if text else pa.float64())
-        return pa.schema(fields)
+        whole = [f.name for f in fields if pa.types.is_integer(f.type) and f.name not in types]
+        codes = _codes(file, whole)
+        return pa.schema([f.with_type(pa.string()) if f.name in codes else f for f in fields])
 
     @staticmethod
     def batches(
@@ -232,12 +245,36 @@ def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
     return next(_by_blocks(file, types, (), marks=marks, size=INFERENCE_BYTES)).schema
 
 
+def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
+    """Return those columns of digits in which some begin with zeros, as 02139 does: no numbers."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if names and _sniffed(file).dialect.encoding == "utf-8" and not _sniffed(file).dialect.widths:
+        with as_bytes(file) as source:
+            if not _ZEROS.search(source.read(_SNIFFED_BYTES)):
+                return set()
+    if not names:
+        return set()
+    text = dict.fromkeys(names, pa.string())
+    some = next(_by_blocks(file, text, names, marks=False, size=INFERENCE_BYTES))
+    found = {name: compute.match_substring_regex(some[name], r"^\s*0\d") for name in names}
+    return {name for name, zeros in found.items() if compute.any(zeros).as_py()}
+
+
 def _is_mendable(error: Exception) -> bool:
     """Whether there may be a comment, a long row, or a gap that only numbers have."""
     said = str(error)
     value = re.search(r"conversion error to .*invalid value '(.*)'", said, re.DOTALL)
     broken = "CSV parse error: " in said or "straddl" in said
     return broken or (value is not None and value[1].strip() in _MARKS)
+
+
+def _usual_gaps() -> list[str]:
+    """Cells that are gaps in any column."""
+    from pyarrow import csv as arrow
+
+    return [*arrow.ConvertOptions().null_values, "\\N"]
 
 
 def _settings(
@@ -256,7 +293,7 @@ def _settings(
     sniffed = _sniffed(file)
     dialect = sniffed.dialect.plain
     named = beginning and sniffed.as_written
-    usual = arrow.ConvertOptions().null_values
+    usual = _usual_gaps()
     return {
         "read_options": arrow.ReadOptions(
             use_threads=False,
@@ -276,7 +313,9 @@ def _settings(
             include_columns=list(columns),
             decimal_point=dialect.decimal,
             strings_can_be_null=not marks,
-            null_values=[*usual, *_MARKS, *(f" {m}" for m in (*usual, *_MARKS))] if marks else None,
+            null_values=(
+                [*usual, *_MARKS, *(f" {m}" for m in (*usual, *_MARKS))] if marks else usual
+            ),
         ),
     }
 
@@ -347,10 +386,9 @@ def _with_gaps(table: Any, text: Sequence[int]) -> Any:
     """Make gaps of what means a gap in text, too."""
     import pyarrow as pa
     from pyarrow import compute
-    from pyarrow import csv as arrow
 
     columns = list(table.columns)
-    gaps = pa.array(arrow.ConvertOptions().null_values)
+    gaps = pa.array(_usual_gaps())
     rows = pa.array(np.arange(table.num_rows))
     for n in text:
         # Rows are chosen: if_else of text that is part of a longer one is broken in old pyarrow.

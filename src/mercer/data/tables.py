@@ -127,10 +127,11 @@ def read_tables(
     files. Columns without any value there are taken as numbers. A later value that does not fit
     is an error rather than a silent change of type; ``column_types`` settles it.
 
-    Empty cells and "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL" and "#N/A" are missing values,
-    in text columns as well. In columns whose other cells are all numbers, dates or truth values,
-    so are "None", "-", "--", "?", ".", "..", "*", "missing", "n.a.", "<NA>", "nil" and errors of
-    spreadsheets such as "#DIV/0!"; among text these are text, as it may mean what they say.
+    Empty cells and "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "#N/A" and "\\N" are missing
+    values, in text columns as well. In columns whose other cells are all numbers, dates or truth
+    values, so are "None", "-", "--", "?", ".", "..", "*", ":", "(D)", "missing", "unknown", "n.a.",
+    "k.A.", "<NA>", "nil", errors of spreadsheets such as "#DIV/0!" and others; among text these are
+    text, as it may mean what they say. Digits of which some begin with zeros, as 02139, are text.
 
     Empty lines are skipped, and so are lines that begin with "#", where these are comments: at the
     top, or among the rows with another number of cells. Of a line of comments above numbers that

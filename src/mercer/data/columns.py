@@ -40,12 +40,15 @@ __all__ = [
     "number_block",
     "row_blocks",
     "rows_of_levels",
+    "says_nothing",
     "view_table",
 ]
 
 LARGEST = 1e150  # the square of a larger number overflows float64
 _BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
 _MOST_LISTED = 20
+# Types that stand for nothing, of packages that need not be there.
+_NOTHING = frozenset(["NAType", "NaTType", "MaskedConstant", "NullScalar"])
 
 
 @dataclass(frozen=True)
@@ -377,7 +380,7 @@ def _array_column(name: str, values: NDArray[Any]) -> Numbers | Levels:
 
 
 def _object_column(values: NDArray[Any]) -> Numbers | Levels:
-    cells = [None if _says_nothing(cell) else cell for cell in values.tolist()]
+    cells = [None if says_nothing(cell) else cell for cell in values.tolist()]
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return _boolean_levels(np.array([np.nan if c is None else float(c) for c in cells]))
@@ -395,9 +398,19 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
     return Levels(np.array(codes, dtype=np.int64), list(index))
 
 
-def _says_nothing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, or pandas' NA, which cannot be compared with itself."""
-    return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)
+def says_nothing(cell: Any) -> bool:
+    """Whether a cell is None, NaN of any kind, or what pandas, NumPy or Arrow have for nothing.
+
+    Examples
+    --------
+    >>> [says_nothing(cell) for cell in (None, float("nan"), Decimal("NaN"), 0.0, "", "nan")]
+    [True, True, True, False, False, False]
+    """
+    if cell is None or type(cell).__name__ in _NOTHING:
+        return True
+    if isinstance(cell, Decimal):  # some of which cannot be compared
+        return cell.is_nan()
+    return not isinstance(cell, np.ndarray | tuple | list) and bool(cell != cell)
 
 
 def _seconds(moment: date | timedelta | time) -> float:

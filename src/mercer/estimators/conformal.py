@@ -28,9 +28,9 @@ from mercer.conformal import (
 )
 from mercer.estimators.columns import with_later_inputs
 from mercer.estimators.fitted import FittedLoss, HeldOutRows
-from mercer.estimators.inputs import check_weights
+from mercer.estimators.inputs import check_weights, finite_or_where
 from mercer.estimators.kept_rows import rows_to_state, with_gaps
-from mercer.estimators.targets import Classes, Numbers, check_labels
+from mercer.estimators.targets import Classes, Numbers, check_labels, plain_targets
 from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.losses import Poisson, Quantile
 from mercer.streams import StreamLearner
@@ -193,7 +193,10 @@ class ConformalRegressor(ConformalEstimator):
 
     def _known_targets(self, y: Any) -> Array:
         """See :class:`ConformalEstimator`."""
-        found: Array = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        y = plain_targets(y, quantities=True)
+        found: Array = finite_or_where(
+            lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
+        )
         self.targets_.meet(found)
         return found.reshape(len(found), -1)
 
@@ -337,7 +340,7 @@ class ConformalClassifier(ConformalEstimator):
 
     def _known_targets(self, y: Any) -> NDArray[Any]:
         """See :class:`ConformalEstimator`."""
-        labels = check_labels(column_or_1d(y))
+        labels = check_labels(column_or_1d(plain_targets(y)))
         unknown = np.setdiff1d(labels, self.targets_.labels)
         if unknown.size:
             raise ValueError(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.data.columns import is_frame
+from mercer.data.columns import Levels, TableView, is_frame, says_nothing, view_table
 from mercer.exceptions import InputScaleWarning
 from mercer.kernels import Kernel
 from mercer.selection import FEWEST_GROUPS
@@ -22,6 +23,7 @@ __all__ = [
     "HeldBy",
     "check_not_tiny",
     "check_weights",
+    "finite_or_where",
     "resolve_kernel",
     "sample_of",
     "taken_out",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # Share of the variance of all columns beyond which one decides alone.
@@ -67,23 +70,157 @@ def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Arr
     """
     if sample_weight is None:
         return np.ones(n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        cells = [
+            np.nan if says_nothing(one) else one
+            for one in np.asarray(sample_weight, dtype=object).ravel().tolist()
+        ]
+        wrong = next((one for one in cells if not isinstance(one, int | float)), None)
+        if wrong is not None:
+            raise ValueError(
+                f"`sample_weight` must be numbers, got {wrong!r} in row {cells.index(wrong)}. Give "
+                "one number that is not negative for each row."
+            ) from None
+        weights = np.asarray(cells, dtype=np.float64)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
         raise ValueError(
             f"`sample_weight` must have shape ({n_rows},), one weight per row, got {weights.shape}."
         )
-    if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
+    wrong_rows = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if wrong_rows.size:
         raise ValueError(
             "`sample_weight` must be finite and not negative: it has NaN, infinite or negative "
-            "values. A negative weight would drive the function away from its target."
+            f"values in {wrong_rows.size:,} of {n_rows:,} rows, first {weights[wrong_rows[0]]:g} "
+            f"in row {wrong_rows[0]}. A negative weight would drive the function away from its "
+            "target; give rows that are not to count the weight 0."
         )
     if some and not weights.any():
         raise ValueError(
             "`sample_weight` is zero for all rows, so none counts. Give some rows a weight."
         )
     return weights
+
+
+_SAID = re.compile(r"Input (\w+) contains (NaN|infinity)")
+_MENDS = {
+    ("y", "NaN"): "There is nothing to learn from such rows: remove them, or fill in the target.",
+    ("y", "infinity"): "No function has such values: remove these rows, or correct the target.",
+    ("X", "NaN"): "Impute such cells before, for example with sklearn.impute.SimpleImputer, or "
+    "remove these rows.",
+    ("X", "infinity"): "Put a number in their place, or NaN where nothing is known, or remove "
+    "these rows.",
+}
+
+
+def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
+    """Call one of scikit-learn's checks; where it finds NaN or infinity, say in which cells.
+
+    Parameters
+    ----------
+    check : callable
+        The check.
+    X : array-like, frame, sparse matrix or TableView of shape (n_rows, n_columns)
+        Rows, as they were given.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
+        Targets.
+
+    Raises
+    ------
+    ValueError
+        As the check, with the number of rows, the first of them, its column and what to do.
+
+    Examples
+    --------
+    >>> from sklearn.utils import check_array
+    >>> X = np.array([[1.0, 2.0], [3.0, np.inf]])
+    >>> finite_or_where(lambda: check_array(X, input_name="X"), X)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: Input X contains infinity in 1 of 2 rows, first inf in row 1, column 1. Put a ...
+    """
+    try:
+        return check()
+    except ValueError as error:
+        said = _SAID.match(str(error))
+        if said is None:
+            raise
+        name, what = said.groups()
+        most = float(np.finfo(np.float32 if "float32" in str(error) else np.float64).max)
+        given = X if name == "X" else y
+        where = None if given is None else _where(given, what, most)
+        if where is None:
+            raise
+        mend = _MENDS.get((name, what), "Remove such rows, or correct them.")
+        raise ValueError(f"Input {name} contains {what} in {where}. {mend}") from None
+
+
+def _where(cells: Any, what: str, most: float) -> str | None:
+    """Say in how many rows there is NaN or infinity, and where first; None if it is not found."""
+    first: tuple[int, str, float] | None = None
+    rows: set[int] = set()
+    for column, values in _columns(cells):
+        bad = np.isnan(values) if what == "NaN" else np.abs(values) > most
+        places = np.flatnonzero(bad)
+        if places.size:
+            rows.update(places.tolist())
+            if first is None or places[0] < first[0]:
+                first = int(places[0]), column, float(values[places[0]])
+    if first is None:
+        return None
+    n_rows = cells.n_rows if isinstance(cells, TableView) else _n_rows(cells)
+    value = "" if what == "NaN" else f" {first[2]:g}"
+    of = f", column {first[1]}" if first[1] else ""
+    return f"{len(rows):,} of {n_rows:,} rows, first{value} in row {first[0]}{of}"
+
+
+def _n_rows(cells: Any) -> int:
+    return int(cells.shape[0]) if hasattr(cells, "shape") else len(cells)
+
+
+def _columns(cells: Any) -> Iterator[tuple[str, Array]]:
+    """Go through columns as numbers, by their names or numbers; what is no number is 0."""
+    if sparse.issparse(cells):
+        rows = cells.tocsc()
+        for column in range(rows.shape[1]):
+            dense = np.zeros(rows.shape[0])
+            some = slice(rows.indptr[column], rows.indptr[column + 1])
+            dense[rows.indices[some]] = rows.data[some]
+            yield str(column), dense
+    elif isinstance(cells, TableView) or is_frame(cells):
+        view = cells if isinstance(cells, TableView) else view_table(cells)
+        for name in view.names:
+            found = view.column(name)
+            if isinstance(found, Levels):
+                yield repr(name), np.where(found.codes < 0, np.nan, 0.0)
+            else:
+                yield repr(name), np.asarray(found.values, dtype=np.float64)
+    else:
+        array = np.asarray(cells, dtype=object if isinstance(cells, list | tuple) else None)
+        flat = array.ndim == 1
+        for column, values in enumerate([array] if flat else array.reshape(len(array), -1).T):
+            yield ("" if flat else str(column)), _as_numbers(values)
+
+
+def _as_numbers(values: NDArray[Any]) -> Array:
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_as_number(value) for value in values.tolist()])
+
+
+def _as_number(value: Any) -> float:
+    if says_nothing(value):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def check_not_tiny(sample: Any, *, each: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 from mercer._threads import one_blas_thread
+from mercer.data.columns import says_nothing
 from mercer.estimators.columns import Columns
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
@@ -24,7 +25,6 @@ Array = NDArray[np.float64]
 
 # Up to this model order a row costs less than telling BLAS how many threads to use.
 _FEW_POINTS = 64
-_NOTHING = "NAType", "NaTType"  # of pandas, which need not be there
 
 
 class OneRow:
@@ -65,10 +65,19 @@ class OneRow:
         if not finite:
             gaps = self._has_gaps()
             if not gaps or np.isinf(row).any():
-                what = "infinite" if gaps else f"NaN or infinite, or too large for {row.dtype}"
-                raise ValueError(f"The row has a value that is {what}. Impute it, or skip it.")
+                raise self._not_finite(row, gaps)
         # Compiled code is made for plain arrays that may be written to.
         return row if row.flags.carray else row.copy()
+
+    def _not_finite(self, row: Array, gaps: bool, names: Sequence[Any] | None = None) -> ValueError:
+        """Say which value of a row is none that can be learned."""
+        what = "infinite" if gaps else f"NaN or infinite, or too large for {row.dtype}"
+        names = self._row_names if names is None else names
+        at = int(np.argmax(np.isinf(row) if gaps else ~np.isfinite(row)))
+        which = f"at place {at}" if names is None else f"in the feature {names[at]!r}"
+        return ValueError(
+            f"The row has a value that is {what}: {row[at]:g} {which}. Impute it, or skip the row."
+        )
 
     def _table_row(self, x: Any) -> NDArray[Any]:
         """Return one row as a table of one, with cells of any type."""
@@ -90,7 +99,7 @@ class OneRow:
             return self._vector(x)
         row = np.asarray([_number(x.get(name)) for name in names], dtype=np.float64)
         if row.ndim != 1 or np.isinf(row).any():
-            raise ValueError("The row has a value that is infinite. Impute it, or skip it.")
+            raise self._not_finite(row, True, names)
         return row
 
     def _names_after(self, x: Mapping[Any, Any]) -> list[Any]:
@@ -243,5 +252,5 @@ def _is_said(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return what a row says of a feature, NaN for nothing (None, or what pandas has for it)."""
-    return np.nan if value is None or type(value).__name__ in _NOTHING else value
+    """Return what a row says of a feature, NaN for nothing."""
+    return value if type(value) is float or not says_nothing(value) else np.nan

@@ -13,12 +13,14 @@ from sklearn.utils.validation import column_or_1d
 from mercer._component import from_config, to_config
 from mercer._validation import check_real
 from mercer.buffers import FIFO, Buffer
+from mercer.data.columns import says_nothing
 from mercer.estimators.targets import (
     TaskTargets,
     check_same_type,
     labels_from_state,
     labels_to_state,
     loss_from_state,
+    plain_targets,
 )
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Expansion, RandomFeatures
@@ -209,7 +211,7 @@ def group_numbers(group: Any, n_rows: int) -> Array:
             f"`group` must have one entry for each of the {n_rows} rows, got shape {groups.shape}. "
             "It names the group of each row, it does not count the rows of groups."
         )
-    if any(g is None or type(g).__name__ == "NAType" or g != g for g in groups.tolist()):
+    if any(map(says_nothing, groups.tolist())):
         raise ValueError("`group` has a value that is missing: give every row one.")
     if groups.dtype.kind in "biuf":
         numbers = groups.astype(np.float64)
@@ -249,9 +251,9 @@ def plain_labels(y: Any) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If there is more than one column.
+        If there is more than one column, or labels are of several kinds.
     """
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(plain_targets(y), warn=True)
     return np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
 
 

@@ -17,7 +17,7 @@ from mercer._component import own_copy
 from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Data, Given
-from mercer.estimators.inputs import check_weights
+from mercer.estimators.inputs import check_weights, finite_or_where
 from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import OneRow
 from mercer.estimators.problem import solves
@@ -429,7 +429,9 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
         predicted, loss = self.predict(X), self.loss_
         if not isinstance(loss, Quantile) or loss.n_scores(1) == 1:
             return float(r2_score(y, predicted, sample_weight=sample_weight))
-        targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        targets = finite_or_where(
+            lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
+        )
         weights = check_weights(sample_weight, len(predicted))
         return loss.explained(targets, predicted, weights)
 

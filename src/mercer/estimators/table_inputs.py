@@ -34,7 +34,8 @@ from mercer.estimators.columns import (
     measured,
     named_columns,
 )
-from mercer.estimators.inputs import check_weights, without_column
+from mercer.estimators.inputs import check_weights, finite_or_where, without_column
+from mercer.estimators.targets import plain_targets
 
 __all__ = ["TableInputs", "column_names", "numeric_rows", "without_columns"]
 
@@ -256,7 +257,7 @@ class TableInputs:
             return numeric_rows(self, X, *y, reset=first, **checks)
         if self._left_out is not None and not first and is_frame(X):
             X = without_column(X, self._left_out)
-        X, y = _as_rows(X), tuple(map(_plain_targets, y))
+        X, y = _as_rows(X), _plain(y, options)
         if options.get("y_numeric"):
             _refuse_text(self, y)
         if first:
@@ -334,12 +335,16 @@ class TableInputs:
     def _encoded(self, view: TableView, gaps: bool, *, learned: bool) -> FloatArray:
         """Encode rows, and check that numbers of their type can hold them."""
         assert self._columns is not None
-        checked: FloatArray = check_array(
-            self._columns.transform(view, learned=learned),
-            dtype=_CHECKS["dtype"],
-            ensure_all_finite="allow-nan" if gaps else True,
-            estimator=self,
-            input_name="X",
+        inputs = self._columns.transform(view, learned=learned)
+        checked: FloatArray = finite_or_where(
+            lambda: check_array(
+                inputs,
+                dtype=_CHECKS["dtype"],
+                ensure_all_finite="allow-nan" if gaps else True,
+                estimator=self,
+                input_name="X",
+            ),
+            view,
         )
         return checked
 
@@ -380,36 +385,10 @@ def _refuse_text(estimator: Any, y: Sequence[Any]) -> None:
             )
 
 
-def _plain_targets(y: Any) -> Any:
-    """Return targets of pandas' own types in those of NumPy: whole numbers stay whole.
-
-    Raises
-    ------
-    ValueError
-        If some are missing, or they are dates.
-    """
-    cells = y.to_numpy() if hasattr(y, "to_numpy") else y
-    if isinstance(y, list | tuple) and any(cell is None for cell in y):
-        cells = np.asarray(y, dtype=object)
-    dtype = getattr(cells, "dtype", None)
-    if dtype is not None and dtype.kind in "mM":
-        raise ValueError(
-            "y holds dates or durations, which are no targets. Convert them to numbers, such as "
-            "days since a first one, or to text to learn them as classes."
-        )
-    if dtype is None or cells.ndim != 1:
-        return y
-    if dtype.kind == "O":
-        nothing = [
-            cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in cells
-        ]
-        if any(nothing):
-            raise ValueError(
-                f"Input y contains NaN, or nothing, in {sum(nothing):,} of {len(nothing):,} rows, "
-                f"first in row {nothing.index(True)}. There is nothing to learn from such rows: "
-                "remove them, or fill in the target."
-            )
-    return cells
+def _plain(y: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return targets, if there are any, in NumPy's types; None is left to the check."""
+    quantities = bool(options.get("y_numeric"))
+    return tuple(plain_targets(one, quantities=quantities) for one in y)
 
 
 def column_names(estimator: Any) -> list[str]:
@@ -431,10 +410,11 @@ def without_columns(model: Any) -> Any:
 
 def _numbers(estimator: Any, X: Any, y: Sequence[Any], **options: Any) -> tuple[Any, ...]:
     """Check rows of numbers, dense ones with gaps or not, and targets if there are any."""
-    found = validate_data(estimator, X, *y, ensure_all_finite="allow-nan", **_CHECKS, **options)
+    checks = {**_CHECKS, **options, "ensure_all_finite": "allow-nan"}
+    found = finite_or_where(lambda: validate_data(estimator, X, *y, **checks), X, *y)
     rows = found[0] if y else found
     if sparse.issparse(rows) and np.isnan(rows.data).any():
-        raise ValueError("Input X contains NaN, which must not be in a sparse matrix. Impute it.")
+        finite_or_where(lambda: check_array(rows, accept_sparse="csr", input_name="X"), rows)
     return found if y else (rows,)
 
 
@@ -444,8 +424,9 @@ def _targets(
     """Check the targets of rows, if there are any, before what they tell is looked at."""
     if not y:
         return ()
-    checked: tuple[Any, ...] = check_X_y(
-        np.zeros((view.n_rows, 1)), *y, estimator=estimator, **options
+    rows = np.zeros((view.n_rows, 1))
+    checked: tuple[Any, ...] = finite_or_where(
+        lambda: check_X_y(rows, *y, estimator=estimator, **options), rows, *y
     )
     return checked[1:]
 
@@ -485,8 +466,9 @@ def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     ValueError
         If rows or targets are unusable.
     """
+    y = _plain(y, options)
     try:
-        return validate_data(estimator, X, *y, **options)
+        return finite_or_where(lambda: validate_data(estimator, X, *y, **options), X, *y)
     except (TypeError, ValueError) as error:
         text = _first_text(_as_rows(X))
         if text is None:

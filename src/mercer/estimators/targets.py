@@ -8,7 +8,7 @@ the counts of single rows are kept up in place.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer._component import from_config, to_config
+from mercer.data.columns import says_nothing
 from mercer.estimators.inputs import warn_user
 from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
@@ -45,6 +46,7 @@ __all__ = [
     "labels_to_state",
     "loss_from_state",
     "plain_order",
+    "plain_targets",
     "target_unit",
     "usual_unit",
     "warn_of_targets",
@@ -522,7 +524,7 @@ def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
     ValueError
         For numbers that are not whole, and for what is neither number, text nor boolean.
     """
-    array = np.asarray(labels)
+    array = np.asarray(plain_targets(labels, name=name))
     try:
         check_classification_targets(array)
     except ValueError as error:
@@ -535,6 +537,117 @@ def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
             "KernelRegressor; else turn them into classes."
         ) from None
     return array
+
+
+def plain_targets(y: Any, *, name: str = "y", quantities: bool = False) -> Any:
+    """Return targets in NumPy's types if they are objects, or of pandas, polars or Arrow.
+
+    Whole numbers stay whole, and labels must be of one kind: NumPy would make text of numbers among
+    text, and numbers of truth values among numbers, without a word.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        As the user gave them; what needs no care is returned itself.
+    name : str, default="y"
+        What messages call them.
+    quantities : bool, default=False
+        Whether they are numbers to predict, not labels.
+
+    Raises
+    ------
+    ValueError
+        If some are missing or dates, or labels are of several kinds or of one that is no label.
+
+    Examples
+    --------
+    >>> plain_targets(np.array([2, 1], dtype=object)), plain_targets(["a", "b"])
+    (array([2, 1]), ['a', 'b'])
+    """
+    cells = _as_cells(y, quantities)
+    dtype = getattr(cells, "dtype", None)
+    if dtype is None or not hasattr(cells, "ravel"):
+        return y
+    if dtype.kind in "mM":
+        raise ValueError(
+            f"{name} holds dates or durations, which are no targets. Convert them to numbers, such "
+            "as days since a first one, or to text to learn them as classes."
+        )
+    labels = cells if cells.ndim == 1 else y
+    if dtype.kind != "O" and (dtype.kind != "S" or quantities):
+        return labels
+    flat = cells.ravel().tolist()
+    width = max(1, len(flat) // max(1, len(cells)))
+    nothing = [place for place, cell in enumerate(flat) if says_nothing(cell)]
+    if nothing:
+        n_rows = len({place // width for place in nothing})
+        column = f", column {nothing[0] % width}" if width > 1 else ""
+        raise ValueError(
+            f"Input {name} contains NaN, or nothing, in {n_rows:,} of {len(cells):,} rows, "
+            f"first in row {nothing[0] // width}{column}. There is nothing to learn from such "
+            "rows: remove them, or fill in the target."
+        )
+    if quantities:
+        return labels
+    _check_kinds(flat, name)
+    if not flat or isinstance(flat[0], str):
+        return labels
+    return np.array(flat).reshape(cells.shape)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "truth values": (bool, np.bool_),  # which are numbers, too
+    "numbers": (int, float, np.integer, np.floating),
+    "text": (str,),
+}
+
+
+def _kind(cell: type) -> str:
+    """Name what cells of a type are, as labels."""
+    return next((kind for kind, of in _KINDS.items() if issubclass(cell, of)), cell.__name__)
+
+
+def _as_cells(y: Any, quantities: bool) -> Any:
+    """Return targets as an array if they have one, or if NumPy would make them alike."""
+    if hasattr(y, "to_numpy"):
+        arrow = type(y).__module__.partition(".")[0] == "pyarrow"
+        return y.to_numpy(zero_copy_only=False) if arrow else y.to_numpy()
+    if not isinstance(y, list | tuple):
+        return y
+    kinds = {_kind(one) for one in set(map(type, y))}
+    if kinds <= {"list", "ndarray"} or (kinds <= {*_KINDS, "tuple"} and quantities):
+        return y
+    if len(kinds) == 1 and kinds <= _KINDS.keys():
+        return y
+    cells = np.empty(len(y), dtype=object)
+    for row, cell in enumerate(y):
+        cells[row] = cell
+    return cells
+
+
+def _check_kinds(labels: Sequence[Any], name: str) -> None:
+    """Raise ``ValueError`` unless labels are all text, all numbers or all truth values."""
+    of_type = {one: _kind(one) for one in set(map(type, labels))}
+    kinds = sorted(set(of_type.values()))
+    if len(kinds) <= 1 and set(kinds) <= _KINDS.keys():
+        return
+    found = [of_type[type(label)] for label in labels]
+    said = []
+    for kind in kinds:
+        row = found.index(kind)
+        first = getattr(labels[row], "item", lambda row=row: labels[row])()
+        said.append(f"{kind} in {found.count(kind):,} of {len(found):,} rows, first {first!r} in "
+                    f"row {row}")  # fmt: skip
+    what = (
+        "mixes kinds of labels"
+        if set(kinds) <= _KINDS.keys()
+        else "holds labels that are neither whole numbers, text nor truth values"
+    )
+    text = "label.decode()" if kinds == ["bytes"] else "str(label)"
+    raise ValueError(
+        f"{name} {what}: {'; '.join(said)}. Make text of all of them, for example by "
+        f"`[{text} for label in y]`, or correct those rows."
+    )
 
 
 def check_repeated(labels: NDArray[Any]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from river.utils.dataframe import into_frame, to_numpy
 
+from mercer.data.columns import says_nothing
+
 __all__ = ["Row", "matrix_of", "numbers_of", "rows_of"]
 
 Row = dict[Any, Any]
@@ -17,7 +19,7 @@ _NUMBERS = frozenset([float, int, bool, np.float64, np.float32, np.int64, np.boo
 
 
 def numbers_of(x: Row) -> Row:
-    """Return a row whose values are numbers; without those that are None.
+    """Return a row whose values are numbers; without those that say nothing.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ def numbers_of(x: Row) -> Row:
     """
     if _NUMBERS.issuperset(map(type, x.values())):
         return x
-    known = {name: value for name, value in x.items() if value is not None}
+    known = {name: value for name, value in x.items() if not says_nothing(value)}
     for name, value in known.items():
         if not _is_number(value):
             raise ValueError(

@@ -36,7 +36,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_LARGEST, _LARGEST_TARGET = 1e15, 1e60
+# Of inputs and targets; of inputs in float32, whose squares reach 3e38. Fourth powers of the others
+# are finite.
+_LARGEST, _LARGEST_SINGLE = 1e60, 1e19
 _LEAST_WEIGHT = 1e-200  # sums take logarithms of weights
 
 
@@ -284,16 +286,26 @@ def rows_at_once(n_columns: int, most: int = 131_072, most_bytes: int = 2**26) -
 
 
 def check_sizes(X: Any, targets: Array) -> None:
-    """Raise ValueError for numbers whose squares would overflow."""
-    for name, array, most in (("inputs", X, _LARGEST), ("targets", targets, _LARGEST_TARGET)):
+    """Raise ValueError for numbers whose squares would overflow, and say in which column they are.
+
+    Large numbers that do not are fine: nanoseconds since 1970, say, are centred before they are
+    squared.
+    """
+    for name, array in (("inputs", X), ("targets", targets)):
         values = array if isinstance(array, np.ndarray) else array.data
+        most = _LARGEST_SINGLE if values.dtype == np.float32 else _LARGEST
         # NaN, where rows may have gaps, hides no other.
         most_positive = float(np.fmax.reduce(values, axis=None, initial=0.0))
         largest = max(most_positive, -float(np.fmin.reduce(values, axis=None, initial=0.0)))
         if largest > most:
+            at = int(np.nanargmax(np.abs(values)))
+            column = at % array.shape[-1] if isinstance(array, np.ndarray) else array.indices[at]
+            where = f" in column {column} (the first is column 0)" if array.shape[-1] > 1 else ""
+            wide = ", give float64," if values.dtype == np.float32 else ","
             raise ValueError(
-                f"The {name} reach {largest:.3g}: sums of squares of such numbers overflow. "
-                f"Rescale the {name}, or drop such rows."
+                f"The {name} reach {largest:.3g}{where}: sums of squares of such numbers overflow. "
+                f"Divide the {'column' if where else name} by a power of ten{wide} or drop such "
+                "rows."
             )
 
 

@@ -1,0 +1,60 @@
+"""Columns of large numbers, as nanoseconds and 64-bit keys, are centred before they are squared."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mercer import KernelClassifier, KernelRegressor
+
+DAYS = np.random.default_rng(0).integers(0, 300, 160)
+
+COLUMNS = {
+    "nanoseconds": (1.7e18 + 8.64e13 * DAYS).astype(np.int64),
+    "microseconds": 1.7e15 + 8.64e10 * DAYS,
+    "64-bit keys": 2**60 + 2**50 * DAYS,
+    "64-bit keys without sign": np.uint64(2**63) + np.uint64(2**50) * DAYS.astype(np.uint64),
+    "card numbers": 4 * 10**15 + 10**12 * DAYS,
+    "below zero": -1.7e18 - 8.64e13 * DAYS,
+    "steps of a few ulps": 1.7e18 + 1000.0 * DAYS,
+    "very large": 1e40 + 1e37 * DAYS,
+    "single precision": (1.7e18 + 8.64e15 * DAYS).astype(np.float32),
+}
+
+
+def table(column):
+    rng = np.random.default_rng(1)
+    other = rng.normal(size=160)
+    X = np.column_stack([other.astype(getattr(column, "dtype", float)), column])
+    if column.dtype.kind in "iu":
+        X = np.column_stack([other, column])
+    return X, np.sin(DAYS / 60) + 0.1 * other
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_default_learns_from_large_numbers(name):
+    X, y = table(COLUMNS[name])
+    assert np.abs(X[:, 1]).max() > 1e15
+    model = KernelRegressor(random_state=0).fit(X[:120], y[:120])
+    assert model.score(X[120:], y[120:]) > 0.9
+
+
+@pytest.mark.parametrize("name", ["nanoseconds", "64-bit keys"])
+def test_classes_and_streams_of_large_numbers(name):
+    X, y = table(COLUMNS[name])
+    labels = y > 0.0
+    assert KernelClassifier(random_state=0).fit(X[:120], labels[:120]).score(X, labels) > 0.9
+    model = KernelRegressor(random_state=0)
+    for start in range(0, 120, 40):
+        model.partial_fit(X[start : start + 40], y[start : start + 40])
+    assert model.score(X[120:], y[120:]) > 0.5
+
+
+@pytest.mark.parametrize("estimator", [KernelRegressor, KernelClassifier])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("largest", [1e70, -1e160])
+def test_what_overflows_is_refused_with_its_column(estimator, make, largest):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0.0).astype(int)
+    X[5, 1] = largest
+    with pytest.raises(ValueError, match=r"The inputs reach 1e\+.* in column 1 .*Divide the colu"):
+        estimator(random_state=0).fit(make(X), y)

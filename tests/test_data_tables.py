@@ -148,7 +148,10 @@ def test_files_of_a_folder_with_other_types_are_cast_or_refused(tmp_path):
     (table,) = read_tables(tmp_path)
     assert table.column("x").to_pylist() == [0.5, 2.0]
     pq.write_table(pa.table({"x": ["two"]}), tmp_path / "3.parquet")
-    with pytest.raises(ValueError, match=r"3\.parquet: column 'x' is of type string"):
+    (table,) = read_tables(tmp_path)
+    assert table.column("x").to_pylist() == ["0.5", "2", "two"]
+    pq.write_table(pa.table({"x": [[2]]}), tmp_path / "4.parquet")
+    with pytest.raises(ValueError, match=r"4\.parquet: column 'x' is of type list"):
         list(read_tables(tmp_path))
 
 
@@ -216,7 +219,7 @@ def late_text(tmp_path):
 
 
 def test_a_csv_value_that_does_not_fit_the_inferred_type_names_file_and_column(late_text):
-    with pytest.raises(ValueError, match=r"late\.csv: column 'age' is read as int64.*'often'"):
+    with pytest.raises(ValueError, match=r"line 700,002 of late\.csv: .*'age' holds 'often'"):
         for _ in read_tables(late_text, columns=["height", "age"]):
             pass
 

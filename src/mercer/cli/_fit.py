@@ -175,6 +175,7 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         "categories": options.categories,
         "columns": _of_columns(options),
         "seed": options.seed,
+        "strict": options.strict,
     }
     workers = workers_of(options)
     if workers is not None:

@@ -46,8 +46,8 @@ _SHARED = (
     "episode escape exclude expansion follow forgetting group header include kernel key "
     "length_scale loss max_age max_blocks max_memory max_size max_waiting mode noise normalize nu "
     "outlier output pair_kernel pair_label parsimony port regularization resumable resume reward "
-    "ridge risk scaling seed shuffle_buffer skip std step_size strategy target task terminal "
-    "tolerance widths"
+    "ridge risk scaling seed shuffle_buffer skip std step_size strategy strict target task "
+    "terminal tolerance widths"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
 
@@ -93,6 +93,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                     expected = "pip install" in str(error)
                 if expected:
                     _say(f"error: {in_words_of_the_command(error)}")
+                    for kept in getattr(error, "__notes__", ()):
+                        _say(kept)
                     raise typer.Exit(2) from None
                 _say(
                     f"error: unexpected {type(error).__name__}: {error}. This is a fault of "

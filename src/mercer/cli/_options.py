@@ -251,6 +251,10 @@ class FitOptions:
             _DATA,
         ),
     ] = None
+    strict: Annotated[
+        bool,
+        option("Refuse cells that cannot be what their column is, rather than take gaps.", _DATA),
+    ] = False
     scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
     categories: Annotated[
         int, option("Most categories of a column with inputs of their own (128).", _DATA)
@@ -565,6 +569,9 @@ class StreamOptions:
     ] = None
     skip_bad: Annotated[
         bool, option("Count rows that cannot be used, and go on.", _ARRIVING, "--skip-bad")
+    ] = False
+    strict: Annotated[
+        bool, option("Refuse cells that are no numbers, rather than take gaps.", _ARRIVING)
     ] = False
     task: Annotated[
         StreamTask, choice(StreamTask, "Guessed from the first target by default.", _LEARNING)

@@ -166,6 +166,7 @@ class _Run:
                 task=options.task.value,
                 needs_target=not options.predict_only,
                 gaps=not parameters,  # which the default learns
+                strict=options.strict,
             ),
             _maker(options, parameters),
             max_waiting=options.max_waiting,
@@ -380,11 +381,15 @@ class _Run:
             words.append(f"without label {self.training.measures.n_unlabelled:,}")
         if self.training.measures.n_bad:
             words.append(f"left out {self.training.measures.n_bad:,}")
+        if n := sum(self.training.reader.unreadable.counts.values()):
+            words.append(f"cells taken for gaps {n:,}")
         return words
 
     def _finish(self) -> str:
         """Write the model; say what became of the rows."""
         options, training = self.options, self.training
+        for text in training.reader.unreadable.said():
+            note(text, quiet=options.quiet)
         seconds = time.perf_counter() - self._began
         rows = training.n_rows - self._first_row
         words = [

@@ -8,14 +8,16 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 from itertools import chain, islice, tee
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.data.arrow_types import is_number_type, wider
+from mercer.data.columns import is_number
 from mercer.data.dialect import (
     CsvDialect,
     ReadError,
@@ -31,15 +33,19 @@ from mercer.data.dialect import (
     sniff,
     unclosed,
 )
+from mercer.data.forms import MOSTLY, NumberForm
 from mercer.data.places import AnyFile, MemoryFile, as_bytes
 from mercer.exceptions import Advice
 
-__all__ = ["INFERENCE_BYTES", "Csv"]
+__all__ = ["INFERENCE_BYTES", "LAST_BYTES", "Csv", "Unfit"]
 
-INFERENCE_BYTES = 2**23  # of a CSV file, from which the types of its columns are inferred
+# Of a CSV file: from its beginning and its end the types of its columns are inferred.
+INFERENCE_BYTES = 2**23
+LAST_BYTES = 2**20
 _BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
 _LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
 _SNIFFED_BYTES = 2**20
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 _ZEROS = re.compile(rb"(?:^|[^\w.:/+-])0\d", re.MULTILINE)  # where a code may begin
 
@@ -61,6 +67,12 @@ _MARKS = (
 )
 
 
+#: Told of cells that cannot be what their column is: column, type, how many, the first, its place.
+Unfit = Callable[[str, str, int, str, str], None]
+
+_TRUTH = {"1": True, "true": True, "0": False, "false": False}
+
+
 class Csv:
     """CSV files: see :class:`mercer.data.tables._Format`.
 
@@ -71,7 +83,7 @@ class Csv:
 
     @staticmethod
     def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
-        """Infer the types of the columns from the beginning."""
+        """Infer the types of the columns from the beginning and the end; null where no value is."""
         import pyarrow as pa
 
         fields = list(_inferred(file, types, marks=True))
@@ -80,17 +92,63 @@ class Csv:
         empty = [n for n, field in enumerate(fields) if pa.types.is_null(field.type)]
         as_text = list(_inferred(file, types, marks=False)) if empty else []
         for n in empty:
-            text = pa.types.is_string(as_text[n].type)
-            fields[n] = fields[n].with_type(pa.string() if text else pa.float64())
+            if pa.types.is_string(as_text[n].type):
+                fields[n] = fields[n].with_type(pa.string())
         whole = [f.name for f in fields if pa.types.is_integer(f.type) and f.name not in types]
         codes = _codes(file, whole)
-        return pa.schema([f.with_type(pa.string()) if f.name in codes else f for f in fields])
+        fields = [f.with_type(pa.string()) if f.name in codes else f for f in fields]
+        last = _last_rows(file, types)
+        if last is not None:
+            for n, column in enumerate(last.columns):
+                kind = Csv.joined(fields[n].type, column.type, partial(last.column, n))
+                fields[n] = fields[n].with_type(kind)
+        return pa.schema(fields)
+
+    @staticmethod
+    def joined(one: Any, other: Any, cells: Callable[[], Any]) -> Any:
+        """Return the type of a column whose cells are of two in two places.
+
+        Parameters
+        ----------
+        one, other : pyarrow.DataType
+            The types.
+        cells : callable
+            Returns some cells of the other place, as text.
+        """
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if pa.types.is_string(other) and is_number_type(one):
+            found, text = _numbers(cells(), ".", pa.float64())
+            if text.null_count < len(text):
+                # A few cells that are no numbers among many do not make text of these.
+                share = (len(found) - found.null_count) / (len(text) - text.null_count)
+                codes = compute.any(compute.match_substring_regex(text, r"^0\d")).as_py()
+                return one if share >= MOSTLY and not codes else pa.string()
+            return one
+        if pa.types.is_boolean(one) != pa.types.is_boolean(other) and not (
+            pa.types.is_null(one) or pa.types.is_null(other)
+        ):
+            return pa.string()
+        kind = wider(one, other)
+        if pa.types.is_timestamp(kind) and pa.timestamp("ns") in (one, other):
+            return pa.timestamp("ns")  # text has its digits
+        return kind
+
+    @staticmethod
+    def cells(file: AnyFile, name: str) -> Any:
+        """Return the first cells of a column as text."""
+        import pyarrow as pa
+
+        types = {name: pa.string()}
+        blocks = _by_blocks(file, types, [name], marks=False, size=INFERENCE_BYTES)
+        return next(blocks).column(0)
 
     @staticmethod
     def batches(
-        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None, unfit: Unfit
     ) -> Iterator[Any]:
-        """Read the columns of a layout."""
+        """Read the columns of a layout; whole numbers may become others from some row on."""
         import pyarrow as pa
 
         text = [n for n, f in enumerate(layout) if pa.types.is_string(f.type)]
@@ -109,7 +167,7 @@ class Csv:
                     with _lines(file) as lines:
                         refuse_unclosed(lines, _sniffed(file), str(file))
                 return
-        for table in _by_blocks(file, layout, layout.names):
+        for table in _by_blocks(file, layout, layout.names, unfit=unfit):
             if n_read < table.num_rows:
                 yield from _with_gaps(table.slice(n_read), text).to_batches()
             n_read = max(0, n_read - table.num_rows)
@@ -125,11 +183,17 @@ class Csv:
         return []
 
     @staticmethod
-    def line_of(file: AnyFile, row: int) -> int:
-        """Return the number of the line in which a row ends, the first being 1."""
+    def line_of(file: AnyFile, row: int) -> tuple[int, int]:
+        """Return the number of the line in which a row ends, from 1 on, and of rows before it.
+
+        The line is 0 if the file has fewer rows.
+        """
+        number = -1
         with _lines(file) as lines:
-            _, end, _ = next(islice(_values(file, lines), row, None), (0, 0, []))
-        return end
+            for number, (_, end, _) in enumerate(_values(file, lines)):
+                if number == row:
+                    return end, number
+        return 0, number + 1
 
     @staticmethod
     def described(file: AnyFile) -> str:
@@ -155,19 +219,6 @@ class Csv:
             _refuse_bad_bytes(file)
         if "CSV parse error" in said or "straddl" in said or "out of sync" in said:
             _refuse_ragged(file)
-
-    @staticmethod
-    def place_of_value(file: AnyFile, column: int, value: str) -> tuple[str, str]:
-        """Return the name of a column, and the line in which it has a value first."""
-        names = _sniffed(file).names
-        try:
-            with _lines(file) as lines:
-                for _, end, cells in _values(file, lines):
-                    if len(cells) > column and cells[column] == value:
-                        return names[column], f" in line {end:,}"
-        except csv.Error:
-            pass
-        return names[column], ""
 
 
 def _usual(file: AnyFile) -> str:
@@ -262,12 +313,51 @@ def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
     return {name for name, zeros in found.items() if compute.any(zeros).as_py()}
 
 
+def _last_rows(file: AnyFile, types: Any) -> Any:
+    """Read the last rows of a file that is longer than what is looked at; None where it cannot be.
+
+    That is so for what is compressed or of several bytes a character, and behind line ends in
+    cells: blocks are read leniently in any case.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    sniffed = _sniffed(file)
+    if isinstance(file, MemoryFile) or file.name.lower().endswith((".gz", ".bz2")):
+        return None
+    encoding, size = str(sniffed.dialect.encoding), os.stat(file).st_size
+    if (
+        sniffed.dialect.plain != sniffed.dialect
+        or "utf-16" in encoding
+        or "utf-32" in encoding
+        or size <= INFERENCE_BYTES + LAST_BYTES
+    ):
+        return None
+    with open(file, "rb") as source:
+        source.seek(size - LAST_BYTES)
+        _, _, rows = source.read().partition(b"\n")
+    block = rows.decode(encoding, "replace").encode()
+    options = _settings(
+        file,
+        types,
+        (),
+        marks=True,
+        block=len(block) + 1,
+        beginning=False,
+        skip=lambda row: "skip" if _is_noise(row.text, sniffed.late_comments) else "error",
+    )
+    try:
+        found = arrow.read_csv(pa.BufferReader(block), **options) if block.strip() else None
+    except pa.ArrowInvalid:
+        return None
+    return None if found is None or not found.num_rows else found
+
+
 def _is_mendable(error: Exception) -> bool:
-    """Whether there may be a comment, a long row, or a gap that only numbers have."""
+    """Whether there may be a comment, a long row, or a cell that is not what its column is."""
     said = str(error)
-    value = re.search(r"conversion error to .*invalid value '(.*)'", said, re.DOTALL)
-    broken = "CSV parse error: " in said or "straddl" in said
-    return broken or (value is not None and value[1].strip() in _MARKS)
+    unfit = "conversion error to " in said and "invalid UTF8" not in said
+    return "CSV parse error: " in said or "straddl" in said or unfit
 
 
 def _usual_gaps() -> list[str]:
@@ -330,8 +420,11 @@ def _by_blocks(
     *,
     marks: bool = True,
     size: int | None = None,
+    unfit: Unfit | None = None,
 ) -> Iterator[Any]:
     """Read blocks of about ``size`` characters; with ``marks`` gaps of text are left as they are.
+
+    Cells that cannot be what their columns are become gaps if there is somebody to tell.
 
     Everything is done by this thread: a reader that goes ahead in another one would be cut off in
     the midst of Python's code if this process ends early.
@@ -341,7 +434,7 @@ def _by_blocks(
 
     late, beginning = _sniffed(file).late_comments, True
     with _lines(file, errors="strict") as lines:
-        for block in _blocks(lines, file, size or _BLOCK_BYTES):
+        for line, block in _blocks(lines, file, size or _BLOCK_BYTES):
             options = _settings(
                 file,
                 types,
@@ -351,17 +444,24 @@ def _by_blocks(
                 beginning=beginning,
                 skip=lambda row: "skip" if _is_noise(row.text, late) else "error",
             )
+            try:
+                found = arrow.read_csv(pa.BufferReader(block), **options)
+            except pa.ArrowInvalid as error:
+                if unfit is None or "conversion error to " not in str(error):
+                    raise
+                place = _Place(file, line, block, beginning)
+                found = _leniently(block, options, types, place, unfit)
             beginning = False
-            yield arrow.read_csv(pa.BufferReader(block), **options)
+            yield found
         if beginning:
             raise ReadError(f"{file} holds no line that could be a header.")
 
 
-def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[bytes]:
-    """Cut lines between rows."""
+def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[int, bytes]]:
+    """Cut lines between rows; yield each block with the number of lines before it."""
     dialect = _sniffed(file).dialect.plain
     held: list[str] = []
-    n_held = opened = 0
+    n_held = opened = first = 0
     twice = tee(chain(lines, [""]))  # what comes after the last line is outside of quotes
     starts = inside_quotes(twice[0], dialect)
     for number, (line, inside) in enumerate(zip(twice[1], starts, strict=True)):
@@ -371,9 +471,121 @@ def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[bytes]:
         if not inside and (n_held >= size or not line):
             block, held, n_held = "".join(held), [], 0
             if block.strip("\r\n"):
-                yield block.encode()
+                yield first, block.encode()
+            first = number
         held.append(line)
         n_held += len(line)
+
+
+class _Place(NamedTuple):
+    """A block of a file, after so many lines, which may be its beginning."""
+
+    file: AnyFile
+    line: int
+    block: bytes
+    beginning: bool
+
+    def of(self, row: int) -> str:
+        """Say where a row of the block is."""
+        header = int(self.beginning and bool(_sniffed(self.file).dialect.header))
+        rows = _rows(self.file, io.StringIO(self.block.decode(), newline=""))
+        with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
+            for _, end, _ in islice(rows, row + header, None):
+                return f"line {self.line + end:,} of {self.file.name}"
+        return f"{self.file.name}, behind line {self.line:,}"
+
+
+def _leniently(
+    block: bytes, options: dict[str, Any], types: Any, place: _Place, unfit: Unfit
+) -> Any:
+    """Read a block in which some cells are not what their columns are, which become gaps."""
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow import csv as arrow
+
+    layout = types if isinstance(types, pa.Schema) else pa.schema(list(types.items()))
+    convert = options["convert_options"]
+    convert.column_types = {field.name: pa.string() for field in layout}
+    table = arrow.read_csv(pa.BufferReader(block), **options)
+    decimal = str(_sniffed(place.file).dialect.decimal)
+    for n, field in enumerate(layout):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            continue
+        values, text = _read_text(table.column(field.name), field.type, decimal)
+        bad = compute.and_(values.is_null(), text.is_valid())
+        rows = np.flatnonzero(bad.to_numpy(zero_copy_only=False))
+        if rows.size:
+            first = int(rows[0])
+            unfit(field.name, str(field.type), rows.size, text[first].as_py(), place.of(first))
+        table = table.set_column(n, field.name, values)
+    return table
+
+
+def _read_text(column: Any, kind: Any, decimal: str) -> tuple[Any, Any]:
+    """Read cells as values of a type: return them, null where they are none, and the cells."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if is_number_type(kind):
+        return _numbers(column, decimal, kind)
+    text = _cells(column)
+    coded = text.dictionary_encode()
+    levels = coded.dictionary.to_pylist()
+    if pa.types.is_boolean(kind):
+        read = pa.array([_TRUTH.get(level.lower()) for level in levels], kind)
+    else:
+        read = pa.concat_arrays([_one(level, kind) for level in levels] or [pa.nulls(0, kind)])
+    return compute.take(read, coded.indices), text
+
+
+def _cells(column: Any) -> Any:
+    """Return cells as text in one piece, null for those that mean a gap."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    text = compute.utf8_trim_whitespace(text.cast(pa.string()))
+    gaps = pa.array([*_usual_gaps(), *_MARKS])
+    rows = pa.array(np.arange(len(text)))
+    return text.take(compute.if_else(compute.is_in(text, gaps), None, rows))
+
+
+def _one(text: str, kind: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        if pa.types.is_time(kind):  # which text is not cast to
+            return pa.array([f"1970-01-01 {text}"]).cast(pa.timestamp("us")).cast(kind)
+        return pa.array([text]).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(1, kind)
+
+
+def _numbers(column: Any, decimal: str, kind: Any) -> tuple[Any, Any]:
+    """Read cells as numbers, whole ones only as long as all are; marks of thousands are known."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    text = _cells(column)
+    coded = text.dictionary_encode()
+    levels = coded.dictionary.to_pylist()
+    written = NumberForm("," if decimal == "," else ".").read(levels)
+    whole = pa.types.is_integer(kind)
+    values: list[float | int | None] = []
+    for level, number in zip(levels, written, strict=True):
+        plain = level.replace(",", ".") if decimal == "," else level
+        value: float | int | None = float(plain) if is_number(plain) else float(number)
+        if whole and _WHOLE.fullmatch(level) and -(2**63) <= int(level) < 2**63:
+            value = int(level)
+        if isinstance(value, float) and np.isnan(value):
+            value = None
+        values.append(value)
+    whole = whole and all(value is None or isinstance(value, int) for value in values)
+    read = pa.array(
+        [v if v is None or whole else float(v) for v in values],
+        pa.int64() if whole else pa.float64(),
+    )
+    return compute.take(read, coded.indices), text
 
 
 def _ends_in_lines(batch: Any, text: Sequence[int]) -> bool:

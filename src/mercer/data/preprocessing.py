@@ -648,6 +648,27 @@ class TablePreprocessor(Component):
         """
         return self._frozen().new_categories(self._read().read(view_table(table)))
 
+    def unreadable(self, table: Any) -> list[tuple[str, str, int, str, int]]:
+        """Find cells that are not written as those of their columns were, and so are gaps.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        found : list of (str, str, int, str, int)
+            Column, what it is, how many cells, the first of them and its row.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor().fit({"price": ["$1,200", "$800", "$1,950"]})
+        >>> seen.unreadable({"price": ["$900", "free", None]})
+        [('price', 'number', 1, 'free', 1)]
+        """
+        return self._read().unreadable(view_table(table))
+
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none in the warm-up."""
         return self._frozen().fillings()

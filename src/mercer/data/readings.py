@@ -50,6 +50,7 @@ KINDS = (
     "time",
 )
 
+_TOLD = "as told"
 _SAMPLE = 200  # different values that must look like a form before all are looked at
 _FEW_ROWS = 30  # below, nothing is known of identifiers and copies
 _FEW_LEVELS = 20  # categories at most, where text might be something else
@@ -157,7 +158,8 @@ class Reading:
     def read(self, column: Numbers | Levels) -> Numbers | Levels:
         """Read a column as what it was taken for."""
         if self.kind in ("category", "text"):
-            levels = levels_of(column, self.name) if self.was_text else _as_levels(column)
+            as_it_is = self.was_text and not self.note.startswith(_TOLD)
+            levels = levels_of(column, self.name) if as_it_is else _as_levels(column)
             if self.kind == "text":
                 return Texts(levels.codes, levels.levels)
             return levels
@@ -289,6 +291,27 @@ class Readings:
             column=column,
             slice=lambda start, stop: self.read(view.slice(start, stop)),
         )
+
+    def unreadable(self, view: TableView) -> list[tuple[str, str, int, str, int]]:
+        """Find cells that are not of the form of their column.
+
+        Returns
+        -------
+        found : list of (str, str, int, str, int)
+            Column, what it is, how many cells, the first of them and its row.
+        """
+        found = []
+        for one in self.columns.values():
+            if not one.used or not isinstance(one.form, NumberForm | DateForm):
+                continue
+            column = view.column(one.name)
+            if isinstance(column, Levels):
+                rows = rows_of_levels(column, np.isnan(one.form.read(column.levels)).tolist())
+                if rows.size:
+                    first = int(rows[0])
+                    cell = column.levels[column.codes[first]]
+                    found.append((one.name, one.kind, int(rows.size), cell, first))
+        return found
 
     def to_state(self) -> list[dict[str, Any]]:
         """Return plain data."""
@@ -468,12 +491,12 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
     said, _, order = kind.partition(":")
     text = isinstance(column, Levels) and not column.boolean
     if said in ("category", "text"):
-        return Reading(name, said, was_text=text, note="as told")
+        return Reading(name, said, was_text=text, note=_TOLD)
     if isinstance(column, Numbers):
         compact = said == "date" and not column.unit
         if compact and np.isfinite(compact_dates(column.values.astype(np.float64))).any():
-            return Reading(name, "date", "yyyymmdd", note="as told")
-        return Reading(name, said, note="as told", huge=said == "number")
+            return Reading(name, "date", "yyyymmdd", note=_TOLD)
+        return Reading(name, said, note=_TOLD, huge=said == "number")
     levels, counts = column.counted()
     form: NumberForm | DateForm | None
     if said == "number":
@@ -491,7 +514,7 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
                 ", or correct the column.",
             )
         )
-    return _strays(Reading(name, said, form, was_text=True, note="as told"), column)
+    return _strays(Reading(name, said, form, was_text=True, note=_TOLD), column)
 
 
 def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_integer
+from mercer.data.arrow_types import is_number_type, wider
 from mercer.data.columns import check_names
-from mercer.data.csv_files import INFERENCE_BYTES, Csv
+from mercer.data.csv_files import Csv, Unfit
 from mercer.data.dialect import CsvDialect, CsvPath, ReadError, ToldFile
 from mercer.data.places import (
     AnyFile,
@@ -33,6 +34,8 @@ from mercer.exceptions import Advice, InPython
 __all__ = [
     "FilePart",
     "Labelled",
+    "Unreadable",
+    "as_told",
     "common_schema",
     "count_rows",
     "drawn_in_place",
@@ -40,17 +43,27 @@ __all__ = [
     "find_files",
     "has_types",
     "in_place",
+    "looked_through",
     "place_of",
     "read_tables",
     "require_pyarrow",
     "schema",
     "sniff_csv",
+    "told_types",
     "unusual_files",
 ]
 
 Result = TypeVar("Result")
 
 _NONE: Mapping[str, str] = {}
+_NO_COUNTS: Mapping[str, int] = {}
+#: How messages call what a column is.
+_A = {
+    **dict.fromkeys(("number", "int64", "double", "float"), "a number"),
+    **dict.fromkeys(("date", "date32[day]", "timestamp[s]", "timestamp[ns]"), "a date"),
+    **dict.fromkeys(("time", "time32[s]"), "a time of the day"),
+    "bool": "a truth value",
+}
 _BUFFER_BYTES = 2**16  # of a Parquet column chunk, decompressed at once
 _REMOTE_BUFFER_BYTES = 2**20  # each is a request to the store
 
@@ -80,6 +93,7 @@ def read_tables(
     rows_per_table: int = 8192,
     column_types: Mapping[str, str] | None = None,
     dialect: CsvDialect | None = None,
+    unreadable: Unreadable | None = None,
 ) -> Iterator[Any]:
     r"""Read a file, a folder or a glob of files as a sequence of small tables.
 
@@ -104,11 +118,15 @@ def read_tables(
     dialect : CsvDialect or None, default=None
         How CSV files are written: delimiter, decimal mark, encoding and so on. What it does not
         say is found out from the first MiB of each file.
+    unreadable : Unreadable or None, default=None
+        Takes down cells of CSV that cannot be what their columns are, which then are gaps. None:
+        the first of them is an error.
 
     Returns
     -------
     tables : iterator of pyarrow.Table
-        All of the same schema, that of :func:`schema`.
+        All of the schema of :func:`schema`, but that whole numbers of CSV files are float64 in
+        tables that hold fractions or numbers beyond 64 bits, too.
 
     Raises
     ------
@@ -123,9 +141,12 @@ def read_tables(
 
     Notes
     -----
-    The types of CSV columns are inferred from the first 8 MiB of the first file and hold for all
-    files. Columns without any value there are taken as numbers. A later value that does not fit
-    is an error rather than a silent change of type; ``column_types`` settles it.
+    The type of a column is one that holds what all files have: numbers for whole numbers and
+    fractions, text for numbers and text (see ``mercer.data.arrow_types``). Of CSV files the first
+    8 MiB and the last one are looked at, the last not of those that are compressed. Where nineteen
+    of twenty cells are numbers in the end of a file, or in another one, the column stays one of
+    numbers. Columns without any value there are taken as numbers. A cell elsewhere that is no such
+    value is an error, unless ``unreadable`` takes it down; ``column_types`` settles it.
 
     Empty cells and "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "#N/A" and "\\N" are missing
     values, in text columns as well. In columns whose other cells are all numbers, dates or truth
@@ -159,8 +180,8 @@ def read_tables(
             raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
         check_names(columns, layout.names, f"`{path}`")
         layout = arrow.schema([layout.field(name) for name in columns])
-    parts = map(FilePart, files)
-    return _rechunk(_batches(parts, layout, rows_per_table), layout, rows_per_table)
+    batches = _batches(map(FilePart, files), layout, rows_per_table, unreadable or Unreadable())
+    return _rechunk(batches, layout, rows_per_table)
 
 
 class FilePart(NamedTuple):
@@ -190,6 +211,7 @@ class FilePart(NamedTuple):
         layout: Any,
         *,
         rows_per_table: int = 8192,
+        unreadable: Unreadable | None = None,
     ) -> Iterator[Any]:
         """Read the part as a sequence of small tables: see :func:`read_tables`.
 
@@ -199,8 +221,11 @@ class FilePart(NamedTuple):
             Columns to read and their types, from :func:`schema` of all files.
         rows_per_table : int, default=8192
             Rows of every table but the last.
+        unreadable : Unreadable or None, default=None
+            As of :func:`read_tables`.
         """
-        return _rechunk(_batches([self], layout, rows_per_table), layout, rows_per_table)
+        batches = _batches([self], layout, rows_per_table, unreadable or Unreadable())
+        return _rechunk(batches, layout, rows_per_table)
 
 
 def file_parts(path: FilePath, rows: int = 2**19) -> list[FilePart]:
@@ -402,12 +427,16 @@ def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
 
 def place_of(path: FilePath, row: int) -> str:
     """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
-    files = find_files(path)
+    files, start = find_files(path), 0
     in_memory = isinstance(path, MemoryFile)
-    if len(files) == 1 and _is_csv(files[0]):
+    for file in files if all(map(_is_csv, files)) else ():
         with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
-            name = str(path) if in_memory else files[0].name
-            return f"line {Csv.line_of(files[0], row):,} of {name}"
+            line, n_rows = Csv.line_of(file, row - start)
+            if line:
+                return f"line {line:,} of {path if in_memory else file.name}"
+            start += n_rows
+            continue
+        break
     name = str(path) if in_memory else Path(path).name
     return f"row {row:,} of {name} (the first is row 0)"
 
@@ -415,6 +444,73 @@ def place_of(path: FilePath, row: int) -> str:
 def has_types(files: Iterable[AnyFile]) -> bool:
     """Whether files say what type their columns are of: CSV files do not."""
     return not all(map(_is_csv, files))
+
+
+class Unreadable:
+    """Cells that cannot be what their columns are.
+
+    Parameters
+    ----------
+    strict : bool, default=True
+        Whether the first one is an error; else all are counted.
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        How many there are in each column that has some.
+    first : dict of str to (str, str, str)
+        What the column is, the first such cell, and its place.
+
+    Examples
+    --------
+    >>> seen = Unreadable(strict=False)
+    >>> seen.add("z", "number", 2, "many", "line 7 of a.csv")
+    >>> print(*seen.said())
+    The column 'z' has 2 cells that cannot be read as a number, first 'many' in line 7 of a.csv: \
+such cells are taken for missing values.
+    """
+
+    def __init__(self, *, strict: bool = True) -> None:
+        self.strict = strict
+        self.counts: dict[str, int] = {}
+        self.first: dict[str, tuple[str, str, str]] = {}
+
+    def add(self, name: str, kind: str, n: int, cell: str, place: str) -> None:
+        """Take down cells of a column, of which the first is at a place.
+
+        Raises
+        ------
+        ReadError
+            If it is strict.
+        """
+        if self.strict:
+            raise ReadError(
+                Advice(
+                    f"{place}: the column {name!r} holds {cell!r}, which cannot be read as "
+                    f"{_A.get(kind, kind)}. Correct the file, or ",
+                    _typed(f"`column_types={{{name!r}: 'string'}}` (or 'float64')"),
+                    ".",
+                )
+            )
+        self.counts[name] = self.counts.get(name, 0) + n
+        self.first.setdefault(name, (kind, cell, place))
+
+    def merge(self, other: Unreadable) -> None:
+        """Take what others found, in rows that come behind."""
+        for name, n in other.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + n
+            self.first.setdefault(name, other.first[name])
+
+    def said(self, more: Mapping[str, int] = _NO_COUNTS) -> list[str]:
+        """Return what there is to say of them, but of columns of which all was said."""
+        return [
+            f"The column {name!r} has {n:,} cell{'s' * (n != 1)} that cannot be read as "
+            f"{_A.get(kind, kind)}, first {cell!r} in {place}: "
+            "such cells are taken for missing values."
+            for name, n in self.counts.items()
+            if n > more.get(name, 0)
+            for kind, cell, place in [self.first[name]]
+        ]
 
 
 class Labelled:
@@ -539,8 +635,52 @@ def _placed(message: str, data: FilePath, rows: NDArray[np.int64]) -> str:
     )
 
 
+def looked_through(
+    data: FilePath, tables: Iterable[Any], columns: Any, unreadable: Unreadable, start: int = 0
+) -> Iterator[Any]:
+    """Yield tables of a file, from a row on, after looking for cells that are not read.
+
+    Parameters
+    ----------
+    data : path
+        The file.
+    tables : iterable of pyarrow.Table
+        Its rows.
+    columns : TablePreprocessor
+        How they are read.
+    unreadable : Unreadable
+        Where it is taken down.
+    start : int, default=0
+        Row that the tables begin with.
+    """
+    for table in tables:
+        for name, kind, n, cell, row in columns.unreadable(table):
+            known = name in unreadable.first
+            place = "" if known else place_of(data, start + row)  # which may take reading
+            unreadable.add(name, kind, n, cell, place)
+        yield table
+        start += table.num_rows
+
+
+def told_types(data: FilePath, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return the types by which CSV files are read where somebody said what columns are."""
+    if not kinds or has_types(find_files(data)):
+        return {}
+    return as_told(kinds, schema(data).names)
+
+
+def as_told(kinds: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return the types of columns of CSV that are there, of those whose kinds were said.
+
+    Cells of what is no date are read as they are written: a number may have zeros before it, or
+    something behind it.
+    """
+    told = {name for name, kind in kinds.items() if kind in ("category", "text", "number")}
+    return dict.fromkeys(sorted(told & set(names)), "string")
+
+
 def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) -> Any:
-    """Read the schema of the first file, after checking that all have the same columns."""
+    """Find the type of each column that holds what all files have; they have the same columns."""
     import pyarrow as pa
 
     wanted = {}
@@ -570,60 +710,119 @@ def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) ->
                 f"{file} has other columns than {files[0]}: it lacks {missing} and adds {new}. "
                 "All files must have the same columns; read the others on their own."
             )
+        else:
+            first = pa.schema(
+                f if f.name in wanted else f.with_type(_joined(f, found.field(f.name), file))
+                for f in first
+            )
     check_names(list(wanted), first.names, f"{files[0]}")
+    if any(map(_is_csv, files)):  # columns without a value may have numbers further down
+        types_of = {f.name: pa.float64() if pa.types.is_null(f.type) else f.type for f in first}
+        wanted = {**types_of, **wanted}
     return pa.schema([f.with_type(wanted.get(f.name, f.type)) for f in first])
 
 
-def _batches(parts: Iterable[FilePart], layout: Any, rows: int) -> Iterator[Any]:
+def _joined(field: Any, other: Any, file: AnyFile) -> Any:
+    """Return the type of a column in all files up to one that has it as another type."""
+    if field.type == other.type:
+        return field.type
+    try:
+        if _is_csv(file):
+            return Csv.joined(field.type, other.type, lambda: Csv.cells(file, field.name))
+        kind = wider(field.type, other.type)
+    except (OSError, ValueError) as error:
+        _refuse(file, error)
+    if kind is None:
+        raise ReadError(
+            Advice(
+                f"{file}: column {field.name!r} is of type {other.type}, which no type has in "
+                f"common with {field.type}, as in files before. Make the files agree, or ",
+                _typed(f"`column_types={{{field.name!r}: 'string'}}`"),
+                ".",
+            )
+        )
+    return kind
+
+
+def _batches(
+    parts: Iterable[FilePart], layout: Any, rows: int, unreadable: Unreadable
+) -> Iterator[Any]:
     for file, groups, _ in parts:
         try:
-            for batch in _format_of(file).batches(file, layout, rows, groups):
+            for batch in _format_of(file).batches(file, layout, rows, groups, unreadable.add):
                 yield from _conform(batch, layout, file).to_batches()
         except (OSError, ValueError) as error:
-            _refuse(file, error, layout)
+            _refuse(file, error)
 
 
 def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:
-    """Select the columns of ``layout`` and cast them to its types where that loses nothing."""
+    """Select the columns of ``layout`` and cast them to its types.
+
+    Of a CSV file whole numbers stay fractions where some are.
+    """
     import pyarrow as pa
 
-    columns = []
+    columns, fields = [], []
     for field in layout:
         column = batch.column(batch.schema.get_field_index(field.name))
+        if pa.types.is_integer(field.type) and pa.types.is_floating(column.type):
+            field = field.with_type(column.type)
         if column.type != field.type:
             try:
-                column = column.cast(field.type)
+                column = _cast(column, field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise ReadError(
                     Advice(
                         f"{file}: column {field.name!r} is of type {column.type} and cannot be "
-                        f"read as {field.type}, as in the first file ({error}). Make the files "
-                        "agree, or ",
+                        f"read as {field.type} ({error}). Make the files agree, or ",
                         _typed(f"`column_types={{{field.name!r}: 'string'}}`"),
                         ".",
                     )
                 ) from None
         columns.append(column)
-    return pa.Table.from_arrays(columns, schema=layout)
+        fields.append(field)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    """Cast a column; digits of numbers and of times beyond those of the type are lost."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(kind):
+        column = column.cast(column.type.value_type)
+    rounds = pa.types.is_floating(kind) and is_number_type(column.type)
+    return column.cast(kind, safe=not (rounds or pa.types.is_temporal(kind)))
 
 
 def _rechunk(batches: Iterator[Any], layout: Any, rows: int) -> Iterator[Any]:
     """Join and cut record batches to tables of exactly ``rows`` rows, without copying."""
-    import pyarrow as pa
-
     held: list[Any] = []
     n_held = 0
     for batch in batches:
         start = 0
         while n_held + batch.num_rows - start >= rows:
             stop = start + rows - n_held
-            yield pa.Table.from_batches([*held, batch.slice(start, stop - start)], schema=layout)
+            yield _table_of([*held, batch.slice(start, stop - start)], layout)
             held, n_held, start = [], 0, stop
         if start < batch.num_rows:
             held.append(batch.slice(start))
             n_held += batch.num_rows - start
     if n_held:
-        yield pa.Table.from_batches(held, schema=layout)
+        yield _table_of(held, layout)
+
+
+def _table_of(batches: list[Any], layout: Any) -> Any:
+    """Join record batches, whose whole numbers may be fractions in some."""
+    import pyarrow as pa
+
+    for one in batches:
+        for n, (field, found) in enumerate(zip(layout, one.schema, strict=True)):
+            if field.type != found.type and pa.types.is_floating(found.type):
+                layout = layout.set(n, found)
+    if any(one.schema.types != layout.types for one in batches):
+        tables = [pa.Table.from_batches([one]).cast(layout, safe=False) for one in batches]
+        return pa.concat_tables(tables)
+    return pa.Table.from_batches(batches, schema=layout)
 
 
 def _typed(setting: str) -> InPython:
@@ -634,27 +833,12 @@ def _typed(setting: str) -> InPython:
     )
 
 
-def _refuse(file: AnyFile, error: Exception, layout: Any = None) -> NoReturn:
+def _refuse(file: AnyFile, error: Exception) -> NoReturn:
     """Raise what is known about a file that could not be read."""
     if isinstance(error, ReadError):
         raise ValueError(*error.args) from None
     if isinstance(error, PermissionError | FileNotFoundError):
         raise error
-    column = re.search(r"CSV column #(\d+)", str(error))
-    value = re.search(
-        r"conversion error to (\S+): (invalid value '(.*)'|.*)", str(error), re.DOTALL
-    )
-    if layout is not None and column and value and "invalid UTF8" not in value[2]:
-        name, line = Csv.place_of_value(file, int(column[1]), value[3] or "")
-        raise ValueError(
-            Advice(
-                f"{file}: column {name!r} is read as {value[1]}, the type found in the first "
-                f"{INFERENCE_BYTES >> 20} MiB, but further down there is an {value[2]}{line}. "
-                "Correct the file, or ",
-                _typed(f"`column_types={{{name!r}: 'string'}}` (or 'float64')"),
-                ".",
-            )
-        ) from None
     if size_of(file) == 0:
         raise ValueError(
             f"{file} is empty (0 bytes): there is not even a header to read."
@@ -675,7 +859,7 @@ class _Format(Protocol):
 
     @staticmethod
     def batches(
-        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None, unfit: Unfit
     ) -> Iterator[Any]: ...
 
     @staticmethod
@@ -701,7 +885,7 @@ class _Parquet:
 
     @staticmethod
     def batches(
-        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None, unfit: Unfit
     ) -> Iterator[Any]:
         # Buffered, not pre-buffered: a file may be one row group larger than the memory.
         size = _REMOTE_BUFFER_BYTES if isinstance(file, RemoteFile) else _BUFFER_BYTES
@@ -743,7 +927,7 @@ class _Ipc:
 
     @staticmethod
     def batches(
-        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None, unfit: Unfit
     ) -> Iterator[Any]:
         with _Ipc._open(file) as source:
             if hasattr(source, "num_record_batches"):

@@ -54,6 +54,7 @@ def fit(
     address: str | None = None,
     callback: Callback = None,
     settings: Settings = DEFAULT,
+    strict: bool = False,
 ) -> Any:
     """Fit an estimator to shards of data, on workers of an engine.
 
@@ -82,6 +83,9 @@ def fit(
         Told a :class:`Progress` whenever a task is done.
     settings : Settings
         Sizes of the sample and of regions.
+    strict : bool, default=False
+        Whether a cell of a CSV file that cannot be what its column is is an error. Otherwise such
+        cells are gaps, and a warning counts them.
 
     Returns
     -------
@@ -128,7 +132,8 @@ def fit(
             mend="Leave it out, or make a TableModel of another target.",
         )
     with open_engine(engine, n_workers=n_workers, address=address) as workers:
-        found = shards_of(shards, workers.shards(shards))
+        kinds = (estimator.preprocessor.kinds or {}) if of_tables else {}
+        found = shards_of(shards, workers.shards(shards), kinds=kinds, strict=strict)
         if target is not None and any(_is_arrays(shard.data) for shard in found):
             raise ParameterError(
                 f"`target` must be None for shards that are arrays, got {target!r}.",
@@ -175,6 +180,9 @@ def _fit_tables(run: _Run, model: TableModel) -> TableModel:
     survey = run.survey(reader, seed_of(made.estimator), classes)
     assert isinstance(survey.columns, TablePreprocessor)
     made.measured(survey.columns, survey.targets)
+    known = {name: one.strays for name, one in made.preprocessor.readings_.items()}
+    for text in survey.unreadable.said(known):
+        warnings.warn(text, stacklevel=3)
     made.estimator = run.fit(made.estimator, reader, survey)
     return made
 

@@ -17,6 +17,8 @@ from mercer.data.sources import feature_names, table_blocks
 from mercer.data.tables import (
     FilePart,
     Labelled,
+    Unreadable,
+    as_told,
     common_schema,
     file_parts,
     has_types,
@@ -264,6 +266,8 @@ def shards_of(
     *,
     wanted: Callable[[str], bool] | None = None,
     types: Mapping[str, str] = _NONE,
+    kinds: Mapping[str, str] = _NONE,
+    strict: bool = True,
 ) -> list[Shard]:
     """Return the pieces of the data, in an order of their own.
 
@@ -278,6 +282,10 @@ def shards_of(
         Tells by its name whether a column of a file is read; None: all are.
     types : mapping of str to str, default={}
         Of columns of CSV files: see ``column_types`` of :func:`mercer.data.read_tables`.
+    kinds : mapping of str to str, default={}
+        What somebody said that columns are: see :class:`mercer.data.TablePreprocessor`.
+    strict : bool, default=True
+        Whether a cell of CSV that cannot be what its column is is an error rather than a gap.
 
     Raises
     ------
@@ -313,11 +321,14 @@ def shards_of(
     parts = [shard.data for shard in found if isinstance(shard.data, FilePart)]
     if parts:
         files = list(dict.fromkeys(part.file for part in parts))
-        layout = common_schema(files, {} if has_types(files) else types)
+        layout = common_schema(files)
+        if not has_types(files) and (types or kinds):
+            told = as_told(kinds, layout.names)
+            layout = common_schema(files, {**told, **types})
         if wanted is not None:
             layout = require_pyarrow().schema([f for f in layout if wanted(f.name)])
         found = [
-            Shard(shard.name, FileShard(shard.data, layout))
+            Shard(shard.name, FileShard(shard.data, layout, strict))
             if isinstance(shard.data, FilePart)
             else shard
             for shard in found
@@ -335,10 +346,12 @@ class FileShard(NamedTuple):
 
     part: FilePart
     layout: Any
+    strict: bool = True
 
-    def __call__(self) -> Iterator[Any]:
-        """Read it as a sequence of tables."""
-        return self.part.tables(self.layout, rows_per_table=_ROWS)
+    def __call__(self, unreadable: Unreadable | None = None) -> Iterator[Any]:
+        """Read it as a sequence of tables, and take down cells that cannot be read."""
+        seen = Unreadable(strict=self.strict) if unreadable is None else unreadable
+        return self.part.tables(self.layout, rows_per_table=_ROWS, unreadable=seen)
 
     def encoded(
         self, encode: Callable[[Any], Result], labelled: Labelled | None = None

@@ -11,8 +11,16 @@ from scipy import sparse
 
 from mercer.data import TablePreprocessor
 from mercer.data.statistics import NumberStatistics
+from mercer.data.tables import Unreadable, looked_through
 from mercer.distributed.settings import DEFAULT, Settings
-from mercer.distributed.shards import Block, Reader, TableReader, UnlikeBlocksError, naming
+from mercer.distributed.shards import (
+    Block,
+    FileShard,
+    Reader,
+    TableReader,
+    UnlikeBlocksError,
+    naming,
+)
 from mercer.estimators.inputs import check_weights
 from mercer.exceptions import ShardError
 
@@ -50,6 +58,8 @@ class Survey:
         Keys, shards and numbers of the rows of the sample: those with the lowest keys of all.
     rows : Block or None
         These rows.
+    unreadable : Unreadable
+        Cells of files that cannot be what their columns are.
     """
 
     def __init__(self, name: str, settings: Settings = DEFAULT, *, by_content: bool = True) -> None:
@@ -65,6 +75,7 @@ class Survey:
         self.shards = np.zeros(0, np.int64)
         self.numbers = np.zeros(0, np.int64)
         self.rows: Block | None = None
+        self.unreadable = Unreadable(strict=False)
 
     @classmethod
     def of(
@@ -105,8 +116,9 @@ class Survey:
         """
         found, n = cls(name, settings, by_content=by_content), 0
         waiting: list[Survey] = []  # rows of the sample are joined now and then
+        unreadable = Unreadable(strict=isinstance(data, FileShard) and data.strict)
         with naming(name):
-            for block in reader.blocks(data):
+            for block in reader.blocks(_looked_at(reader, data, unreadable)):
                 if not len(block):
                     continue
                 mine = cls(name, settings, by_content=by_content)
@@ -123,7 +135,7 @@ class Survey:
                 if sum(one.keys.size for one in waiting) > mine.limit:
                     found, waiting = found.merge(*waiting), []
             found = found.merge(*waiting)
-        found.n_rows = {shard: n}
+        found.n_rows, found.unreadable = {shard: n}, unreadable
         return found
 
     @property
@@ -166,6 +178,9 @@ class Survey:
             made._add(one)
         made.n_rows = {shard: n for one in several for shard, n in one.n_rows.items()}
         made.n_used = sum(one.n_used for one in several)
+        made.unreadable = Unreadable(strict=False)
+        for one in several:
+            made.unreadable.merge(one.unreadable)
         if len(told) > 1:
             keys = np.concatenate([one.keys for one in told])
             lowest = _lowest(keys, made.limit)
@@ -234,6 +249,15 @@ class Survey:
         """Rows of the sample from one place to another in the order of their keys."""
         assert self.rows is not None
         return self.rows.take(np.argsort(self.keys, kind="stable")[first:last])
+
+
+def _looked_at(reader: Reader, data: Any, unreadable: Unreadable) -> Any:
+    """Return a shard that takes down cells of files that cannot be read, if it is of files."""
+    if not isinstance(data, FileShard) or not isinstance(reader, TableReader):
+        return data
+    file, columns = data.part.file, reader.model.preprocessor
+    tables = data(unreadable)
+    return looked_through(file, tables, columns, unreadable, data.part.first)
 
 
 def _check_finite(name: str, values: NDArray[Any]) -> None:

@@ -38,7 +38,7 @@ class ShardTraining(TableTraining):
         Column to predict.
     task : {"auto", "classification", "regression", "gp"}, default="auto"
         As for ``FileTraining``; other tasks are not learned in several places.
-    loss, options, exclude, scaling, seed, categories, columns
+    loss, options, exclude, scaling, seed, categories, columns, strict
         As for ``FileTraining``.
     engine, n_workers, address
         Who works: see :func:`mercer.distributed.fit`.
@@ -93,6 +93,7 @@ class ShardTraining(TableTraining):
         n_workers: int | None = None,
         address: str | None = None,
         settings: Settings = DEFAULT,
+        strict: bool = False,
     ) -> None:
         super().__init__(
             data,
@@ -106,6 +107,7 @@ class ShardTraining(TableTraining):
             seed=seed,
             categories=categories,
             columns=columns,
+            strict=strict,
         )
         if self.task not in ("auto", *_LEARNABLE):
             raise ParameterError(
@@ -172,6 +174,7 @@ class ShardTraining(TableTraining):
             address=self.address,
             callback=callback,
             settings=self.settings,
+            strict=self.strict,
         )
         self.n_rows_ = int(self.model_.estimator.n_samples_seen_)
         self._check_classes()

@@ -8,7 +8,8 @@ interrupted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,7 +17,7 @@ from mercer._component import to_config
 from mercer._threads import ahead, check_jobs, jobs
 from mercer._validation import check_integer
 from mercer.data import count_rows, read_tables
-from mercer.data.tables import Labelled
+from mercer.data.tables import Labelled, Unreadable
 from mercer.losses import Loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer.training._checks import warn_if_no_pairs
@@ -92,6 +93,9 @@ class FileTraining(TableTraining):
     n_jobs : int or None, default=None
         Threads, see :class:`mercer.KernelClassifier`; with more than one the next rows are read
         while some are learned. The model is the same bit for bit.
+    strict : bool, default=False
+        Whether the first cell that cannot be what its column is, such as a word among numbers, is
+        an error. Otherwise such cells are gaps, and a warning counts them.
 
     Attributes
     ----------
@@ -129,7 +133,7 @@ class FileTraining(TableTraining):
     >>> folder.cleanup()
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all that can be chosen
         self,
         data: str | os.PathLike[str],
         target: str | None = None,
@@ -147,6 +151,7 @@ class FileTraining(TableTraining):
         categories: int = 128,
         columns: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
+        strict: bool = False,
     ) -> None:
         super().__init__(
             data,
@@ -161,6 +166,7 @@ class FileTraining(TableTraining):
             warmup_rows=warmup_rows,
             categories=categories,
             columns=columns,
+            strict=strict,
         )
         self.n_passes = check_integer("n_passes", n_passes, low=1)
         self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
@@ -242,7 +248,11 @@ class FileTraining(TableTraining):
         labelled = Labelled(self.target)
         return sum(
             len(labelled.rows(table))
-            for table in read_tables(self.data, columns=[str(self.target)])
+            for table in read_tables(
+                self.data,
+                columns=[str(self.target)],
+                unreadable=Unreadable(strict=self.strict),
+            )
         )
 
     def _follow(self, plan: RunPlan) -> None:
@@ -342,13 +352,39 @@ class FileTraining(TableTraining):
             rows_per_pass=self._rows_per_pass,
             rows_per_step=self._plan.rows_per_step,
             cuts_matter=self._plan.cuts_matter,
+            strict=self.strict,
         )
         if self.n_rows_ == 0:
             stream.find_blocks()
         watch = Watch(self.model_, self.n_rows_)
         offer_revisits(self.model_.estimator, self.n_total_)
-        saved_at = self.n_rows_
         chunks = stream.chunks(self.n_rows_, every=self._every)
+        try:
+            finished = self._learn(stream, chunks, watch, data, out, callback)
+        except Exception as error:
+            self._keep(out, error)
+            raise
+        if not finished:
+            return False
+        self.unreadable_ = stream.unreadable
+        self._check_classes()
+        self.model_.save(out)
+        checkpoint_path(out).unlink(missing_ok=True)
+        self._warn_of_unreadable()
+        warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)
+        return True
+
+    def _learn(
+        self,
+        stream: RowStream,
+        chunks: Iterator[Any],
+        watch: Watch,
+        data: dict[str, Any],
+        out: Path,
+        callback: Callable[[TrainingProgress], object] | None,
+    ) -> bool:
+        """Learn chunks of rows; return whether nobody stopped it."""
+        saved_at = self.n_rows_
         # What was known of the number of rows when a chunk was read: the next may be read already.
         for (X, y, group), rows_per_pass in ahead((c, stream.rows_per_pass) for c in chunks):
             self.model_.learn(X, y, group)
@@ -371,11 +407,22 @@ class FileTraining(TableTraining):
                 saved_at = self.n_rows_
             if stop:
                 return False
-        self._check_classes()
-        self.model_.save(out)
-        checkpoint_path(out).unlink(missing_ok=True)
-        warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)
         return True
+
+    def _keep(self, out: Path, error: Exception) -> None:
+        """Write the model of the rows that were learned before an error, and note where."""
+        if not self.n_rows_:
+            return
+        place = out.with_name(f"{out.stem}.partial{out.suffix}")
+        said = f"{self.n_rows_:,} rows had been learned."
+        with suppress(Exception):  # one class only, say: then the error alone is told
+            self._check_classes()
+            self.model_.finish()
+            self.model_.save(place)
+            said = f"{said} The model of them is kept as {place}."
+        if checkpoint_path(out).exists():
+            said += f" The checkpoint {checkpoint_path(out)} is of an earlier point."
+        error.add_note(said)
 
     def _end_passes(self, stream: RowStream, folder: Path) -> None:
         """Tell the model after a chunk if that was the end of the first pass, or of the last."""

@@ -18,7 +18,7 @@ from sklearn.base import is_classifier
 
 from mercer.data import read_tables, shuffled
 from mercer.data.shuffle import group_order
-from mercer.data.tables import Labelled, in_place
+from mercer.data.tables import Labelled, Unreadable, in_place, looked_through, told_types
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.expansions import Auto
@@ -55,6 +55,8 @@ class RowStream:
         Rows that a step learns.
     cuts_matter : bool
         Whether what is learned depends, in its last digits, on where the rows are cut into chunks.
+    strict : bool, default=False
+        Whether a cell that cannot be what its column is is an error rather than a gap.
 
     Attributes
     ----------
@@ -62,6 +64,8 @@ class RowStream:
         Known at the end of the first pass.
     labelled : Labelled
         Counts the rows of this pass that have no target.
+    unreadable : Unreadable
+        Cells that cannot be what their columns are, as many as were met in a pass.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class RowStream:
         rows_per_pass: int | None,
         rows_per_step: int,
         cuts_matter: bool = False,
+        strict: bool = False,
     ) -> None:
         self.data = data
         self.model = model
@@ -84,6 +89,8 @@ class RowStream:
         self.rows_per_pass = rows_per_pass
         self.rows_per_step = rows_per_step
         self.cuts_matter = cuts_matter
+        self.strict = strict
+        self._of_passes = [Unreadable(strict=strict)]
         self.labelled = Labelled(None)
 
     def chunks(self, start: int, *, every: int | None) -> Iterator[Block]:
@@ -184,6 +191,11 @@ class RowStream:
             estimator.set_params(expansion=Auto(**params))
 
     @property
+    def unreadable(self) -> Unreadable:
+        """Cells that cannot be what their columns are, as many as were met in a pass."""
+        return max(self._of_passes, key=lambda one: sum(one.counts.values()))
+
+    @property
     def _buffer_rows(self) -> int:
         preprocessor = self.model.preprocessor
         row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype).itemsize
@@ -192,9 +204,17 @@ class RowStream:
     def _in_order(self) -> Iterator[Block]:
         model = self.model
         self.labelled = Labelled(model.target if model.has_target else None)
+        unreadable = Unreadable(strict=self.strict)
+        self._of_passes.append(unreadable)
+        tables = read_tables(
+            self.data,
+            columns=model.columns_,
+            column_types=told_types(self.data, model.preprocessor.kinds or {}),
+            unreadable=unreadable,
+        )
         return in_place(
             self.data,
-            read_tables(self.data, columns=model.columns_),
+            looked_through(self.data, tables, model.preprocessor, unreadable),
             lambda table: (*model.rows(table), model.groups(table)),
             labelled=self.labelled,
         )

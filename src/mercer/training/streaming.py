@@ -15,6 +15,7 @@ import numpy as np
 from mercer._validation import check_integer, nearest
 from mercer.conformal import AdaptiveConformal
 from mercer.data.lines import Record
+from mercer.data.tables import Unreadable
 from mercer.estimators.table import TASKS, task_of
 from mercer.model_file import read_state, write_state
 from mercer.streams import LateLabels, StreamLearner
@@ -69,7 +70,10 @@ class RowReader:
     needs_target : bool, default=True
         Whether it is an error if a table of named columns has no target.
     gaps : bool, default=False
-        Whether rows may lack columns and have new ones, as the default of streams can learn them.
+        Whether rows may lack columns and have new ones, as the default of streams can learn them. A
+        cell that is no number in a column that held numbers is a gap then, too, and is counted.
+    strict : bool, default=False
+        Whether such a cell makes the row a bad one nevertheless.
 
     Attributes
     ----------
@@ -79,6 +83,8 @@ class RowReader:
         Of the targets; None before the first one.
     task : str
         As above; "auto" until the first target.
+    unreadable : Unreadable
+        Cells that were taken for gaps.
 
     Examples
     --------
@@ -100,7 +106,10 @@ class RowReader:
         task: str = "auto",
         needs_target: bool = True,
         gaps: bool = False,
+        strict: bool = False,
     ) -> None:
+        self.unreadable = Unreadable(strict=False)
+        self._strict = strict
         self.target, self.key, self.task = target, key, task
         self.gaps = gaps
         self.columns: list[str] | None = None
@@ -130,8 +139,9 @@ class RowReader:
         try:
             key = self._key_of(record.values)
             kind, y = self._target_of(record)
+            odd: dict[str, str] = {}
             # One with a key and no inputs brings a label.
-            x = self._inputs_of(record, all_gaps=self.gaps and (key is None or y is None))
+            x = self._inputs_of(record, odd, all_gaps=self.gaps and (key is None or y is None))
         except BadRowError as error:
             raise BadRowError(f"{record.place}: {error}") from None
         if x is None and (y is None or key is None):
@@ -141,6 +151,8 @@ class RowReader:
             self.set_columns(dict.fromkeys([*(self.columns or ()), *x]))
         if y is not None:
             self._settle(kind, y, record.place)
+        for name, cell in odd.items():
+            self.unreadable.add(name, "number", 1, cell, record.place)
         return Row(x, y, key)
 
     def set_columns(self, columns: Iterable[str]) -> None:
@@ -171,8 +183,12 @@ class RowReader:
             raise BadRowError(f"it has no key in {self.key!r}, got {value!r}.")
         return str(value)
 
-    def _inputs_of(self, record: Record, *, all_gaps: bool) -> dict[str, float] | None:
+    def _inputs_of(
+        self, record: Record, odd: dict[str, str], *, all_gaps: bool
+    ) -> dict[str, float] | None:
         """Return inputs by column; None if there are none at all.
+
+        Cells that are no numbers, in columns that held numbers before, are put down in ``odd``.
 
         With ``all_gaps`` columns that have no value are inputs, too, if no other has one.
         """
@@ -189,7 +205,12 @@ class RowReader:
             elif _is_missing(value, is_text):
                 gap = name if gap is None else gap
             else:
-                x[name] = _number(value, name, is_text)
+                try:
+                    x[name] = _number(value, name, is_text)
+                except BadRowError:
+                    if self._strict or not self.gaps or name not in self._known:
+                        raise
+                    odd[name] = str(value)[:40]
         if not x or self.gaps:
             return x or (dict.fromkeys(names, math.nan) if names and all_gaps else None)
         if gap is not None:

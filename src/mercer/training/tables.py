@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import tee
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, TaskGuess, guess_task, read_tables, schema
 from mercer.data.columns import check_names
-from mercer.data.tables import Labelled, drawn_in_place, in_place
+from mercer.data.tables import Labelled, Unreadable, drawn_in_place, in_place, told_types
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS, check_group, check_marks
 from mercer.losses import Loss, as_loss
@@ -58,6 +59,8 @@ class TableTraining:
         Passes over the data.
     n_rows_ : int
         Rows learned so far.
+    unreadable_ : Unreadable
+        Cells that cannot be what their columns are, in all rows, once these were learned.
     """
 
     model_: TableModel
@@ -77,6 +80,7 @@ class TableTraining:
         categories: int,
         columns: Mapping[str, Any] | None = None,
         warmup_rows: int = 50_000,
+        strict: bool = False,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
         if target is None and task != "novelty":
@@ -116,6 +120,8 @@ class TableTraining:
         }
         self._warmup_rows = self._columns["warmup_rows"]
         TablePreprocessor(**self._columns)  # checks them
+        self.strict = strict
+        self.unreadable_ = Unreadable(strict=strict)
         self.guess_: TaskGuess | None = None
         self.first_classes_: list[Any] = []
         self.n_passes_, self.n_rows_ = 1, 0
@@ -142,7 +148,13 @@ class TableTraining:
         self._columns["exclude"] = (*self._columns["exclude"], *numbers)
         names = [name for name in names if name not in numbers]
         looked_at = names[0] if self.target is None else self.target
-        beginning = read_tables(self.data, columns=[looked_at], rows_per_table=self._warmup_rows)
+        types = told_types(self.data, self._more.get("kinds") or {})
+        beginning = read_tables(
+            self.data,
+            columns=[looked_at],
+            rows_per_table=self._warmup_rows,
+            unreadable=Unreadable(strict=self.strict),
+        )
         table = next(beginning, None)
         if table is None:
             raise ValueError(f"{self.data} holds no rows, so there is nothing to learn from.")
@@ -165,7 +177,12 @@ class TableTraining:
             (targets,) = in_place(self.data, iter([table]), model.targets, labelled=labelled)
             self._look_at(targets, table.num_rows, beginning, model)
         rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
-        tables = read_tables(self.data, rows_per_table=rows)
+        tables = read_tables(
+            self.data,
+            rows_per_table=rows,
+            column_types=types,
+            unreadable=Unreadable(strict=self.strict),
+        )
         self.model_ = drawn_in_place(self.data, tables, model.warm_up, labelled)
         warn_of_stray_text(self.data, self.model_.preprocessor, self._warmup_rows)
 
@@ -181,6 +198,14 @@ class TableTraining:
             warn_of_no_data(targets, self.target)
         if self.task == "classification":
             self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)
+
+    def _warn_of_unreadable(self) -> None:
+        """Say which cells of all rows were gaps, as far as the first rows did not tell."""
+        known = {
+            name: reading.strays for name, reading in self.model_.preprocessor.readings_.items()
+        }
+        for text in self.unreadable_.said(known):
+            warnings.warn(text, stacklevel=4)
 
     def _check_classes(self) -> None:
         """Raise ValueError if a classification has met one class only."""

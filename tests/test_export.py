@@ -516,7 +516,9 @@ def test_probes_have_dates_in_every_order(order: str) -> None:
     reading = Reading("when", "date", DateForm(order))
     moment = 1_709_251_200.0  # midnight of 1 March 2024
     written = _columns.written_value(reading, moment)
-    expected = 0.0 if order == "time" else moment
+    begins = {"time": 0.0, "week y": moment - 4 * 86_400.0}  # Monday of its week
+    begins |= dict.fromkeys(("y quarter", "quarter y"), moment - 60 * 86_400.0)
+    expected = begins.get(order, moment)
     assert_array_equal(reading.form.read([written]), [expected])
 
 

@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 
 _MOST_LINES = 40
 _WIDEST = 60  # characters of a cell
+_WIDEST_REMARKS = 100
 _HEADER = ("column", "kind", "becomes", "inputs", "missing", "remarks")
 
 
@@ -127,7 +128,10 @@ class TableAudit(Sequence[ColumnAudit]):
         return lines
 
     def __str__(self) -> str:
-        lines = [tuple(_cut(cell) for cell in line) for line in self.lines()]
+        lines = [
+            (*(_cut(cell, _WIDEST) for cell in cells), _cut(remarks, _WIDEST_REMARKS))
+            for *cells, remarks in self.lines()
+        ]
         widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADER))]
         right = {3, 4}
         return "\n".join(
@@ -150,9 +154,13 @@ class TableAudit(Sequence[ColumnAudit]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, widest: int) -> str:
+    """Leave out the end of long text, from a word on."""
     text = " ".join(text.split())
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    if len(text) <= widest:
+        return text
+    begin, _, word = text[: widest - 3].rpartition(" ")
+    return f"{begin} ..." if len(begin) > len(word) else f"{text[: widest - 3]}..."
 
 
 def _groups(columns: Sequence[ColumnAudit], *, alone: bool) -> Iterator[list[ColumnAudit]]:

@@ -51,7 +51,7 @@ PARTS = {
 
 
 def compact_dates(values: Seconds) -> Seconds:
-    """Read numbers such as 20240131 as dates; NaN for what is none.
+    """Read numbers such as 20240131 and 20240131154500 as dates; NaN for what is none.
 
     Parameters
     ----------
@@ -69,6 +69,15 @@ def compact_dates(values: Seconds) -> Seconds:
     [1706659200.0, nan, nan]
     """
     seconds = np.full(len(values), np.nan)
+    clock = np.zeros(len(values))
+    for digits in (4, 6):  # hours and minutes behind, and seconds
+        with np.errstate(invalid="ignore"):
+            timed = (values >= 1900_01_01 * 10.0**digits) & (values < 2101_00_00 * 10.0**digits)
+        rest = np.where(timed, values % 10.0**digits, 0.0) * 10.0 ** (6 - digits)
+        hour, minute, second = rest // 10_000, rest // 100 % 100, rest % 100
+        real = (hour < 24) & (minute < 60) & (second < 60)
+        clock = np.where(timed, np.where(real, hour * 3600 + minute * 60 + second, np.nan), clock)
+        values = np.where(timed, values // 10.0**digits, values)
     with np.errstate(invalid="ignore"):
         able = (values >= 1900_01_01) & (values <= 2100_12_31) & (values == np.round(values))
     whole = values[able].astype(np.int64)
@@ -79,4 +88,4 @@ def compact_dates(values: Seconds) -> Seconds:
     length = (months + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) - start
     real &= day <= length
     seconds[able] = np.where(real, (start + day - 1) * _DAY, np.nan)
-    return seconds
+    return np.asarray(seconds + clock)

@@ -60,8 +60,9 @@ class TablePreprocessor(Component):
     =====================  ========================================================================
     numbers                standardised, see ``scaling``; missing values become the mean
     numbers, only 0 and 1  unchanged: one-hot data stays one-hot
-    numbers as text        read as numbers: ``$1,234``, ``1.234,5``, ``12 %``, ``(20)``, ``5 km``;
-                           cells that are none (one in twenty at most) are missing
+    numbers as text        read as numbers: ``$1,234``, ``1.234,5``, ``12 %``, ``(20)``, ``5 km``,
+                           ``1.3K``, and durations as seconds: ``1h 20m``; cells that are none (one
+                           in twenty at most) are missing
     dates and times        seconds since 1970 (UTC when no zone is given), then as numbers; besides,
                            day of the year and of the month, weekday and hour, where they vary. Also
                            dates as text, of the usual forms, and as 20240131
@@ -80,7 +81,8 @@ class TablePreprocessor(Component):
                            missing category not seen there counts as ``(other)``
     constant, empty        dropped
     identifiers, copies    dropped, see ``suspects``: numbers of the rows, a code of its own in each
-                           row, columns that are the same as another one
+                           row, columns that are the same as another one. Identifiers whose order
+                           tells of the target, if there is one, are numbers
     =====================  ========================================================================
 
     Parameters
@@ -356,7 +358,7 @@ class TablePreprocessor(Component):
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
         if readings.empty:  # these may have values now
-            found = self._found(view, readings.empty)
+            found = self._found(view, readings.empty, y)
             readings = readings.known(found).or_identifiers()
         read = readings.read(view)
         statistics = self._statistics
@@ -417,7 +419,7 @@ class TablePreprocessor(Component):
         names = [name for name in view.names if name not in set(self.exclude)]
         if not names:
             raise ValueError("The table has no columns left to learn from.")
-        self._readings = self._found(view, names).or_identifiers()
+        self._readings = self._found(view, names, y).or_identifiers()
         self._targets = None if y is None else TargetCodes.of(np.asarray(y))
         return self
 
@@ -439,7 +441,7 @@ class TablePreprocessor(Component):
         readings = self._read()
         return leaks_of(readings.read(view_table(table)), readings.used, np.asarray(y))
 
-    def _found(self, view: TableView, names: Sequence[str]) -> Readings:
+    def _found(self, view: TableView, names: Sequence[str], y: Any) -> Readings:
         """Find out what columns are."""
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows))
@@ -450,6 +452,7 @@ class TablePreprocessor(Component):
             include=self.include,
             keep=self.suspects == "keep",
             min_count=self.min_count,
+            y=None if y is None else np.asarray(y)[: view.n_rows],
         )
 
     def _check_columns(self, view: TableView, *, allow_extra: bool) -> None:

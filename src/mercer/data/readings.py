@@ -24,6 +24,7 @@ from mercer.data.columns import (
     rows_of_levels,
 )
 from mercer.data.forms import DateForm, NumberForm
+from mercer.data.written import CLOCKS, CODES, ORDERS, number_match, read_codes
 from mercer.exceptions import Advice, Setting
 
 __all__ = [
@@ -109,8 +110,9 @@ class Reading:
         Of the column.
     kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy", "empty"}
         What it is taken for; the last three are left out.
-    form : NumberForm, DateForm, "yyyymmdd" or None
-        How its values are written, if they are not of their own type.
+    form : NumberForm, DateForm, "yyyymmdd", "digits", "letters" or None
+        How its values are written, if they are not of their own type; "digits" and "letters" of
+        codes whose order says something of the target.
     was_text : bool
         Whether it held text, and so is read as text.
     note : str
@@ -165,6 +167,9 @@ class Reading:
             return levels
         if isinstance(column, Levels):
             form = _WRITTEN.get(self.kind) if self.form is None else self.form
+            if form in CODES:
+                values = np.append(read_codes(column.levels, str(form)), np.nan)[column.codes]
+                return Numbers(values, integer=False)
             if not isinstance(form, NumberForm | DateForm):
                 return column
             row = first_stray(self.kind, column) if self.form is None else None
@@ -342,6 +347,7 @@ class Readings:
         include: Collection[str],
         keep: bool,
         min_count: int,
+        y: NDArray[Any] | None = None,
     ) -> Self:
         """Find out how columns are to be read.
 
@@ -359,6 +365,8 @@ class Readings:
             Whether to use all numbers that look like identifiers, and all copies.
         min_count : int
             Rows that make a category a frequent one.
+        y : ndarray of shape (n_rows,) or None, default=None
+            Targets, which say whether the order of an identifier means something.
 
         Raises
         ------
@@ -376,6 +384,8 @@ class Readings:
                 found = _as_told(name, column, kinds[name])
             else:
                 found = _look(name, column, min_count)
+                if found.kind == "identifier" and y is not None:
+                    found = _in_order(found, column, y)
             same = first.setdefault(_fingerprint(column), name) if _varies(column) else name
             if same != name and view.n_rows >= _FEW_ROWS and name not in kinds and not keep:
                 found = Reading(name, "copy", note=f"is the same as {same!r}")
@@ -499,10 +509,13 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
         return Reading(name, said, note=_TOLD, huge=said == "number")
     levels, counts = column.counted()
     form: NumberForm | DateForm | None
+    among = [one for one in ORDERS if (one in CLOCKS) == (said != "date")]
     if said == "number":
         form = NumberForm.of(levels, counts.tolist(), mostly=0.0)
     else:
-        form = DateForm(order) if order else DateForm.of(levels, counts.tolist(), mostly=0.0)
+        form = DateForm(order) if order else None
+    if form is None:
+        form = DateForm.of(levels, counts.tolist(), mostly=0.0, among=among)
     if form is None or not np.isfinite(form.read(levels)).any():
         raise ValueError(
             Advice(
@@ -658,20 +671,36 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
     common = counts[counts >= min_count].sum() >= _COMMON * n
     some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
     few = [levels[i] for i in some], counts[some].tolist()
-    found: DateForm | NumberForm | None = None
-    if DateForm.of(*few, mostly=0.5):
-        found = DateForm.of(levels, counts.tolist())
-    if found is None and NumberForm.of(*few, mostly=0.5):
+    dates = DateForm.of(*few, mostly=0.5) and DateForm.of(levels, counts.tolist())
+    found: DateForm | NumberForm | None = dates
+    # Minutes are numbers if all are.
+    if (dates is None or dates.is_duration) and NumberForm.of(*few, mostly=0.5):
         number = NumberForm.of(levels, counts.tolist())
-        found = None if number is None or _are_codes(levels, number, common) else number
+        found = found if number is None or _are_codes(levels, number, common) else number
     if isinstance(found, DateForm):
-        note = f"written {found.order}" + ("" if found.clear else ", a guess")
-        kind = "time" if found.is_time else "date"
+        note = _said(found, levels)
+        kind = "time" if found.is_time else "number" if found.is_duration else "date"
         return _strays(replace(plain, kind=kind, form=found, note=note), column)
     if found is not None:
-        note = f"as {levels[int(some[0])]!r}"
-        return _strays(replace(plain, kind="number", form=found, note=note), column)
-    return _words_or_categories(plain, levels, counts, min_count)
+        return _strays(replace(plain, kind="number", form=found), column)
+    words = _words_or_categories(plain, levels, counts, min_count)
+    first = [np.isfinite(DateForm(order).read(few[0])) for order in ("dmy", "mdy")]
+    if np.mean(first[0] | first[1]) >= 0.95:
+        note = "dates with days first and dates with months first, which nobody can tell apart"
+        words = replace(words, note=_joined(words.note, note))
+    return words
+
+
+def _said(form: DateForm, levels: Sequence[str]) -> str:
+    """Say how dates are written."""
+    orders = form.order.split("|")
+    said = orders[0]
+    if len(orders) > 1:  # one of each
+        firsts = [int(np.argmax(np.isfinite(DateForm(o).read(levels)))) for o in orders]
+        said = ", or ".join(f"{o} as {levels[i]!r}" for o, i in zip(orders, firsts, strict=True))
+    what = "durations " if form.is_duration else ""
+    unit = ", in seconds" if form.is_duration else ""
+    return f"{what}written {said}{unit}" + ("" if form.clear else ", a guess")
 
 
 def held_before(kind: str) -> str:
@@ -725,17 +754,25 @@ def _are_plain(levels: Sequence[str], values: Floats) -> bool:
 def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
     """Whether text that reads as numbers is meant as text: codes such as 007, or a few 1 to 5.
 
-    So are whole numbers that repeat, if they have all the same number of digits, as postal codes.
+    So are whole numbers that repeat, if they have all the same number of digits, as postal codes,
+    and a few steps such as 1, 2 and >2.
     """
     if any(re.fullmatch(r"0\d+", level.strip()) for level in levels):
         return True
     lengths = {len(level.strip()) for level in levels}
     if common and len(lengths) == 1 and all(re.fullmatch(_DIGITS, x.strip()) for x in levels):
         return True
+    if len(levels) > 2 * _FEW_LEVELS:
+        return False
     values = form.read(levels)
     known = values[np.isfinite(values)]
+    if known.size > _FEW_LEVELS:
+        return False
+    parts = [match for match in map(number_match, levels) if match is not None]
+    if any(match["bound"] or match["more"] or match["fraction"] for match in parts):
+        return True
     plain = not form.unit and _are_plain(levels, values)
-    return plain and known.size <= _FEW_LEVELS and bool(np.all(known == np.round(known)))
+    return plain and bool(np.all(known == np.round(known)))
 
 
 def _words_or_categories(
@@ -759,11 +796,105 @@ def _words_or_categories(
     return plain
 
 
+# -- identifiers whose order says something --------------------------------------------------------
+
+_SURE = 4.5  # standard deviations; of many classes none is so far from 0 by chance
+_MOST_CLASSES = 20  # that are looked at, the commonest first
+_SORTED = 0.99  # share of the steps up, or correlation, of what is in order
+_LONGEST_CODE = 15  # digits that a number holds
+
+
+def _in_order(found: Reading, column: Numbers | Levels, y: NDArray[Any]) -> Reading:
+    """Keep an identifier whose order says something of the target, as times in an unknown form do.
+
+    What only repeats the order of the rows stays out: it counts them, or the rows are sorted by
+    the target, which those to come are not.
+    """
+    form, values = _order_of(column)
+    known = np.isfinite(values)
+    if y.ndim != 1 or len(y) != len(values) or np.count_nonzero(known) < _FEW_ROWS:
+        return found
+    values = values[known]
+    targets = _as_quantities(y[known])
+    order = np.argsort(values, kind="stable")
+    if not any(_is_smooth(target[order]) for target in targets):
+        return found
+    up = float(np.mean(np.diff(values) > 0))
+    if max(up, 1.0 - up) >= _SORTED:
+        counts_rows = values.size >= _DENSE * (np.ptp(values) + 1)
+        if counts_rows or all(_is_sorted(target) for target in targets):
+            return replace(found, note=f"{found.note}, in an order that tells of the target")
+    note = f"{found.note}, but its order tells of the target"
+    return replace(found, kind="number", form=form, note=note)
+
+
+def _order_of(column: Numbers | Levels) -> tuple[str | None, Floats]:
+    """Return numbers in the order of identifiers, and how they are made of codes."""
+    if isinstance(column, Numbers):
+        return None, column.values.astype(np.float64)
+    levels = column.counted()[0]
+    runs = [re.findall(r"\d+", level) for level in levels]
+    shapes = {
+        re.sub(r"\d+", "#", level) if len(run) == 1 else re.sub(r"\d", "0", level)
+        for level, run in zip(levels, runs, strict=True)
+    }
+    form = "letters" if len({len(level) for level in levels}) == 1 else ""
+    if len(shapes) == 1 and max(len("".join(run)) for run in runs) <= _LONGEST_CODE:
+        form = "digits"
+    if not form:
+        return None, np.full(len(column.codes), np.nan)
+    return form, np.append(read_codes(column.levels, form), np.nan)[column.codes]
+
+
+def _as_quantities(y: NDArray[Any]) -> list[Floats]:
+    """Return targets as numbers: of classes, who is in each of the commonest."""
+    if y.dtype.kind == "f":
+        return [np.where(np.isfinite(y), y, 0.0)]
+    _, codes, counts = np.unique(y.astype(str), return_inverse=True, return_counts=True)
+    return [(codes == code).astype(np.float64) for code in np.argsort(-counts)[:_MOST_CLASSES]]
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return centred ranks; equal values share theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[places]
+    return np.asarray(ranks - ranks.mean())
+
+
+def _is_smooth(target: Floats) -> bool:
+    """Whether targets in an order rise or fall, or neighbours are alike, beyond chance.
+
+    In any order, the rank correlation with the place and von Neumann's ratio of neighbours have
+    known means and variances.
+    """
+    ranks = _ranks(target)
+    n, variance = ranks.size, float(np.mean(ranks**2))
+    if variance == 0.0:
+        return False
+    places = np.arange(n) - (n - 1) / 2.0
+    trend = abs(float(ranks @ places)) / np.sqrt(variance * float(places @ places))
+    alike = 1.0 - float(np.mean(np.diff(ranks) ** 2)) / (2.0 * variance)
+    return bool(max(trend, alike * np.sqrt(n)) > _SURE)
+
+
+def _is_sorted(target: Floats) -> bool:
+    """Whether rows are sorted by a target, up to as few exceptions as classes one after another."""
+    if np.unique(target).size == 2:
+        return bool(np.count_nonzero(np.diff(target)) <= 2)
+    return bool(abs(np.corrcoef(_ranks(target), np.arange(target.size))[0, 1]) > _SORTED)
+
+
 def _strays(reading: Reading, column: Levels) -> Reading:
     """Note the rows that are not of a column's form."""
     assert isinstance(reading.form, NumberForm | DateForm)
     levels, counts = column.counted()
-    bad = np.isnan(reading.form.read(levels))
+    values = reading.form.read(levels)
+    bad = np.isnan(values)
+    if isinstance(reading.form, NumberForm) and not reading.note:
+        shown = int(np.argmax(~bad))
+        # Where sizes differ, the number itself says how they are read.
+        size = f", which is {values[shown]:g}" if reading.form.scale else ""
+        reading = replace(reading, note=f"as {levels[shown]!r}{size}")
     if not bad.any():
         return reading
     n = int(counts[bad].sum())

@@ -16,7 +16,7 @@ import numpy as np
 
 # Files have the text of these two only if the model has such columns.
 from mercer.data.calendar_parts import PARTS, compact_dates
-from mercer.data.written import read_dates, read_numbers
+from mercer.data.written import CODES, read_codes, read_dates, read_numbers
 from mercer.export._runtime import Array, Spec, function_values, own_values
 
 _CHUNK = 2**21  # kernel values at a time
@@ -65,7 +65,8 @@ def _numbers(cells: Any, name: str, form: Spec | None) -> Array:
     if array.dtype.kind in "biuf":
         numbers = array.astype(np.float64)
     else:
-        written = [kind in ("number", "date") and isinstance(cell, str | time) for cell in cells]
+        as_text = kind not in ("", "compact")
+        written = [as_text and isinstance(cell, str | time) for cell in cells]
         texts = list({str(cell) for cell, is_text in zip(cells, written, strict=True) if is_text})
         values = dict(zip(texts, _read(texts, form), strict=True)) if texts and form else {}
         found = [
@@ -83,7 +84,9 @@ def _numbers(cells: Any, name: str, form: Spec | None) -> Array:
 
 def _read(texts: Sequence[str], form: Spec) -> Array:
     if form["kind"] == "number":
-        return read_numbers(texts, form["decimal"], form["unit"])
+        return read_numbers(texts, form["decimal"], form["unit"], form["scale"])
+    if form["kind"] in CODES:
+        return read_codes(texts, form["kind"])
     return read_dates(texts, form["order"])
 
 

@@ -15,6 +15,7 @@ from mercer.data.forms import DateForm, NumberForm
 from mercer.data.readings import Reading
 from mercer.data.statistics import TableStatistics
 from mercer.data.target_means import CategoryMeans
+from mercer.data.written import CODES, FAMILIES
 from mercer.export._kernels import ExportError, Tree
 
 __all__ = ["modules_of", "probe_table", "statistics_of", "table_tree", "written_value"]
@@ -29,6 +30,16 @@ _DATES = {
     "d month y": "{0.day} {1} {0.year}",
     "month d y": "{1} {0.day}, {0.year}",
     "month y": "{1} {0.year}",
+    "y month d": "{0.year} {1} {0.day}",
+    "month d time y": "{1} {0:%d %H:%M:%S %Y}",
+    "yyyymmdd": "{0:%Y%m%dT%H%M%S}",
+    "y年m月d日": "{0:%Y年%m月%d日 %H:%M:%S}",
+    "m/y": "{0:%m/%Y}",
+    "y week d": "{0:%G-W%V-%u}",
+    "week y": "W{0:%V/%G}",
+    "y quarter": "{0.year}-Q{2}",
+    "quarter y": "Q{2} {0.year}",
+    "y-day": "{0:%Y-%jT%H:%M:%S}",
     "time": "{0:%H:%M:%S}",
 }
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -104,7 +115,7 @@ def modules_of(table: Tree | None) -> list[ModuleType]:
     forms = {column["form"]["kind"] for column in numbers if column["form"] is not None}
     has_parts = any(part["part"] is not None for column in numbers for part in column["parts"])
     modules = []
-    if forms & {"number", "date"}:
+    if forms & {"number", "date", *CODES}:
         modules.append(written)
     if "compact" in forms or has_parts:
         modules.append(calendar_parts)
@@ -129,11 +140,11 @@ def _form(reading: Reading) -> Tree | None:
     """How the values of a column are written; None for numbers and datetimes themselves."""
     form = reading.form
     if isinstance(form, NumberForm):
-        return {"kind": "number", "decimal": form.decimal, "unit": form.unit}
+        return {"kind": "number", **vars(form)}
     if isinstance(form, DateForm):
         return {"kind": "date", "order": form.order}
     if form is not None:
-        return {"kind": "compact"}
+        return {"kind": form if form in CODES else "compact"}
     # CSV has no times of its own.
     return {"kind": "date", "order": "time"} if reading.kind == "time" else None
 
@@ -217,12 +228,32 @@ def written_value(reading: Reading, value: float) -> float | str | None:
     if form is None:
         return value
     if isinstance(form, NumberForm):
-        return f"{value!r} {form.unit}".replace(".", form.decimal, 1)
+        # Of several sizes the first is the one that numbers are read in.
+        ones = [word for word, size in FAMILIES.get(form.scale, {}).items() if size == 1.0]
+        unit = form.unit or "".join(ones[:1])
+        return f"{value!r} {unit}".replace(".", form.decimal, 1)
+    if form in CODES:
+        return str(int(value)) if form == "digits" else np.base_repr(int(value), 36).zfill(10)
+    if isinstance(form, DateForm) and form.is_duration:
+        return _length(value, form.order.split("|")[0])
     moment = datetime(1970, 1, 1) + timedelta(seconds=value)
     if not isinstance(form, DateForm):
         return moment.year * 1e4 + moment.month * 100 + moment.day
-    month = _MONTHS[moment.month - 1]
-    return _DATES[form.order].format(moment, month)
+    order = form.order.split("|")[0]
+    order, mark = (order[:3], order[3:]) if order[:3] in ("dmy", "mdy") else (order, "")
+    written = _DATES[order].format(moment, _MONTHS[moment.month - 1], (moment.month + 2) // 3)
+    return written.replace("/" if order == "mdy" else ".", mark) if mark else written
+
+
+def _length(seconds: float, order: str) -> str:
+    """Write a duration."""
+    sign, seconds = "-" if seconds < 0 else "", abs(seconds)
+    if order == "h:m:s":
+        days, rest = divmod(seconds, 86_400.0)
+        hours, rest = divmod(rest, 3600.0)
+        minutes, rest = divmod(rest, 60.0)
+        return f"{sign}{int(days)} days {int(hours)}:{int(minutes):02}:{rest:09.6f}"
+    return f"{sign}{seconds:.6f} s" if order == "1h 2m" else f"{sign}PT{seconds:.6f}S"
 
 
 def statistics_of(preprocessor: TablePreprocessor) -> TableStatistics:

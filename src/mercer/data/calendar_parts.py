@@ -73,11 +73,13 @@ def compact_dates(values: Seconds) -> Seconds:
     for digits in (4, 6):  # hours and minutes behind, and seconds
         with np.errstate(invalid="ignore"):
             timed = (values >= 1900_01_01 * 10.0**digits) & (values < 2101_00_00 * 10.0**digits)
-        rest = np.where(timed, values % 10.0**digits, 0.0) * 10.0 ** (6 - digits)
+            timed &= values == np.floor(values)
+            rest = np.where(timed, values % 10.0**digits, 0.0) * 10.0 ** (6 - digits)
+            days = np.where(timed, values // 10.0**digits, values)
         hour, minute, second = rest // 10_000, rest // 100 % 100, rest % 100
         real = (hour < 24) & (minute < 60) & (second < 60)
         clock = np.where(timed, np.where(real, hour * 3600 + minute * 60 + second, np.nan), clock)
-        values = np.where(timed, values // 10.0**digits, values)
+        values = days
     with np.errstate(invalid="ignore"):
         able = (values >= 1900_01_01) & (values <= 2100_12_31) & (values == np.round(values))
     whole = values[able].astype(np.int64)

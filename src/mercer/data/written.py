@@ -62,8 +62,8 @@ def _plain(text: str) -> str:
 _DIGIT = re.compile(r"[\d¼-¾⅐-⅞]")
 _SPACES = re.compile(r"[\s']")
 _AMOUNT = re.compile(
-    r"(?:(?:[~≈∼≃±]|(?:ca|c|circa|approx|approximately|about|around|etwa|ungefähr|environ|aprox|около"
-    r"|約|约)(?![^\W\d_])\.?)\s*)?(?P<bound>[<>]=?|[≤≥⩽⩾])?\s*"
+    r"(?:(?:[~≈∼≃±約约]|c\.|(?:ca|circa|approx|approximately|about|around|etwa|ungefähr|environ|aprox"
+    r"|около)(?:\.|(?=\s)))\s*)?(?P<bound>[<>]=?|[≤≥⩽⩾])?\s*"
     r"(?P<open>\(?)\s*(?P<sign>[-+]?)\s*(?P<before>[^\W\d_]{1,3}\.(?=\s?\d)|[^\d\s.,()+-]*)\s*"
     r"(?P<sign2>[-+]?)\s*(?P<digits>\d[\d.,_\s']*|[.,]\d+|(?=\d+\s?/|[¼-¾⅐-⅞]))"
     r"(?P<power>[eE][-+]?\d+|\s?[x×*·]\s?10(?:\^|\*\*)[-+]?\d+)?"

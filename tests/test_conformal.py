@@ -21,12 +21,16 @@ from mercer.conformal import (
     ConformalIntervals,
     ConformalSets,
     conformal_quantile,
+    cross_conformal,
 )
+from mercer.default import AllocationSettings, DefaultLearner
 from mercer.default.held_out import Judged
 from mercer.losses import Quantile
 from mercer.sums import Rows
 from mercer.training import FileTraining
 from mercer.training.streaming import Record, RowReader, StreamTraining
+from oracles_conformal import cross_conformal_oracle
+from quick import QUICK
 
 SURE = 4.0  # standard errors
 
@@ -266,6 +270,188 @@ def test_wrong_arguments_are_named():
     levels = KernelRegressor(Quantile([0.1, 0.9]), random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="several quantiles"):
         levels.predict_interval(X, method="split")
+
+
+# -- few rows --------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.floats(-5.0, 5.0), min_size=3, max_size=25),
+    st.floats(0.1, 0.9),
+    st.integers(0, 100),
+)
+def test_cross_conformal_intervals_are_those_of_the_paper(scores, coverage, seed):
+    rng = np.random.default_rng(seed)
+    n = len(scores)
+    middle = rng.normal(size=(2, n))
+    low, high = middle - 0.5, middle + 0.5
+    expected = [
+        cross_conformal_oracle(*row, scores, coverage) for row in zip(low, high, strict=True)
+    ]
+    assert_allclose(cross_conformal(low, high, scores, coverage), expected)
+    assert_allclose(cross_conformal(low, high, scores, coverage, np.full(n, 3.0)), expected)
+
+
+def test_fits_that_say_the_same_have_the_intervals_of_one():
+    rng = np.random.default_rng(0)
+    X, y, said = rng.normal(size=(30, 1)), rng.normal(size=30), rng.normal(size=30)
+    fits, new, coming = np.arange(30) % 7, rng.normal(size=(9, 1)), rng.normal(size=9)
+    one, many = (ConformalIntervals(X, y, said, method="split", fits=each) for each in (None, fits))
+    by_fit = np.repeat(coming[:, np.newaxis], 7, axis=1)
+    assert_allclose(many(new, coming, 0.8, by_fit), one(new, coming, 0.8))
+    scores, labels = rng.normal(size=(30, 3)), rng.integers(0, 3, 30)
+    weights, coming = rng.uniform(0.5, 2.0, 30), rng.normal(size=(50, 3))
+    one, many = (ConformalSets(scores, labels, weights, each) for each in (None, fits))
+    for by_class in (False, True):
+        found = many(
+            coming, 0.7, by_class=by_class, empty=True, by_fit=np.repeat(coming[:, None], 7, axis=1)
+        )
+        assert_array_equal(found, one(coming, 0.7, by_class=by_class, empty=True))
+
+
+@pytest.fixture
+def few_kernels(monkeypatch):
+    """A race of Gaussian kernels, so that many fits take little time."""
+    race = QUICK.race._replace(families=("gaussian",), rounds=1)
+    settings = QUICK._replace(race=race, allocation=AllocationSettings(n_trees=4))
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
+
+
+def of_few_rows(n, seed, n_new=300):
+    """Rows of which metrics, kernels and weights are chosen that fit them too well."""
+    rng = np.random.default_rng([n, seed])
+    X = rng.uniform(0.0, 1.0, size=(n + n_new, 5))
+    y = 2.0 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 4.0 * (X[:, 2] - 0.5) ** 2 + 2.0 * X[:, 3]
+    return X, y + 0.2 * rng.normal(size=n + n_new)
+
+
+@pytest.mark.parametrize(("n", "draws"), [(20, 20), (40, 12)])
+def test_few_rows_cover(few_kernels, n, draws):
+    inside, widths = [], []
+    for seed in range(draws):
+        X, y = of_few_rows(n, seed)
+        model = KernelRegressor(random_state=0).fit(X[:n], y[:n])
+        found = model.predict_interval(X[n:])
+        inside.append(share_inside(found, y[n:]))
+        needed = 2.0 * np.quantile(np.abs(model.predict(X[n:]) - y[n:]), 0.9)
+        widths.append(np.diff(found, axis=1).mean() / needed)
+    error = np.std(inside, ddof=1) / np.sqrt(draws)
+    assert np.mean(inside) > 0.9 - 2.0 * error
+    assert 0.9 < np.mean(widths) < 1.6
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sets_of_few_rows_cover(few_kernels, n_classes):
+    inside = []
+    for seed in range(9):
+        X, y = kinds(330, seed, n_classes)
+        model = KernelClassifier(random_state=0).fit(X[:30], y[:30])
+        sets = model.predict_set(X[30:], 0.9, empty=True)
+        known = np.isin(y[30:], model.classes_)
+        truth = np.searchsorted(model.classes_, y[30:][known])
+        inside.append(sets[known][np.arange(known.sum()), truth].mean())
+    assert np.mean(inside) > 0.9 - 2.0 * np.std(inside, ddof=1) / 3.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "method"),
+    [("squared", "split"), ("absolute_error", "auto"), (Quantile([0.05, 0.5, 0.95]), "auto")],
+)
+def test_intervals_of_few_rows_are_those_of_fits_without_them(few_kernels, loss, method):
+    X, y = of_few_rows(25, 0, n_new=4)
+    model = KernelRegressor(loss, random_state=0).fit(X[:25], y[:25])
+    held, fits = model.held_out_, model.learner_.fits_without()
+    assert sorted(np.concatenate([left_out for left_out, _ in fits])) == list(range(25))
+    low, high, scores = np.empty((4, 25)), np.empty((4, 25)), np.empty(25)
+    for left_out, function in fits:
+        for ends, new in (
+            (function.evaluate(held.X[left_out]), False),
+            (function.evaluate(X[25:]), True),
+        ):
+            ends = np.sort(ends, axis=1)
+            if new:
+                low[:, left_out], high[:, left_out] = ends[:, :1], ends[:, -1:]
+            else:
+                truth = held.y[left_out]
+                scores[left_out] = np.maximum(ends[:, 0] - truth, truth - ends[:, -1])
+    expected = [cross_conformal_oracle(*row, scores, 0.8) for row in zip(low, high, strict=True)]
+    assert_allclose(model.predict_interval(X[25:], 0.8, method=method), expected)
+
+
+def test_a_fit_without_rows_has_not_seen_them(few_kernels):
+    X, y = of_few_rows(24, 1)
+    model = KernelRegressor(random_state=0).fit(X[:24], y[:24])
+    left_out, function = model.learner_.fits_without()[0]
+    rows = model.held_out_.X[left_out]
+    mine = np.flatnonzero((X[:24, np.newaxis] == rows).all(axis=2).any(axis=1))
+    other = y[:24].copy()
+    other[mine] += 100.0
+    again = KernelRegressor(random_state=0).fit(X[:24], other)
+    same, likewise = again.learner_.fits_without()[0]
+    assert_array_equal(same, left_out)
+    assert_array_equal(likewise.evaluate(X), function.evaluate(X))
+    assert not np.allclose(again.predict(X), model.predict(X))
+
+
+def test_a_fit_without_rows_has_seen_none_of_their_groups(few_kernels):
+    X, y = of_few_rows(48, 6)
+    groups = np.repeat(np.arange(16), 3)
+    model = KernelRegressor(random_state=0).fit(X[:48], y[:48] + groups % 5, groups=groups)
+    held, fits = model.held_out_, model.learner_.fits_without()
+    assert sum(len(left_out) for left_out, _ in fits) == 48
+    for left_out, _ in fits:
+        assert not set(held.groups[left_out]) & set(np.delete(held.groups, left_out))
+    assert np.isfinite(model.predict_interval(X[48:], 0.8)).all()
+
+
+def test_intervals_of_few_rows_are_the_same_from_files(few_kernels, tmp_path):
+    X, y = of_few_rows(30, 2, n_new=9)
+    model = KernelRegressor(random_state=0).fit(X[:30], y[:30])
+    labels = np.where(y > np.median(y), "high", "low")
+    sorted_out = KernelClassifier(random_state=0).fit(X[:30], labels[:30])
+    before = model.predict(X)
+    expected = model.predict_interval(X[30:]), sorted_out.predict_set(X[30:])
+    assert_array_equal(model.predict(X), before)
+    for each, ask, wanted in zip(
+        (model, sorted_out), ("predict_interval", "predict_set"), expected, strict=True
+    ):
+        each.save(tmp_path / ask)
+        for copy in (mercer.load_model(tmp_path / ask), pickle.loads(pickle.dumps(each))):
+            assert_array_equal(getattr(copy, ask)(X[30:]), wanted)
+
+
+def test_few_rows_of_a_stream_have_intervals(few_kernels):
+    X, y = of_few_rows(60, 3, n_new=5)
+    model, widths = KernelRegressor(random_state=0), []
+    for start in range(0, 60, 15):
+        model.partial_fit(X[start : start + 15], y[start : start + 15])
+        widths.append(np.diff(model.predict_interval(X[60:], 0.8), axis=1).mean())
+    assert widths[-1] < widths[0]
+
+
+def test_more_rows_than_few_are_fitted_once(few_kernels):
+    few = DefaultLearner.settings.nested
+    X, y = of_few_rows(few, 4)
+    learned = [KernelRegressor(random_state=0).fit(X[:n], y[:n]) for n in (few - 1, few)]
+    assert [len(model.learner_.fits_without()) for model in learned] == [10, 0]
+    learned[0].calibrate(X[few:], y[few:])
+    assert_array_equal(
+        learned[0].predict_interval(X[:5], method="split"),
+        ConformalIntervals(X[few:], y[few:], learned[0].predict(X[few:]), method="split")(
+            X[:5], learned[0].predict(X[:5])
+        ),
+    )
+
+
+@pytest.mark.parametrize(("n", "coverage", "needs"), [(20, 0.99, 99), (8, 0.9, 9), (20, 0.96, 24)])
+def test_a_coverage_that_few_rows_cannot_have_is_refused(few_kernels, n, coverage, needs):
+    X, y = of_few_rows(n, 5)
+    model = KernelRegressor(random_state=0).fit(X[:n], y[:n])
+    with pytest.raises(ValueError, match=f"{coverage} needs at least {needs} rows .* are {n}"):
+        model.predict_interval(X[:3], coverage)
+    sets = KernelClassifier(random_state=0).fit(X[:n], y[:n] > np.median(y[:n]))
+    with pytest.raises(ValueError, match=f"{coverage} needs at least {needs} rows .* are {n}"):
+        sets.predict_set(X[:3], coverage)
 
 
 # -- classes ---------------------------------------------------------------------------------------

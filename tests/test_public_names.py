@@ -26,6 +26,7 @@ NAMES = {
         "ConformalIntervals",
         "ConformalSets",
         "conformal_quantile",
+        "cross_conformal",
     ],
     "mercer.data": [
         "ChangingStream",

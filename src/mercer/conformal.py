@@ -5,8 +5,9 @@ answers there. If such rows and a new one could have come in any order, the erro
 as likely to be the largest of all as that of any other; so the :math:`\lceil (n + 1) c \rceil`-th
 smallest of n errors is not exceeded by a share c of new rows, whatever the data and the model are
 (Vovk, Gammerman, Shafer, *Algorithmic Learning in a Random World*, 2005; Lei et al., JASA 113,
-2018). That holds on average over all rows, not for each kind of row. Where rows drift,
-:class:`AdaptiveConformal` follows.
+2018). That holds on average over all rows, not for each kind of row. Where rows are too few to
+keep some of them back, several fits each lack some, and all of them predict the new row
+(:func:`cross_conformal`). Where rows drift, :class:`AdaptiveConformal` follows.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ __all__ = [
     "ConformalIntervals",
     "ConformalSets",
     "conformal_quantile",
+    "cross_conformal",
 ]
 
 Array = NDArray[np.float64]
@@ -44,6 +46,7 @@ _POINTS, _FEWEST = 250, 60
 # smallest of them, which say little, would weigh the most.
 _FLOOR = 0.3
 _TINY = 1e-300
+_CHUNK = 2**20  # numbers in memory, of rows to predict by rows that errors are known of
 
 
 def check_coverage(coverage: float) -> float:
@@ -95,19 +98,95 @@ def conformal_quantile(
         )
     if np.isnan(found).any():
         raise ValueError("`scores` must be numbers, got NaN. Leave such rows out.")
-    share = np.ones(found.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != found.shape or not np.isfinite(share).all() or share.min() < 0.0:
+    share = _shares(weights, found.size)
+    return float(_quantiles(found[np.newaxis], coverage, share)[0])
+
+
+def _shares(weights: ArrayLike | None, n: int) -> Array:
+    """Weights of rows in units of their mean."""
+    share = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if share.shape != (n,) or not np.isfinite(share).all() or share.min() < 0.0:
         raise ValueError(
-            f"`weights` must be {found.size:,} finite numbers of at least 0, one for each score."
+            f"`weights` must be {n:,} finite numbers of at least 0, one for each score."
         )
     if not share.any():
         raise ValueError("`weights` are all 0, so no row counts. Give some rows a weight.")
-    share = share / share.mean()
-    order = np.argsort(found, kind="stable")
-    upto = np.cumsum(share[order])
+    return np.asarray(share / share.mean())
+
+
+def _quantiles(scores: Array, coverage: float, share: Array) -> Array:
+    """Conformal quantile of each line of scores, of rows that have these shares."""
+    n = scores.shape[1]
+    order = np.argsort(scores, axis=1, kind="stable")
+    upto = np.cumsum(share[order], axis=1)
     # A row at infinity stands for the new one. Sums of equal weights are whole numbers.
-    number = int(np.searchsorted(upto, coverage * (found.size + 1.0) * (1.0 - 1e-12)))
-    return float(found[order[number]]) if number < found.size else math.inf
+    number = np.sum(upto < _row_of(coverage, n), axis=1)
+    found = np.take_along_axis(scores, order, axis=1)
+    ends = np.column_stack([found, np.full(len(found), math.inf)])
+    return np.asarray(ends[np.arange(len(found)), number])
+
+
+def _row_of(coverage: float, n: int) -> float:
+    """Which of the smallest of n errors is not exceeded: a number of rows, up to rounding."""
+    return coverage * (n + 1.0) * (1.0 - 1e-12)
+
+
+def cross_conformal(
+    low: ArrayLike,
+    high: ArrayLike,
+    scores: ArrayLike,
+    coverage: float,
+    weights: ArrayLike | None = None,
+) -> Array:
+    r"""Intervals of new rows, by fits that each lacked some of the rows learned.
+
+    Each row i has a score, how far its target was outside of what a fit without it said, and that
+    fit says something of the new row, too. The lower end of the interval is what all but
+    :math:`\lceil (n + 1) c \rceil - 1` of the numbers :math:`l_i - s_i` exceed, the upper end
+    likewise of :math:`h_i + s_i`. If each fit lacks one row, this is the jackknife+; if each lacks
+    a part, CV+. Whatever the data are, they cover with a probability of 1 - 2 (1 - c) at least, and
+    of about c where fits that differ in some rows are like each other (Barber, Candès, Ramdas,
+    Tibshirani, Annals of Statistics 49, 2021; Vovk, Annals of Mathematics and Artificial
+    Intelligence 74, 2015, as cross-conformal predictors).
+
+    Parameters
+    ----------
+    low, high : array-like of shape (n_new, n_rows)
+        What is said of each new row by the fit that lacked each row: a prediction in both, or the
+        ends of an interval.
+    scores : array-like of shape (n_rows,), or (n_new, n_rows)
+        How far outside the target of each row was; below 0 for inside. They may depend on the new
+        row, where its errors are larger than others.
+    coverage : float
+        Between 0 and 1.
+    weights : array-like of shape (n_rows,), default=None
+        Weights of the rows; None for equal ones. The new row counts as their mean.
+
+    Returns
+    -------
+    intervals : ndarray of shape (n_new, 2)
+        Lower and upper ends; infinite if there are too few rows.
+
+    Raises
+    ------
+    ValueError
+        If the coverage is not between 0 and 1, or weights do not fit.
+
+    Examples
+    --------
+    Nine rows are enough for 90 %, and none of them may be left aside:
+
+    >>> said = np.array([[5.0, 5.1, 4.9, 5.0, 5.2, 5.0, 4.8, 5.0, 5.0]])
+    >>> cross_conformal(said, said, [0.1, 0.3, 0.2, 0.5, 0.1, 0.4, 0.2, 0.6, 0.1], 0.9)
+    array([[4.4, 5.6]])
+    """
+    check_coverage(coverage)
+    beyond = np.asarray(scores, dtype=np.float64)
+    lower = np.asarray(low, dtype=np.float64) - beyond
+    upper = np.asarray(high, dtype=np.float64) + beyond
+    share = _shares(weights, lower.shape[1])
+    ends = -_quantiles(-lower, coverage, share), _quantiles(upper, coverage, share)
+    return np.column_stack(ends)
 
 
 def fewest_rows(coverage: float) -> int:
@@ -163,6 +242,9 @@ class ConformalIntervals:
         Rows in succession that are left out together, as in a series.
     groups : ndarray of shape (n_rows,) of int64 or None, default=None
         Groups of the rows, neighbours that are left out together, instead.
+    fits : ndarray of shape (n_rows,) of int, or None, default=None
+        Which of several fits predicted each row, where each fit lacked some of them; None for one
+        that lacked all.
 
     Examples
     --------
@@ -183,13 +265,16 @@ class ConformalIntervals:
     method: str = "normalized"
     block: int = 1
     groups: NDArray[np.int64] | None = None
+    fits: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
         if not len(self.y):
             raise ValueError("There is no row to find intervals by, and some are needed.")
 
-    def __call__(self, X: Any, predicted: Array, coverage: float = 0.9) -> Array:
+    def __call__(
+        self, X: Any, predicted: Array, coverage: float = 0.9, by_fit: Array | None = None
+    ) -> Array:
         """Intervals of rows.
 
         Parameters
@@ -200,6 +285,8 @@ class ConformalIntervals:
             What is predicted of them.
         coverage : float, default=0.9
             Share of the rows whose interval is to hold the truth.
+        by_fit : ndarray of shape (n, n_fits), default=None
+            What each of several fits predicts of them; quantiles go by ``predicted`` alone.
 
         Returns
         -------
@@ -218,6 +305,9 @@ class ConformalIntervals:
         else:
             own, its = self._sizes.own, self._sizes(X, predicted)
         errors = np.abs(self.y - self.predicted) / own
+        if self.fits is not None and by_fit is not None:
+            ends = by_fit, by_fit
+            return over_fits(self.fits, ends, errors, coverage, self.weights, its)
         half = _finite_quantile(errors, coverage, self.weights) * its
         return np.column_stack([predicted - half, predicted + half])
 
@@ -253,6 +343,40 @@ class ConformalIntervals:
 
     def _ends(self, band: Correction, X: Any, predicted: Array) -> Array:
         return np.sort(band(np.asarray(X, dtype=np.float64), predicted[:, np.newaxis]), axis=1)
+
+
+def over_fits(
+    fits: NDArray[np.intp],
+    ends: tuple[Array, Array],
+    scores: Array,
+    coverage: float,
+    weights: Array | None,
+    sizes: Array | None = None,
+) -> Array:
+    """Intervals by :func:`cross_conformal`, few rows at a time; ValueError if they are infinite.
+
+    Parameters
+    ----------
+    fits : ndarray of shape (n_rows,) of int
+        Number of the fit that lacked each row.
+    ends : pair of ndarray of shape (n_new, n_fits)
+        What each fit says of new rows, at least and at most.
+    scores : ndarray of shape (n_rows,)
+        How far each row was outside.
+    coverage, weights
+        See :func:`cross_conformal`.
+    sizes : ndarray of shape (n_new,), default=None
+        In which units scores are at new rows; None for 1.
+    """
+    low, high = ends
+    found, chunk = np.empty((len(low), 2)), max(1, _CHUNK // fits.size)
+    for start in range(0, len(low), chunk):
+        cut = slice(start, start + chunk)
+        own = scores if sizes is None else sizes[cut, np.newaxis] * scores
+        found[cut] = cross_conformal(low[cut][:, fits], high[cut][:, fits], own, coverage, weights)
+    if len(found):
+        finite(float(np.abs(found).max()), coverage, fits.size)
+    return widened(found, 0.0)
 
 
 def widened(ends: Array, by: float) -> Array:
@@ -333,6 +457,10 @@ class ConformalSets:
         Number of the true class of each.
     weights : ndarray of shape (n_rows,) or None, default=None
         Weights of the rows.
+    fits : ndarray of shape (n_rows,) of int, or None, default=None
+        Which of several fits scored each row, where each fit lacked some of them; None for one
+        that lacked all. A class is in the set of a row, then, if not too many rows have scores
+        higher than what the fit without them says of it (CV+; Romano, Sesia, Candès, NeurIPS 2020).
 
     Examples
     --------
@@ -346,9 +474,16 @@ class ConformalSets:
     scores: Array
     labels: NDArray[np.integer]
     weights: Array | None = None
+    fits: NDArray[np.intp] | None = None
 
     def __call__(
-        self, scores: Array, coverage: float = 0.9, *, by_class: bool = False, empty: bool = False
+        self,
+        scores: Array,
+        coverage: float = 0.9,
+        *,
+        by_class: bool = False,
+        empty: bool = False,
+        by_fit: Array | None = None,
     ) -> NDArray[np.bool_]:
         """Find sets of rows.
 
@@ -365,6 +500,8 @@ class ConformalSets:
             Whether sets may be empty. An empty one says that no class fits, as it does for some
             rows where the classifier is right more often than is asked for. Otherwise all sets
             have the class with the highest score, and more rows may be covered than was asked for.
+        by_fit : ndarray of shape (n, n_fits, n_classes), default=None
+            What each of several fits says of the rows.
 
         Returns
         -------
@@ -377,15 +514,25 @@ class ConformalSets:
         """
         n_classes = self.scores.shape[1]
         own = -self.scores[np.arange(len(self.labels)), self.labels]
-        least = np.empty(n_classes)
+        sets = np.empty((len(scores), n_classes), dtype=bool)
         groups = [self.labels == number for number in range(n_classes)] if by_class else [
             np.ones(len(own), dtype=bool)
         ]  # fmt: skip
         for number, group in enumerate(groups):
+            columns = [number] if by_class else list(range(n_classes))
             weights = None if self.weights is None else self.weights[group]
-            found = _finite_quantile(own[group], coverage, weights)
-            least[number if by_class else slice(None)] = -found
-        sets: NDArray[np.bool_] = scores >= least
+            least = -_finite_quantile(own[group], coverage, weights)
+            if self.fits is None or by_fit is None:
+                sets[:, columns] = scores[:, columns] >= least
+                continue
+            fits, share = self.fits[group], _shares(weights, int(group.sum()))
+            for column in columns:
+                above = np.zeros(len(scores))
+                for fit in np.unique(fits):
+                    mine = fits == fit
+                    theirs = -by_fit[:, fit, column]
+                    above += share[mine] @ (own[group][mine, np.newaxis] < theirs)
+                sets[:, column] = above < _row_of(coverage, fits.size)
         if not empty:
             sets[np.arange(len(sets)), np.argmax(scores, axis=1)] = True
         return sets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,7 @@ from mercer.default.targets import LearnedTargets
 from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
 from mercer.sums import Rows
 
-__all__ = ["HeldOut", "Judged"]
+__all__ = ["FitWithout", "HeldOut", "Judged"]
 
 Array = NDArray[np.float64]
 
@@ -20,6 +21,23 @@ Array = NDArray[np.float64]
 _MOST_BYTES = 2**22
 # A correction is learned on these rows, so each fold of them has one learned on the others.
 _FOLDS = 3
+# Fits to few rows, each without some of them: as many as leave each of them nearly all rows.
+_FITS = 10
+
+
+class FitWithout(NamedTuple):
+    """What was learned of all rows but some.
+
+    Attributes
+    ----------
+    left_out : ndarray of int
+        Numbers of those among the rows kept back.
+    function : SumOfComponents
+        What the others say: their kernels, metrics, ridges and weights, too.
+    """
+
+    left_out: NDArray[np.intp]
+    function: SumOfComponents
 
 
 class HeldOut(NamedTuple):
@@ -62,12 +80,13 @@ class Judged:
     rows: Rows
     values: Array
     _scored: HeldOut | None = field(default=None, init=False, repr=False)
+    _fits: list[FitWithout] | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(cls, rows: Rows, values: Array) -> Self:
-        """Keep rows: the last ones, if they take much memory."""
+    def of(cls, rows: Rows, values: Array, fewest: int = 1) -> Self:
+        """Keep rows: the last ones, if more than the fewest take much memory."""
         each = max(1, rows.X.shape[1]) * rows.X.itemsize
-        last = slice(-max(1, _MOST_BYTES // each), None)
+        last = slice(-max(fewest, _MOST_BYTES // each), None)
         return cls(rows[last].own(), values[last].copy())
 
     def held_out(self, targets: LearnedTargets, function: SumOfComponents) -> HeldOut:
@@ -95,6 +114,28 @@ class Judged:
                 scores[fold] = targets.correction(*given, kernel)(rows.X[fold], self.values[fold])
         self._scored = HeldOut(rows.X, rows.targets, scores, rows.weights, rows.groups)
         return self._scored
+
+    def fits(self, learn: Callable[[Rows], SumOfComponents], block: int) -> list[FitWithout]:
+        """Learn all rows but some, in turn until each was left out once.
+
+        Parameters
+        ----------
+        learn : callable
+            Rows to what is learned of them, with everything that is chosen.
+        block : int
+            Rows in succession that are left out together, where they have no groups.
+        """
+        if self._fits is None:
+            together = np.arange(len(self.rows)) // block
+            if self.rows.groups is not None:
+                together = np.repeat(np.arange(len(self.rows.ends) - 1), np.diff(self.rows.ends))
+            n = int(together[-1]) + 1
+            turn = together * min(_FITS, n) // n
+            self._fits = [
+                FitWithout(np.flatnonzero(turn == number), learn(self.rows[turn != number].own()))
+                for number in range(min(_FITS, n) if n > 1 else 0)
+            ]
+        return self._fits
 
     def to_state(self) -> dict[str, Any]:
         """Everything that they are, as plain data."""

@@ -24,8 +24,10 @@ from mercer.conformal import (
     conformal_quantile,
     fewest_rows,
     finite,
+    over_fits,
     widened,
 )
+from mercer.default import DefaultLearner, SumOfComponents
 from mercer.estimators.columns import with_later_inputs
 from mercer.estimators.fitted import FittedLoss, HeldOutRows
 from mercer.estimators.inputs import check_weights, finite_or_where
@@ -120,6 +122,28 @@ class ConformalEstimator(FittedLoss):
                 mend=_CALIBRATE,
             )
         return held
+
+    def _over_fits(self, held: HeldOutRows) -> tuple[HeldOutRows, NDArray[np.intp] | None]:
+        """Return few rows kept back as fits without them score them, and which fit did."""
+        fits = self._fits_without()
+        if not fits:
+            return held, None
+        scores, numbers = np.empty_like(held.scores), np.empty(len(held.weights), dtype=np.intp)
+        for number, (left_out, function) in enumerate(fits):
+            scores[left_out], numbers[left_out] = function.evaluate(held.X[left_out]), number
+        return held._replace(scores=scores), numbers
+
+    def _fits_without(self) -> list[tuple[NDArray[np.intp], SumOfComponents]]:
+        """Fits to few rows without some of them; none where intervals go by other rows."""
+        learner = self.learner_
+        if self._calibration is not None or not isinstance(learner, DefaultLearner):
+            return []
+        return list(learner.fits_without())
+
+    def _scores_by_fit(self, X: Any) -> list[Array]:
+        """Scores of inputs by each fit to few rows without some of them."""
+        n_scores = self.targets_.n_scores
+        return [each.evaluate(self._image(X))[:, :n_scores] for _, each in self._fits_without()]
 
     def _made_once(self, make: Any, *mark: Any) -> Any:
         """Return what is made of the rows and the model as they are, once."""
@@ -259,7 +283,7 @@ class ConformalRegressor(ConformalEstimator):
         if losses is not None:
             found = self._of_stream(losses, scores, coverage, method)
         elif several and method in ("auto", "quantile"):
-            found = self._of_levels(scores, coverage)
+            found = self._of_levels(inputs, scores, coverage)
         elif several:
             raise ValueError(
                 f"`method` must be 'quantile' or 'auto' for a model of several quantiles, got "
@@ -280,13 +304,13 @@ class ConformalRegressor(ConformalEstimator):
         """Intervals around single predictions, (n, 2, n_targets)."""
 
         def make() -> list[ConformalIntervals]:
-            held = self._not_learned("Intervals")
+            held, fits = self._over_fits(self._not_learned("Intervals"))
             X, y = _dense(held.X), held.y.reshape(len(held.weights), -1)
             block = getattr(self, "block_length_", 1) if self._calibration is None else 1
             pairs = zip(y.T, self._answers(held.scores).T, strict=True)
             return [
                 ConformalIntervals(
-                    X, *pair, held.weights, method=method, block=block, groups=held.groups
+                    X, *pair, held.weights, method, block=block, groups=held.groups, fits=fits
                 )
                 for pair in pairs
             ]
@@ -296,24 +320,35 @@ class ConformalRegressor(ConformalEstimator):
         predicted = self._answers(scores)
         rows = inputs.toarray() if sparse.issparse(inputs) and finders[0].X.shape[1] else inputs
         X = _dense(rows) if finders[0].X.shape[1] else np.empty((len(predicted), 0))
-        each = zip(finders, predicted.T, strict=True)
-        return np.stack([find(X, values, coverage) for find, values in each], axis=2)
+        by_fit = [self._answers(each) for each in self._scores_by_fit(inputs)]
+        found = np.empty((len(predicted), 2, len(finders)))
+        for target, find in enumerate(finders):
+            theirs = np.column_stack([each[:, target] for each in by_fit]) if by_fit else None
+            found[:, :, target] = find(X, predicted[:, target], coverage, theirs)
+        return found
 
-    def _of_levels(self, scores: Array, coverage: float) -> Array:
+    def _of_levels(self, inputs: Any, scores: Array, coverage: float) -> Array:
         """Intervals between the lowest and the highest level of each target, moved."""
         levels = np.asarray(self.loss_.levels, dtype=np.float64)
         ends = [int(np.argmin(levels)), int(np.argmax(levels))]
-        held = self._made_once(lambda: self._not_learned("Intervals"), "levels")
+        held, fits = self._made_once(
+            lambda: self._over_fits(self._not_learned("Intervals")), "levels"
+        )
         coverage = coverage_of_groups(coverage, held.groups)
         y = held.y.reshape(len(held.weights), -1)
-        theirs, ours = (
+        theirs, ours, *by_fit = (
             np.sort(self._answers(each).reshape(len(each), -1, levels.size)[:, :, ends], axis=2)
-            for each in (held.scores, scores)
+            for each in (held.scores, scores, *self._scores_by_fit(inputs))
         )
         found = np.empty((len(scores), 2, y.shape[1]))
         for target in range(y.shape[1]):
             low, high = theirs[:, target].T
             beyond = np.maximum(low - y[:, target], y[:, target] - high)
+            if fits is not None:
+                said = np.stack([each[:, target] for each in by_fit], axis=2)
+                pair = said[:, 0], said[:, 1]
+                found[:, :, target] = over_fits(fits, pair, beyond, coverage, held.weights)
+                continue
             moved = conformal_quantile(beyond, coverage, held.weights)
             found[:, :, target] = widened(ours[:, target], finite(moved, coverage, len(y)))
         return found
@@ -404,19 +439,25 @@ class ConformalClassifier(ConformalEstimator):
         """
         check_is_fitted(self, "learner_")
         check_coverage(coverage)
-        ours = self._chances(self._scores_of_inputs(self._rows_to_predict(X)))
+        inputs = self._rows_to_predict(X)
+        ours = self._chances(self._scores_of_inputs(inputs))
         losses = self._recent_losses()
         if losses is not None:
             return self._of_stream(losses, ours, coverage, by_class=by_class, empty=empty)
 
         def make() -> tuple[ConformalSets, NDArray[np.int64] | None]:
-            held = self._not_learned("Sets of classes")
+            held, fits = self._over_fits(self._not_learned("Sets of classes"))
             numbers = np.searchsorted(self.targets_.labels, held.y)
-            return ConformalSets(self._chances(held.scores), numbers, held.weights), held.groups
+            chances = self._chances(held.scores)
+            return ConformalSets(chances, numbers, held.weights, fits), held.groups
 
         find, groups = self._made_once(make)
         coverage = coverage_of_groups(coverage, groups)
-        sets: NDArray[np.bool_] = find(ours, coverage, by_class=by_class, empty=empty)
+        by_fit = [self._chances(each) for each in self._scores_by_fit(inputs)]
+        theirs = np.stack(by_fit, axis=1) if by_fit else None
+        sets: NDArray[np.bool_] = find(
+            ours, coverage, by_class=by_class, empty=empty, by_fit=theirs
+        )
         return sets
 
     def _chances(self, scores: Array) -> Array:

@@ -28,9 +28,24 @@ of rows whose predicted class is right.
   probabilities themselves. It is not 0, as a bin has a finite number of rows.
 - *ratio* is the first divided by the second. Perfect probabilities would have a ratio near 1.
 
+*Draws of made-up rows.* Each case is drawn anew many times, with 500 new rows each time. The first
+column of inputs bends the target, the second adds to it, and the noise is normal.
+
+- *new rows*: 20 to 400 rows are learned, or 100 that each stand there five times. New ones are
+  drawn likewise.
+- *new subjects*: 50 subjects have five rows each, and a level of their own beside two columns that
+  tell them apart. New rows are of other subjects.
+- *the future of a walk*: 200 values of a random walk are learned by their number, and the next 50
+  are new.
+
+Errors behind the coverage are standard errors over draws. The *least width* is that of somebody
+who knows all but the noise; the *width that would do* is twice the distance to its predictions that
+nine of ten new rows of a draw keep.
+
 To run it:
 
     python benchmarks/intervals.py --data FOLDER        # or MERCER_DATA
+    python benchmarks/intervals.py --tables draws       # made-up rows only
 """
 
 from __future__ import annotations
@@ -42,7 +57,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import _common
 import _default_sets
@@ -53,6 +68,8 @@ from mercer import KernelClassifier, KernelRegressor
 COVERAGE = 0.9
 SEEDS = 3
 BINS, DRAWS = 15, 200
+NEW, NOISE = 500, 0.3
+SURE = 1.6448536269514722  # deviations of a normal number that nine of ten keep
 
 Row = dict[str, Any]
 
@@ -317,12 +334,118 @@ def probability_rows(sets: dict[str, dict[str, Row]]) -> list[Row]:
     return rows
 
 
+# -- made-up rows ----------------------------------------------------------------------------------
+
+
+class Drawn(NamedTuple):
+    """Rows to learn and new ones, with the least width of their intervals."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_new: np.ndarray
+    y_new: np.ndarray
+    least: float
+    groups: np.ndarray | None = None
+    time: np.ndarray | None = None
+
+
+def target_of(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw targets of rows."""
+    return np.sin(2.0 * X[:, 0]) + X[:, 1] + NOISE * rng.normal(size=len(X))
+
+
+def new_rows(n: int, copies: int, rng: np.random.Generator) -> Drawn:
+    """Draw rows that depend on nothing, each of which stands there several times."""
+    X = rng.uniform(-2.0, 2.0, size=(n + NEW, 3))
+    y = target_of(X, rng)
+    places = rng.permutation(np.repeat(np.arange(n), copies))
+    return Drawn(X[places], y[places], X[n:], y[n:], 2.0 * SURE * NOISE)
+
+
+def new_subjects(rng: np.random.Generator) -> Drawn:
+    """Draw five rows each of 50 subjects, and of 100 others."""
+    subject = np.repeat(np.arange(150), 5)
+    X = np.column_stack([
+        rng.uniform(-2.0, 2.0, size=(subject.size, 2)), rng.normal(size=(150, 2))[subject]
+    ])  # fmt: skip
+    y = target_of(X, rng) + rng.normal(size=150)[subject]
+    old = subject < 50
+    least = 2.0 * SURE * float(np.hypot(1.0, NOISE))
+    return Drawn(X[old], y[old], X[~old], y[~old], least, groups=subject[old])
+
+
+def future(rng: np.random.Generator) -> Drawn:
+    """Draw a random walk."""
+    time = np.arange(250)
+    X = np.column_stack([time, rng.uniform(-2.0, 2.0, size=250)]).astype(float)
+    y = np.cumsum(rng.normal(size=250))
+    least = 2.0 * SURE * float(np.sqrt(np.arange(1, 51)).mean())
+    return Drawn(X[:200], y[:200], X[200:], y[200:], least, time=time[:200])
+
+
+CASES: dict[str, tuple[Callable[[np.random.Generator], Drawn], str | None]] = {
+    "new rows, 20 learned": (partial(new_rows, 20, 1), None),
+    "new rows, 40 learned": (partial(new_rows, 40, 1), None),
+    "new rows, 100 learned": (partial(new_rows, 100, 1), None),
+    "new rows, 400 learned": (partial(new_rows, 400, 1), None),
+    "new rows, 100 learned five times each": (partial(new_rows, 100, 5), None),
+    "new subjects": (new_subjects, None),
+    "new subjects, groups= given": (new_subjects, "groups"),
+    "the future of a walk": (future, None),
+    "the future of a walk, time= given": (future, "time"),
+}
+
+
+def judged_draw(rows: Drawn, told: str | None) -> Row:
+    """Coverage and width on the new rows of a draw."""
+    more = {} if told is None else {told: getattr(rows, told)}
+    model: Any = KernelRegressor(random_state=0).fit(rows.X, rows.y, **more)
+    low, high = model.predict_interval(rows.X_new, COVERAGE).T
+    missed = np.abs(rows.y_new - model.predict(rows.X_new))
+    return {
+        "coverage": float(np.mean((low <= rows.y_new) & (rows.y_new <= high))),
+        "width": float(np.mean(high - low)),
+        "would do": 2.0 * float(np.quantile(missed, COVERAGE)),
+        "least": rows.least,
+    }
+
+
+def draw_rows(n_draws: int, names: list[str]) -> list[Row]:
+    """A row a case: means over draws."""
+    rows = []
+    for name in names:
+        draw, told = CASES[name]
+        found = [judged_draw(draw(np.random.default_rng(s)), told) for s in range(n_draws)]
+        mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
+        spread = float(np.std([one["coverage"] for one in found], ddof=1))
+        error = 100.0 * spread / np.sqrt(n_draws)
+        rows.append({
+            "case": name,
+            "coverage %": f"{100.0 * mean['coverage']:.1f} ± {error:.1f}",
+            "mean width": f"{mean['width']:.2f}",
+            "width that would do": f"{mean['would do']:.2f}",
+            "least width": f"{mean['least']:.2f}",
+        })  # fmt: skip
+        print(_common.markdown(rows[-1:]), flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="data folder; by default MERCER_DATA")
     parser.add_argument("--sets", nargs="*", default=list(_default_sets.SUITE))
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument(
+        "--tables", nargs="*", choices=("suite", "draws"), default=["suite", "draws"]
+    )
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES))
     options = parser.parse_args()
+    if "draws" in options.tables:
+        drawn = draw_rows(options.draws, options.cases)
+        _common.publish("intervals_draws", drawn, f"Means over {options.draws} draws.")
+    if "suite" not in options.tables:
+        return
     directory = _default_sets.data_directory(options.data)
     logging.disable(logging.INFO)  # MAPIE says that quantiles cross
     warnings.simplefilter("ignore")  # of names of columns and of iterations, by the peers

@@ -53,6 +53,7 @@ SCRIPTS = (
 ORIGINS = {
     "suite_sets": "suite",
     "intervals_sets": "intervals",
+    "intervals_draws": "intervals",
     "class_sets": "intervals",
     "class_sets_sets": "intervals",
     "probabilities": "intervals",
@@ -98,6 +99,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Do nine of ten intervals of 90 % hold the truth, and how wide are they?",
         ),
         "intervals_sets": ("Intervals, untuned: table by table", "The same for each table."),
+        "intervals_draws": (
+            "Intervals of few rows, subjects and series",
+            "Do intervals of 90 % hold the truth where rows are few, or depend on each other?",
+        ),
         "class_sets": (
             "Sets of classes, untuned",
             "Do nine of ten sets of classes hold the true one, and how many classes are in them?",

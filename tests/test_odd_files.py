@@ -126,6 +126,10 @@ FILES = {
        for name, k in TALL.items()},
     "ages.csv": (with_column("z", Z, np.clip(DRAWN.normal(45, 12, N), 18, 90).astype(int)), "", 0,
                  "regression of 'y'"),
+    "a class named null.csv": (text({"x": X, "y": many("null", "set")}), "", 2,
+                               "'null' counts as no value: if it is a class, give it another name"),
+    "a class named NA.csv": (text({"x": X, "y": many("NA", "a", "b")}), "", 0,
+                             "'NA' counts as no value: if it is a class, give it another name"),
     "one class.csv": (text({"x": X, "y": many("a")}), "", 2, "is 'a' in all"),
 }  # fmt: skip
 FAST = "--expansion budget --max-size 9"

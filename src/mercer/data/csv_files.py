@@ -196,6 +196,14 @@ class Csv:
         return 0, number + 1
 
     @staticmethod
+    def cell(file: AnyFile, row: int, column: str) -> str:
+        """Return what stands in a cell."""
+        with _lines(file) as lines:
+            _, _, cells = next(islice(_values(file, lines), row, None), (0, 0, []))
+        at = _sniffed(file).names.index(column)
+        return cells[at].strip() if len(cells) > at else ""
+
+    @staticmethod
     def described(file: AnyFile) -> str:
         """Say how the file is written, if not as usual."""
         return _sniffed(file).dialect.describe(_usual(file))

@@ -51,6 +51,7 @@ __all__ = [
     "sniff_csv",
     "told_types",
     "unusual_files",
+    "written_at",
 ]
 
 Result = TypeVar("Result")
@@ -439,6 +440,15 @@ def place_of(path: FilePath, row: int) -> str:
         break
     name = str(path) if in_memory else Path(path).name
     return f"row {row:,} of {name} (the first is row 0)"
+
+
+def written_at(path: FilePath, row: int, column: str) -> str:
+    """Return what stands in a cell of a CSV file; "" of other files, or of several."""
+    files = find_files(path)
+    if len(files) == 1 and _is_csv(files[0]):
+        with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
+            return Csv.cell(files[0], row, column)
+    return ""
 
 
 def has_types(files: Iterable[AnyFile]) -> bool:

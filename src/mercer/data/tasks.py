@@ -118,7 +118,8 @@ def guess_task(values: Any) -> TaskGuess:
     if _are_categories(values):
         return TaskGuess("classification", "categories", certain=True)
     if _are_times(plain):
-        return TaskGuess("regression", "times", certain=True)
+        since = " since 1970" if column.unit == "date" else ""
+        return TaskGuess("regression", f"times, answered in seconds{since}", certain=True)
     if not np.all(present == np.round(present)):
         return TaskGuess("regression", "numbers with fractions")
     return _of_whole_numbers(*np.unique(present, return_counts=True), column.integer)

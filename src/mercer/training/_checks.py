@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.data.columns import Levels, Numbers, is_number, view_table
 from mercer.data.preprocessing import TablePreprocessor
 from mercer.data.readings import no_data_of, written_numbers
-from mercer.data.tables import place_of, read_tables, schema
+from mercer.data.tables import place_of, read_tables, schema, written_at
 from mercer.data.tasks import infer_task
 from mercer.exceptions import NothingLearnedWarning
 
@@ -57,7 +57,7 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
         )
 
 
-def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int) -> None:
+def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int) -> str:
     """Warn of rows without a target, which cannot be learned.
 
     Parameters
@@ -71,6 +71,11 @@ def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int
     n_rows : int
         How many rows these are.
 
+    Returns
+    -------
+    written : str
+        What stands in the first row without one, in a CSV file.
+
     Raises
     ------
     ValueError
@@ -78,18 +83,34 @@ def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int
     """
     n = n_rows - len(labelled)
     if n == 0:
-        return
+        return ""
     said = f"The target {target!r} has no value in {n:,} of the first {n_rows:,} rows"
     if n == n_rows:
         raise ValueError(
             f"{said} of {data}: there is nothing to learn from. Fill in the target, or name "
             "another column."
         )
-    first = np.setdiff1d(np.arange(len(labelled) + 1), labelled)[0]
+    first = int(np.setdiff1d(np.arange(len(labelled) + 1), labelled)[0])
+    written = written_at(data, first, str(target))
     warnings.warn(
-        f"{said}, first in {place_of(data, int(first))}. Rows without one are left out.",
+        f"{said}, first in {place_of(data, first)}. {counts_as_none(written)}Rows without one are "
+        "left out.",
         stacklevel=2,
     )
+    return written
+
+
+def counts_as_none(written: str) -> str:
+    """Say in a sentence that a word counts as no value, if there is one.
+
+    Examples
+    --------
+    >>> counts_as_none("null")
+    "'null' counts as no value: if it is a class, give it another name. "
+    """
+    if not written:
+        return ""
+    return f"{written!r} counts as no value: if it is a class, give it another name. "
 
 
 def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:
@@ -256,7 +277,11 @@ def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -
 
 
 def check_varies(
-    targets: NDArray[Any], others: Iterable[NDArray[Any]], target: str | None, task: str
+    targets: NDArray[Any],
+    others: Iterable[NDArray[Any]],
+    target: str | None,
+    task: str,
+    written: str = "",
 ) -> None:
     """Say it if all targets are equal; more rows are read only as long as they are.
 
@@ -270,6 +295,8 @@ def check_varies(
         Their column.
     task : {"classification", "regression", "gp"}
         What is to be learned.
+    written : str, default=""
+        What stands in rows without a target.
 
     Raises
     ------
@@ -289,7 +316,7 @@ def check_varies(
     if n_rows == 1:
         return
     if task == "classification":
-        check_two_classes(np.unique(targets), target, n_rows)
+        check_two_classes(np.unique(targets), target, n_rows, written)
     warnings.warn(
         f"The target {target!r} is {targets[0]:g} in all {n_rows:,} rows, so that is all that a "
         "model can learn to answer. Is another column the `target`?",
@@ -322,13 +349,16 @@ def warn_of_no_data(targets: NDArray[Any], target: str | None) -> None:
         )
 
 
-def check_two_classes(classes: NDArray[Any], target: str | None, n_rows: int) -> None:
+def check_two_classes(
+    classes: NDArray[Any], target: str | None, n_rows: int, written: str = ""
+) -> None:
     """Raise ``ValueError`` if all rows of a classification were of one class."""
     if classes.size < 2:
         raise ValueError(
             f"The target {target!r} is {classes.tolist()[0]!r} in all {n_rows:,} rows, so there is "
-            "nothing to tell apart. Give rows of another class or another target; or use "
-            "`task='novelty'`, which needs no target, to find what is unlike these rows."
+            f"nothing to tell apart. {counts_as_none(written)}Give rows of another class or "
+            "another target; or use `task='novelty'`, which needs no target, to find what is "
+            "unlike these rows."
         )
 
 

@@ -172,10 +172,10 @@ class TableTraining:
             self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
         )
         labelled = Labelled(self.target if model.has_target else None)
-        warn_of_unlabelled(self.data, self.target, labelled.rows(table), table.num_rows)
+        written = warn_of_unlabelled(self.data, self.target, labelled.rows(table), table.num_rows)
         if model.has_target:
             (targets,) = in_place(self.data, iter([table]), model.targets, labelled=labelled)
-            self._look_at(targets, table.num_rows, beginning, model)
+            self._look_at(targets, table.num_rows, beginning, model, written)
         rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
         tables = read_tables(
             self.data,
@@ -186,14 +186,16 @@ class TableTraining:
         self.model_ = drawn_in_place(self.data, tables, model.warm_up, labelled)
         warn_of_stray_text(self.data, self.model_.preprocessor, self._warmup_rows)
 
-    def _look_at(self, targets: Any, n_rows: int, others: Iterator[Any], model: TableModel) -> None:
+    def _look_at(
+        self, targets: Any, n_rows: int, others: Iterator[Any], model: TableModel, written: str
+    ) -> None:
         """Say what is wrong with the targets of the first rows, and take down their classes."""
         others, ahead = tee(others)
         all_rows = next(ahead, None) is None
         if self.task in ("classification", "regression", "gp"):
             labelled = Labelled(self.target)
             more = in_place(self.data, others, model.targets, n_rows, labelled=labelled)
-            check_varies(targets, more, self.target, self.task)
+            check_varies(targets, more, self.target, self.task, written)
         if self.task in ("regression", "gp"):
             warn_of_no_data(targets, self.target)
         if self.task == "classification":

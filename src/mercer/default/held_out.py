@@ -112,6 +112,8 @@ class Judged:
                 others = np.setdiff1d(numbers, fold) if fold.size < len(rows) else fold
                 given = rows[others], learned[others], self.values[others]
                 scores[fold] = targets.correction(*given, kernel)(rows.X[fold], self.values[fold])
+        if function.level is not None:
+            scores = scores + function.level
         self._scored = HeldOut(rows.X, rows.targets, scores, rows.weights, rows.groups)
         return self._scored
 

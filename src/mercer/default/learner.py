@@ -14,6 +14,7 @@ from mercer._threads import in_order, one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, Resources
 from mercer.default.held_out import FitWithout, HeldOut, Judged
+from mercer.default.means import LearnedMean, level_of
 from mercer.default.newton import Gradients, GradientsElsewhere, GradientsOfRows, refine
 from mercer.default.settings import CORRECTING, Phase, Settings
 from mercer.default.targets import Learnable, LearnedTargets
@@ -136,6 +137,7 @@ class DefaultLearner(Learner):
         self._groups: NDArray[np.int64] | None = None
         self._time: NDArray[np.int64] | None = None
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
+        self._learned = self._nothing_learned()
 
     @property
     def loss(self) -> Loss:
@@ -243,7 +245,7 @@ class DefaultLearner(Learner):
             stopped = start + chunk < order.size and report(some.size)
             if stopped:
                 break
-        self._solve(now=True)
+        self._solve(now=True, goes_on=not stopped)
         if stopped:
             self.phase = Phase.FINISHED
             return
@@ -487,11 +489,16 @@ class DefaultLearner(Learner):
         with one_blas_thread():
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
-    def _solve(self, *, now: bool = False) -> None:
-        """Solve as :meth:`_solve_if_due` says, and note the loss of the rows kept back."""
+    def _solve(self, *, now: bool = False, goes_on: bool = False) -> None:
+        """Solve as :meth:`_solve_if_due` says, and note the loss of the rows kept back.
+
+        ``goes_on``: what follows finds the level.
+        """
         with one_at_a_time():
             before = self.solved_at
             if self._solve_if_due(now=now):
+                if not goes_on:
+                    self._find_level()
                 n = self.n_rows - before
                 if n == 0:
                     return  # the same rows, with other outputs
@@ -635,6 +642,8 @@ class DefaultLearner(Learner):
             learnable = self.targets(rows[:n])
             # The last ones take the longest: trees and cells.
             in_order(lambda part: part.learn(learnable), reversed(self.function.components))
+            if self._has_level:
+                self._learned.add(rows[:n])
             self._kept = [rows[n:].own()]
 
     def _n_before_judges(self) -> int:
@@ -654,6 +663,45 @@ class DefaultLearner(Learner):
         """As many of ``n`` rows as still count where old ones are forgotten."""
         forgetting = self.resources.forgetting
         return float(n) if forgetting == 1.0 else (1.0 - forgetting**n) / (1.0 - forgetting)
+
+    # -- the mean -------------------------------------------------------------------------------
+
+    def _nothing_learned(self) -> LearnedMean:
+        function = self.function
+        sizes = function.n_features, self.targets.n_targets, function.dtype
+        return LearnedMean(*sizes, self.resources.seed)
+
+    @property
+    def _has_level(self) -> bool:
+        """Whether something is added to scores in the end.
+
+        A model of a kernel that was given is nothing but its coefficients, unless it is corrected.
+        """
+        return self.targets.of_mean and (self.function.races or self.targets.corrects)
+
+    def _find_level(self, rows: RevisitableRows | None = None, kept: Rows | None = None) -> None:
+        """Find the level of the scores.
+
+        Parameters
+        ----------
+        rows : RevisitableRows, default=None
+            All that were learned; None for those that are kept, and a sample of all others.
+        kept : Rows, default=None
+            Rows that are in no sums; None for those that wait.
+        """
+        function, forgetting = self.function, self.resources.forgetting
+        if not self._has_level:
+            function.level = None
+            return
+        kept = self.waiting if kept is None else kept
+        if forgetting == 1.0:
+            some, mean = self._learned.with_rows(kept)
+        else:  # rows in sums are old
+            some = kept.discounted(forgetting)
+            mean = np.average(some.targets, axis=0, weights=some.weights)
+        rows = some if rows is None else rows
+        seed = self.resources.seed
+        function.level = level_of(function.before_level, rows, mean, self.loss, seed)
 
     # -- rows that are learned elsewhere ----------------------------------------------------------
 
@@ -678,7 +726,10 @@ class DefaultLearner(Learner):
         basic = {n: part for n, part in components.items() if isinstance(part, BasisPart)}
         here = [n for n, part in basic.items() if part.max_rows and part.max_rows <= len(sample)]
         in_order(lambda number: basic[number].learn(learned), here)
-        summands = {n: BasisSums(p.basis, p.n_targets) for n, p in basic.items() if n not in here}
+        summands: dict[int, Any] = {
+            n: BasisSums(p.basis, p.n_targets) for n, p in basic.items() if n not in here
+        }
+        summands |= self._learned.elsewhere(sample, self.loss)
         rows = Learnable(self.targets, self.function.n_outputs, self.function.dtype)
         if partitions or not self._takes_steps:
             return Layout(rows, summands, partitions)
@@ -697,6 +748,7 @@ class DefaultLearner(Learner):
         held, learned = learned, self.targets(learned)
         # Copies, so that what this model chooses changes no other of the same plan.
         components: list[Any] = list(map(copy, self.function.components))
+        self._learned, sums = self._learned.adopted(sums)
         self.function.components = components
         for number, one in solved.items():
             components[number] = one.part
@@ -711,6 +763,8 @@ class DefaultLearner(Learner):
         self._weigh(held, learned, in_order(values, range(len(components))))
         if steps is not None:
             self._refine(GradientsElsewhere(self.loss, learned, steps), held)
+        self._find_level(kept=held)
+        self._learned = self._nothing_learned()  # it goes on to learn nothing
         self.n_samples, self.is_compact, self.phase = self.n_rows, True, Phase.FINISHED
         self.note(Record(self.n_rows, self.n_rows * self.held_loss, 0.0, self._monitors()))
 
@@ -724,7 +778,7 @@ class DefaultLearner(Learner):
         done = self.phase is Phase.FINISHED and not self.function.is_stale
         if not self.n_rows or done or self.is_compact:
             return
-        self._solve(now=True)
+        self._solve(now=True, goes_on=take is not None or not self.is_decided)
         if take is None and self.is_decided:
             self.phase = Phase.FINISHED
             return
@@ -734,8 +788,13 @@ class DefaultLearner(Learner):
         self._finish(rows)
 
     def _finish(self, rows: RevisitableRows) -> None:
-        """Finish; where no cells are used for classes, take Newton steps on the loss."""
+        """Finish, with all rows to visit again."""
         self.phase = Phase.FINISHED
+        self._take_steps(rows)
+        self._find_level(rows if self.is_decided else None)
+
+    def _take_steps(self, rows: RevisitableRows) -> None:
+        """Where no cells are used for classes, take Newton steps on the loss."""
         function = self.function
         steps = self._takes_steps and self.resources.forgetting == 1.0
         if self.n_rows <= self.settings.few or not steps:
@@ -745,7 +804,7 @@ class DefaultLearner(Learner):
         if any(isinstance(p, BasisPart) and not p.statistics.n_rows for _, p in function.used):
             # It comes from a file, which has no sums of rows that are kept themselves.
             function.is_stale = True
-            self._solve()
+            self._solve(goes_on=True)
         held, n_held = self.waiting, self._n_held()
         held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():
@@ -773,6 +832,7 @@ class DefaultLearner(Learner):
         codes, offset = shift_of_codes(new.places, *new.mixing.shape, lone=self.loss.multiclass)
         self._refuse_if_compact()
         self._kept = [rows.map_targets(codes, offset) for rows in self._kept]
+        self._learned.map_targets(codes, offset)
         self.function.map_outputs(codes, offset)
         self.judged = None
         self._replace_objective(new.objective)
@@ -805,6 +865,7 @@ class DefaultLearner(Learner):
             "numbers": {**numbers, **state["numbers"]},
             "arrays": {**state["arrays"], **self.targets.to_state()},
             "rows": self.waiting.to_state() if sums else None,
+            **({"learned": self._learned.to_state()} if sums and self.is_decided else {}),
             **({} if self.judged is None else {"judged": self.judged.to_state()}),
         }
 
@@ -832,6 +893,9 @@ class DefaultLearner(Learner):
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
         n_targets = self.targets.n_targets
         self.judged = Judged.from_state(state.get("judged"), function.n_features, n_targets)
+        self._learned = self._nothing_learned()
+        if "learned" in state:  # which files of earlier versions have not
+            self._learned.restore(state["learned"])
         if rows is not None:
             self._kept = [rows_from_state(rows, function.n_features, self.targets.n_targets)]
             function.dtype = self._kept[0].X.dtype

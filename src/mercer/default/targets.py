@@ -95,6 +95,11 @@ class LearnedTargets:
         return self.risk is not None or not (self.are_codes or isinstance(self.loss, Squared))
 
     @property
+    def of_mean(self) -> bool:
+        """Whether what is predicted is a mean: of numbers, or the chances of classes."""
+        return self.risk is None and (self.loss.has_probabilities or self.loss.of_mean)
+
+    @property
     def risk(self) -> Risk | None:
         """Risk of the loss that is minimised; None for its mean."""
         return self.objective.risk if isinstance(self.objective, Compositional) else None

@@ -264,6 +264,21 @@ class FittedLoss(FittedFunction):
         return self._components().bend
 
     @property
+    def level_(self) -> NDArray[np.float64] | None:
+        """What a model of the default expansion adds to each score in the end, (n_outputs,).
+
+        With it the mean of what is predicted for the rows learned is the mean of their targets,
+        and the mean chance of a class its share. None where nothing is added: of losses whose
+        predictions are no means, and of classes and numbers with a kernel that was given.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().level
+
+    @property
     def correction_(self) -> Correction | None:
         """What a model of the default expansion adds to its parts, whose sum is the mean.
 

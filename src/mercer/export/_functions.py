@@ -161,6 +161,7 @@ def _of_components(function: SumOfComponents) -> Tree:
         "parts": [_PARTS[type(part)](part) for _, part in used],
         "n_values": function.n_outputs if correction is None else correction.n_values,
         "bend": function.bend,
+        "level": 0.0 if function.level is None else function.level,
         "correction": _correction(correction),
     }
 

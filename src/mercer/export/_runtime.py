@@ -438,8 +438,9 @@ def _sum(spec: Spec, X: Array) -> Array:
     for weight, part in zip(spec["weights"], spec["parts"], strict=True):
         total += weight * function_values(part, X)
     if spec["correction"] is not None:
-        return _corrected(spec["correction"], X, total)
-    return np.asarray(total + spec["bend"] * total**3)
+        total = _corrected(spec["correction"], X, total)
+        return np.asarray(total + spec["level"])
+    return np.asarray(total + spec["bend"] * total**3 + spec["level"])
 
 
 def _corrected(spec: Spec, X: Array, values: Array) -> Array:

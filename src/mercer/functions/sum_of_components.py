@@ -74,6 +74,8 @@ class SumOfComponents:
         :func:`mercer.selection.calibrate`.
     correction : Correction or None
         What takes f to the minimum of a loss of numbers that is not the squared one, or of a risk.
+    level : ndarray of shape (n_outputs,) or None
+        What is added to all scores in the end, so that means of predictions are right; None for 0.
     races : bool
         Whether a race on the first rows chooses the kernels.
     race_result : RaceResult or None
@@ -101,6 +103,7 @@ class SumOfComponents:
         self.weights = np.zeros(0)
         self.bend = 0.0
         self.correction: Correction | None = None
+        self.level: Array | None = None
         self.races = True
         self.race_result: RaceResult | None = None
         self.block = 1
@@ -109,12 +112,17 @@ class SumOfComponents:
 
     def evaluate(self, X: Any) -> Array:
         """Values at rows, dense or CSR, shape (n, n_outputs)."""
+        values = self.before_level(X)
+        return values if self.level is None else values + self.level
+
+    def before_level(self, X: Any) -> Array:
+        """Values at rows, dense or CSR, shape (n, n_outputs), less the :attr:`level`."""
         if not isinstance(X, np.ndarray):
             values = np.zeros((X.shape[0], self.n_outputs))
             chunk = rows_at_once(X.shape[1])
             for start in range(0, len(values), chunk):
                 some = slice(start, start + chunk)
-                values[some] = self.evaluate(X[some].toarray())
+                values[some] = self.before_level(X[some].toarray())
             return values
         n_values = self.n_outputs if self.correction is None else self.correction.n_values
         values = np.zeros((X.shape[0], n_values))
@@ -174,6 +182,12 @@ class SumOfComponents:
                 "This model is a kernel expansion found by least squares and what its loss adds to "
                 "it, and has no coefficients: those of the first are in `parts_`."
             )
+        if self.level is not None:
+            raise AttributeError(
+                "The scores of this model are a kernel expansion and a number, with which the mean "
+                "of what is predicted is right, and have no coefficients: those of the first are "
+                "in `parts_`, and the number is `level_`."
+            )
         return weight * component.coefficients
 
     def _only(self) -> tuple[float, GlobalPart]:
@@ -205,7 +219,7 @@ class SumOfComponents:
         for component in self.components:
             component.map_targets(codes, offset)
         self.n_outputs = codes.shape[1]
-        self.correction, self.is_stale = None, True
+        self.correction, self.level, self.is_stale = None, None, True
 
     def keep_previous(self) -> None:
         """Do nothing: there are no steps that a risk could track."""
@@ -223,7 +237,10 @@ class SumOfComponents:
         return {
             **({} if corrected is None else {"correction": correction_to_state(corrected)}),
             "numbers": numbers,
-            "arrays": {"v": self.weights.copy()},
+            "arrays": {
+                "v": self.weights.copy(),
+                **({} if self.level is None else {"level": self.level.copy()}),
+            },
             "contest": None if result is None else result.to_state(),
             "parts": {str(i): state for i, state in enumerate(states)},
         }
@@ -256,6 +273,8 @@ class SumOfComponents:
         if not fits or not (weights >= 0.0).all():
             raise ValueError("the weights of the parts do not fit them")
         self.weights = weights.copy()
+        level = state["arrays"].get("level")  # files of earlier versions have none
+        self.level = None if level is None else _finite("level", level, (self.n_outputs,))
         self.bend = check_real("bend", numbers["bend"], low=0.0)
         self.block = check_integer("block", numbers["block"], low=1)
         self.is_stale, self.races = bool(numbers["is_stale"]), bool(numbers["races"])

@@ -14,6 +14,7 @@ from mercer.sums import Rows
 
 __all__ = [
     "begins_with_regression",
+    "counts_of",
     "is_quadratic",
     "newton_curvature",
     "outlying_from",
@@ -28,6 +29,8 @@ __all__ = [
 # Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
 # of order 1.
 _LOG_ODDS = 4.0
+# What counts as no count, so that it has a logarithm.
+_OF_NONE = 0.5
 # Targets that are so many median absolute deviations from the median are outlying.
 _OUTLYING = 6.0
 
@@ -63,7 +66,7 @@ def regression_targets(objective: Objective, targets: Array, n_outputs: int) -> 
     elif loss.task == "classification":
         codes = targets
     elif isinstance(loss, Poisson):  # scores are logarithms of the mean
-        codes = np.log(targets + 0.5)
+        codes = np.log(targets + _OF_NONE)
     elif type(loss).predict is RegressionLoss.predict or n_scores != targets.shape[1]:
         # Several quantile levels: those of the first target come first.
         codes = np.repeat(targets, n_scores // targets.shape[1], axis=1)
@@ -71,6 +74,11 @@ def regression_targets(objective: Objective, targets: Array, n_outputs: int) -> 
         return None
     # Copies of the outputs are directions, 0 at first.
     return np.hstack([codes, np.zeros((len(codes), n_outputs - n_scores))])
+
+
+def counts_of(logarithms: Array) -> Array:
+    """Return counts whose logarithms were learned: see :func:`regression_targets`."""
+    return np.asarray(np.exp(logarithms) - _OF_NONE)
 
 
 def begins_with_regression(objective: Objective, n_outputs: int) -> bool:

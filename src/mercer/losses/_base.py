@@ -141,6 +141,8 @@ class Loss(Component, ABC):
     task: ClassVar[Task]
     multiclass: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
+    #: Whether predictions are means of the target, which are then right on average.
+    of_mean: ClassVar[bool] = False
     #: What makes predictions, or probabilities, of scores; None where scores are predictions, or
     #: no log-odds.
     _inverse_link: ClassVar[Callable[..., Array] | None] = None
@@ -166,6 +168,8 @@ class Loss(Component, ABC):
         changed = {"value", "derivative", "row", "encode", "predict"} & set(vars(cls))
         if changed and "of_residuals" not in vars(cls):
             cls.of_residuals = False
+        if changed and "of_mean" not in vars(cls):
+            cls.of_mean = False
 
     def row_parameters(self) -> list[float]:
         """Numbers that ``row`` reads from its argument ``parameters``."""

@@ -46,6 +46,7 @@ class Squared(RegressionLoss):
     """
 
     of_residuals = True
+    of_mean = True
     curvature = 1.0
     row = staticmethod(_squared)
 
@@ -411,6 +412,7 @@ class Poisson(RegressionLoss):
     array([[1.]])
     """
 
+    of_mean = True
     row = staticmethod(_poisson)
     _inverse_link = staticmethod(_rates)
 

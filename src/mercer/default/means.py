@@ -1,0 +1,273 @@
+"""What the default learner says on average: the mean of the targets that it has learned.
+
+Weights of components and the bend of scores are chosen by few rows, which have few of a rare class,
+and counts are learned by their logarithms. So a *level* of the scores is found last, with which the
+mean of what is predicted is that of the targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize
+from scipy.special import logsumexp
+
+from mercer.functions.sum_of_components import rows_from_state
+from mercer.learning.regression_targets import counts_of
+from mercer.losses import Loss, Poisson, Softmax, Squared
+from mercer.sums import RevisitableRows, Rows
+
+__all__ = ["LearnedMean", "level_of"]
+
+Array = NDArray[np.float64]
+
+# Rows, and their bytes, of a sample of those that are kept in sums only.
+_MOST_ROWS, _MOST_BYTES = 50_000, 2**23
+# Rows that are looked at together, and the standard error of a mean with which they are enough.
+_CHUNK, _PRECISE = 8192, 0.003
+# A class or a count of which there is none: rows' worth of a class, and a mean of counts.
+_OF_A_CLASS, _OF_COUNTS = 0.5, 1e-9
+# Rows' worth of a pull of scores of classes towards where they are: where all rows are sure, it
+# would take far moves to change the mean by a little.
+_PULL = 0.1
+# Of the sum that is of no component.
+_NUMBER = -1
+_FARTHEST, _STEPS, _EXACT, _TINY = 50.0, 100, 1e-4, 1e-300
+
+
+class Total:
+    """Weight of rows, and the weighted sum of their targets, wherever they are.
+
+    Parameters
+    ----------
+    total : ndarray of shape (n_targets,)
+        Sum so far.
+    weight : float, default=0.0
+        Weight so far.
+    counts : bool, default=False
+        Whether rows that are learned have logarithms of what they count.
+    """
+
+    def __init__(self, total: Array, weight: float = 0.0, *, counts: bool = False) -> None:
+        self.total, self.weight, self.counts = total, weight, counts
+
+    def learn(self, rows: Rows) -> None:
+        """Add rows with the targets that components learn."""
+        targets = counts_of(rows.targets) if self.counts else rows.targets
+        self.weight += float(rows.weights.sum())
+        self.total = self.total + rows.weights @ targets
+
+    def merge(self, other: Total) -> None:
+        """Add all rows of another."""
+        self.weight, self.total = self.weight + other.weight, self.total + other.total
+
+    def emptied(self) -> Total:
+        """Return the like of no rows."""
+        return Total(np.zeros_like(self.total), counts=self.counts)
+
+
+class LearnedMean:
+    """The mean of the targets of rows that are in sums, and a sample of the rows.
+
+    Parameters
+    ----------
+    n_features, n_targets : int
+        Dimensions of the rows.
+    dtype : dtype
+        Of their inputs.
+    seed : int
+        Of the draw.
+
+    Attributes
+    ----------
+    weight : float
+        Of all rows.
+    total : ndarray of shape (n_targets,)
+        Weighted sum of their targets.
+    sample : Rows
+        Some of them, drawn at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.sums import Rows
+    >>> learned = LearnedMean(1, 1, np.float64, seed=0)
+    >>> learned.add(Rows(np.zeros((2, 1)), np.array([[0.0], [3.0]]), np.array([1.0, 2.0])))
+    >>> learned.total / learned.weight
+    array([2.])
+    """
+
+    def __init__(self, n_features: int, n_targets: int, dtype: Any, seed: int) -> None:
+        self.weight, self.total, self._seed = 0.0, np.zeros(n_targets), seed
+        self.sample = Rows.none(n_features, n_targets, dtype)
+        self._keys = np.empty(0)
+        self._n_rows = 0
+
+    def add(self, rows: Rows) -> None:
+        """Take account of rows: those with the least keys, which are drawn, are the sample."""
+        rows = replace(rows, groups=None)  # rows that are drawn are alone
+        self.weight += float(rows.weights.sum())
+        self.total = self.total + rows.weights @ rows.targets
+        drawn = np.random.Generator(np.random.PCG64(self._seed).advance(self._n_rows))
+        keys = drawn.random(len(rows))
+        self._n_rows += len(rows)
+        most = min(_MOST_ROWS, max(1, _MOST_BYTES // (max(1, rows.X.shape[1]) * rows.X.itemsize)))
+        if len(self._keys) == most:  # nearly all rows of a long stream are none of the sample
+            rows, keys = rows[keys < self._keys.max()], keys[keys < self._keys.max()]
+        if not len(keys):
+            return
+        joined, keys = Rows.joined([self.sample, rows]), np.append(self._keys, keys)
+        least = np.sort(np.argpartition(keys, most)[:most]) if keys.size > most else slice(None)
+        self.sample, self._keys = joined[least].own(), keys[least]
+
+    def with_rows(self, rows: Rows) -> tuple[Rows, Array]:
+        """Return rows for all, and the mean of all targets, of these in sums and others."""
+        rows = replace(rows, groups=None)
+        weight = self.weight + float(rows.weights.sum())
+        mean = (self.total + rows.weights @ rows.targets) / weight
+        sample = self.sample
+        if len(sample):
+            share = self.weight / sample.weights.sum()
+            rows = Rows.joined([replace(sample, weights=share * sample.weights), rows])
+        return rows, mean
+
+    def elsewhere(self, sample: Rows, loss: Loss) -> dict[int, Total]:
+        """Keep a sample of rows that are added up elsewhere, and return what does that."""
+        self.sample = sample
+        return {_NUMBER: Total(np.zeros_like(self.total), counts=isinstance(loss, Poisson))}
+
+    def adopted(self, sums: dict[int, Any]) -> tuple[LearnedMean, dict[int, Any]]:
+        """Return the like with what was added up elsewhere, and the sums of all others."""
+        made, its = copy(self), sums[_NUMBER]
+        made.weight, made.total = its.weight, its.total
+        return made, {number: one for number, one in sums.items() if number != _NUMBER}
+
+    def map_targets(self, matrix: Array, offset: Array) -> None:
+        """Go on with the targets y @ matrix + offset."""
+        self.total = self.total @ matrix + self.weight * offset
+        self.sample = self.sample.map_targets(matrix, offset)
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that it is, as plain data."""
+        numbers = {"weight": self.weight, "total": self.total.copy(), "keys": self._keys.copy()}
+        return {**self.sample.to_state(), **numbers, "n": self._n_rows}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
+        sample = rows_from_state(state, self.sample.X.shape[1], self.total.size)
+        keys, total = np.array(state["keys"], dtype=float), np.array(state["total"], dtype=float)
+        fits = keys.shape == (len(sample),) and total.shape == self.total.shape
+        if not fits or not np.isfinite(total).all() or not 0.0 <= state["weight"] < np.inf:
+            raise ValueError("the mean of the targets does not fit them")
+        self.weight, self.total, self.sample = float(state["weight"]), total, sample
+        self._keys, self._n_rows = keys, int(state["n"])
+
+
+def level_of(
+    values_at: Callable[[Any], Array], rows: RevisitableRows, mean: Array, loss: Loss, seed: int
+) -> Array:
+    """Find what to add to scores, so that the mean of what they predict is that of the targets.
+
+    Rows are looked at in random order until the standard error of the mean of what is predicted
+    is small, or there are no more.
+
+    Parameters
+    ----------
+    values_at : callable
+        Scores, (n, n_outputs), of inputs.
+    rows : RevisitableRows
+        A sample of the rows learned, or all of them. Targets are numbers or codes of classes.
+    mean : ndarray of shape (n_targets,)
+        Weighted mean of the targets of all rows.
+    loss : Loss
+        Whose predictions are means, or chances of classes.
+    seed : int
+        Of the order.
+
+    Returns
+    -------
+    level : ndarray of shape (n_outputs,)
+    """
+    n, goal = len(rows), _shares(mean) if _of_classes(loss) else mean
+    order = np.random.default_rng(seed).permutation(n)
+    pieces: list[Rows] = []
+    found: list[Array] = []
+    for start in range(0, n, _CHUNK):
+        some = rows[np.sort(order[start : start + _CHUNK])]
+        found.append(values_at(some.X))
+        pieces.append(replace(some, X=some.X[:, :0], groups=None))
+        seen, values = Rows.joined(pieces), np.concatenate(found)
+        targets = _shares(seen.targets) if _of_classes(loss) else seen.targets
+        share, likely = seen.weights / seen.weights.sum(), _predicted(loss, values)
+        middle = share @ targets
+        off, spread = targets - middle, likely - share @ likely
+        variance = share @ off**2
+        # What rows that were drawn have more of than all, they predict more of, too.
+        slope = share @ (spread * off) / np.where(variance > 0.0, variance, 1.0)
+        unsure = np.sqrt(share**2 @ (spread - slope * off) ** 2 * (1.0 - len(seen) / n))
+        size = goal if loss.curvature is None or _of_classes(loss) else np.sqrt(variance)
+        if (unsure <= _PRECISE * np.maximum(size, abs(goal))).all():
+            break
+    wanted = goal - slope * (goal - middle)
+    if isinstance(loss, Squared):
+        return np.asarray(wanted - share @ values)
+    least, most = goal / 2.0, (1.0 + goal) / 2.0 if _of_classes(loss) else 2.0 * goal
+    return _solved(loss, values, share, np.clip(wanted, least, most))
+
+
+def _of_classes(loss: Loss) -> bool:
+    return loss.task == "classification"
+
+
+def _shares(codes: Array) -> Array:
+    """Numbers that are 1 for a class and 0 for all others, of codes -1 and +1."""
+    return (1.0 + codes) / 2.0
+
+
+def _predicted(loss: Loss, values: Array) -> Array:
+    """Predict means, or the chance of each class that has a column of codes."""
+    if not _of_classes(loss):
+        return loss.predict(values)
+    chances = loss.probabilities(values)
+    return chances[:, 1:] if values.shape[1] == 1 else chances
+
+
+def _solved(loss: Loss, values: Array, share: Array, wanted: Array) -> Array:
+    """Level with which predictions have a mean, but for a pull towards 0 of classes."""
+    rows = 1.0 / float(share @ share)
+    pull = _PULL / rows if _of_classes(loss) else 0.0
+    least = _OF_A_CLASS / rows if _of_classes(loss) else _OF_COUNTS
+    wanted = np.maximum(wanted, least)
+    if not _of_classes(loss) or wanted.size == 1:
+        wanted = np.minimum(wanted, 1.0 - least) if _of_classes(loss) else wanted
+        far = _FARTHEST + float(np.abs(values).max())
+
+        def missed(level: float, column: int) -> float:
+            likely = _predicted(loss, values[:, column : column + 1] + level)[:, 0]
+            return float(share @ likely) + pull * level - float(wanted[column])
+
+        return np.array([brentq(missed, -far, far, (n,)) for n in range(wanted.size)])
+    wanted = wanted / wanted.sum()
+    level = np.zeros(wanted.size)
+    if isinstance(loss, Softmax):  # the minimum of its mean, in the level
+
+        def value(level: Array) -> tuple[float, Array]:
+            scores = values + level
+            mean = share @ logsumexp(scores, axis=1) - wanted @ level
+            slopes = share @ loss.probabilities(scores) - wanted
+            return float(mean + 0.5 * pull * level @ level), slopes + pull * level
+
+        options = {"gtol": _EXACT * wanted.min(), "ftol": 0.0, "maxiter": _STEPS}
+        level = minimize(value, level, jac=True, method="L-BFGS-B", options=options).x
+    for _ in range(_STEPS):
+        goal = np.maximum(wanted - pull * level, wanted / 2.0)
+        step = np.log(goal / np.maximum(share @ loss.probabilities(values + level), _TINY))
+        level = level + step
+        if np.abs(step).max() < _EXACT:
+            break
+    return level

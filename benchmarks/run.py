@@ -45,6 +45,7 @@ SCRIPTS = (
     "random_features_defaults",
     "scaling",
     "losses",
+    "means",
     "risks",
     "pairs",
     "pairs_memory",
@@ -225,6 +226,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "losses": ("Quantiles, untuned", "Bands that should hold 80 % of the rows."),
         "quantiles_suite": ("Quantiles of the suite, untuned", "The same on more tables."),
         "counts": ("Counts, untuned", "Numbers of events, whose rate is known here."),
+        "means": (
+            "Means, untuned",
+            "Do chances of a rare class, and counts, add up to what there was?",
+        ),
         "risks": (
             "Risks, untuned, one pass",
             "If you care more for the worst errors than for the mean: what is gained, what does it "

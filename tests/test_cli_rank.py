@@ -488,7 +488,7 @@ def test_wrong_combinations_end_before_any_row_is_read(mercer, tmp_path, words, 
     [
         (["--target", "grade", "--task", "rank", "--group", "nosuch"], "no column 'nosuch'"),
         (["--target", "grade", "--task", "rank", "--group", "grade"], "two columns"),
-        (["--target", "grade", "--group", "query"], "`--group` is for rankings"),
+        (["--task", "novelty", "--group", "query"], "`--group` is for rankings"),
         (["--target", "grade", "--task", "regression", "--buffer", "10"], "`--buffer` cannot be"),
         (["--target", "query", *leaving("query")], "they have no order to learn"),
         (["--target", "worth", *leaving("worth"), "--buffer", "10"], "Use `--buffer fifo:50`"),

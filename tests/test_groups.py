@@ -302,3 +302,58 @@ def test_of_many_rows_the_last_in_time_stay_last_and_the_others_in_blocks() -> N
     places = np.argsort(ranked)[found][:2400].reshape(-1, 50)
     assert (np.diff(places, axis=1) == 1).all()
     assert (np.diff(places[:, 0]) < 0).any()
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file_of(tmp_path: Any) -> Any:
+    """Write rows of so many subjects, in the order of time, to a file."""
+
+    def write(n: int, each: int = 8) -> Any:
+        X, y, of = subjects(n, each, 0)
+        table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(who=of, y=y)
+        table = table.iloc[np.random.default_rng(0).permutation(len(table))]
+        table.assign(who=[f"p{n}" for n in table.who]).to_csv(tmp_path / "rows.csv", index=False)
+        return tmp_path / "rows.csv"
+
+    return write
+
+
+def test_the_command_holds_out_groups(file_of: Any, mercer: Any, tmp_path: Any) -> None:
+    data, out = file_of(30), tmp_path / "m"
+    code, _, err = mercer("fit", data, "--target", "y", "--group", "who", "--out", out)
+    assert code == 0, err
+    assert "held out together by groups of 'who'" in err
+    model = load_model(out)
+    assert model.preprocessor.feature_names_in_ == ["a", "b", "c"]
+    held = model.estimator.held_out_
+    assert np.count_nonzero(np.diff(held.groups)) == np.unique(held.groups).size - 1 == 29
+    test = pd.read_csv(data).drop(columns="who")
+    test.to_csv(tmp_path / "new.csv", index=False)
+    for words in (["evaluate", out, tmp_path / "new.csv"], ["predict", out, tmp_path / "new.csv"]):
+        written = (
+            ["--out", tmp_path / "p.csv", "--interval", "0.9"] if words[0] == "predict" else []
+        )
+        code, _, err = mercer(*words, *written)
+        assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("n", "words", "message"),
+    [
+        (30, ["--shuffle-buffer", "50"], "are far apart in"),
+        (4, [], "'who' has 4 groups"),
+        (30, ["--expansion", "komp"], "`--group` is for rankings"),
+        (30, ["--engine", "here"], "does not go together with `--engine here`"),
+    ],
+)
+def test_groups_that_the_command_cannot_honour_are_refused(
+    file_of: Any, mercer: Any, tmp_path: Any, n: int, words: list[str], message: str
+) -> None:
+    given = ["--target", "y", "--group", "who", "--out", tmp_path / "m", *words]
+    code, _, err = mercer("fit", file_of(n), *given)
+    assert code != 0
+    assert message in " ".join(err.split())
+    assert not (tmp_path / "m").exists()

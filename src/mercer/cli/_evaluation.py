@@ -102,7 +102,7 @@ def check_test_data(
             f"`outlier` says which label marks novel rows, but {why.format(model=model)}. "
             + ("Leave it out." if model.has_target else "Name their column with `target`.")
         )
-    more = [column for column in (name, model.group) if column is not None]
+    more = [column for column in (name, model.compared_within) if column is not None]
     inputs, others = model.preprocessor.feature_names_in_, model.preprocessor.exclude
     check_names(inputs, names, f"{data}", taken=[*more, *others])
     check_names(more, names, f"{data}", taken=inputs)
@@ -225,7 +225,7 @@ def evaluate(
         If it does not know some of the classes.
     """
     name = check_test_data(model, data, target=target, outlier=outlier)
-    more = () if model.group is None else (model.group,)
+    more = () if model.compared_within is None else (model.compared_within,)
     found = _Held(model, outlier, n_keep, keep)
     if workers is None:
         for rows in encoded_tables(model, data, target=name, more=more):
@@ -282,7 +282,7 @@ class _Held:
         """Take some more rows."""
         if y is None:
             y = np.empty((len(X), 0))
-        group = model.groups(table)
+        group = None if model.compared_within is None else model.groups(table)
         self.scores.add(X, y, group)
         self.kept.add(X, y, group, values_of(table, self.keep) if self.kept.size else None)
 

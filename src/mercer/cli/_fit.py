@@ -83,7 +83,7 @@ _AGAIN = "What fails is done again by the engine, and there are no checkpoints."
 _IN_ONE_PLACE = {
     "passes": "Workers read each row a fixed number of times.",
     "shuffle_buffer": "The order of the rows does not matter where shards are learned.",
-    "group": "It is for rankings, which compare rows of a group, wherever they are.",
+    "group": "Rows of a group belong together, and workers learn them wherever they are.",
     "checkpoint_every": _AGAIN,
     "resume": _AGAIN,
     "jobs": ONE_THREAD,
@@ -301,7 +301,8 @@ def _announce(training: TableTraining, options: FitOptions) -> None:
     note(str(model.audit_), quiet=quiet)
     if options.group is not None:
         together = _kept_together(_shuffle_buffer(options))
-        note(f"pairs within groups of {options.group!r}; {together}", quiet=quiet)
+        what = "pairs within groups" if model.task == "rank" else "held out together by groups"
+        note(f"{what} of {options.group!r}; {together}", quiet=quiet)
     minimised = getattr(model.estimator, "risk", None)
     if minimised is not None:
         note(f"minimised: {minimised.describe()}", quiet=quiet)

@@ -108,7 +108,9 @@ class FitOptions:
     on random features or, with --max-size, on so many points of the first rows; rank, which learns
     from pairs of rows to order them by the target: for two classes it maximises the AUC. With
     --group only rows of one group are paired, and shuffling keeps the rows of a group together:
-    those that are within --shuffle-buffer rows of each other in the data meet.
+    those that are within --shuffle-buffer rows of each other in the data meet. For classification
+    and regression --group names what rows of one person, machine or place share: they are held out
+    together, so that what is said of errors holds for new ones. It is no input.
 
     The same data, options and seed give the same model file. A run that was killed goes on from
     its last checkpoint with --resume, to the same file, byte for byte.
@@ -124,7 +126,8 @@ class FitOptions:
         str | None, option("Column to predict; for novelty one of known labels, if any.", _DATA)
     ] = None
     group: Annotated[
-        str | None, option("Column of the query of each row: only these are ranked.", _DATA)
+        str | None,
+        option("Column of groups: rows of one are ranked, or held out, together.", _DATA),
     ] = None
     task: Annotated[Task, choice(Task, "Guessed from loss and target by default.", _LEARNING)] = (
         Task.auto

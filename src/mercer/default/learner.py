@@ -577,6 +577,7 @@ class DefaultLearner(Learner):
         rows, n = self.waiting, self._n_before_judges()
         raced = n if now else race_point(n)
         result, few = self.function.race_result, len(rows) <= self.settings.few
+        rows = self._with_copies(rows) if few else rows
         other = result is not None and result.exact != few  # it was of fewer rows, in all
         if self.raced_at < raced or other:
             self._race(rows[:raced], len(rows))
@@ -624,6 +625,16 @@ class DefaultLearner(Learner):
         self.function.components = components
         judges = given[len(rows) - n :]
         return (replace(judges, groups=None) if self.in_time else judges), predictions
+
+    def _with_copies(self, rows: Rows) -> Rows:
+        """Rows of a file or a stream with those that repeat as groups, unless they are a series."""
+        if rows.groups is not None or self.in_time or self.function.block > 1:
+            return rows
+        found = repeats(rows.X, rows.targets)
+        if found is None:
+            return rows
+        self._find_block(rows)
+        return rows if self.function.block > 1 else replace(rows, groups=found)
 
     def _with_last_together(self, rows: Rows) -> Rows:
         """Rows in the order of time, of which those that judge are left out together."""

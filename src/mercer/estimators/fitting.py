@@ -247,7 +247,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 self._meet(data)
                 generator = check_random_state(self.random_state)
                 problem = self._problem(data, generator, expansion=self._begun(data))
-                self._learn(self._adopt(problem), data)
+                self._learn(self._adopt(problem), data, given.held_by)
             else:
                 # Categories that are new to a stream are inputs of their own.
                 past = self._past_of_new()
@@ -256,7 +256,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                         self.learner_.function.mixture.add_inputs(past.size, past)
                     self._meet(data)
                     self._tune()
-                    self._learn(self.learner_, data)
+                    self._learn(self.learner_, data, given.held_by)
             set_ridge(self.learner_.function, self._chosen_ridge())
             self._keep_learned(data.X, data.weights)
         return self
@@ -280,12 +280,15 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         if data.new_outputs is not None:
             self.learner_.map_outputs(data.new_outputs)
 
-    def _learn(self, learner: Learner, data: Data) -> None:
+    def _learn(self, learner: Learner, data: Data, held_by: HeldBy) -> None:
         encoded = self.targets_.encode(data.y, data.groups)
         X = self._image(data.X)
         self.targets_, rows = self.targets_.with_partners(X, encoded, data.weights)
         with jobs(self.n_jobs):
-            learner.learn(*rows)
+            if isinstance(learner, DefaultLearner):
+                learner.learn(*rows, held_by.groups)
+            else:
+                learner.learn(*rows)
 
     def _orders(
         self, data: Data, n_passes: int, generator: np.random.RandomState

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._validation import check_integer
@@ -86,6 +88,22 @@ class LossEstimator(FittedLoss, KernelEstimator):
             If the step size is too large for the data; the model stays as it was.
         """
         return self._fit(Given(X, y, sample_weight, held_by=HeldBy(groups, time)), callback)
+
+    def learn_groups(self, X: Any, y: Any, groups: NDArray[np.int64]) -> Self:
+        """Learn some more rows of files as ``partial_fit`` does, held out together by groups.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows, of which those of a group are neighbours, and their targets.
+        groups : ndarray of shape (n_samples,) of int64
+            Groups of the rows, none of which goes on after another one.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(groups)))
 
     def _held_together(self, given: Given) -> Given:
         """See :class:`KernelEstimator`."""

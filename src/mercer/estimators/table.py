@@ -29,6 +29,7 @@ from mercer.estimators.table_answers import TableAnswers
 from mercer.estimators.undo import all_or_nothing
 from mercer.estimators.value_function import ValueFunction
 from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
+from mercer.expansions import Auto
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import save_model, storable
@@ -303,29 +304,27 @@ def read_groups(table: Any, name: str) -> Array:
     )[values.codes]
 
 
-def check_group(group: str | None, target: str | None, ranks: bool, columns: Any) -> None:
-    """Raise ``ValueError`` unless a column can say which rows are compared.
+def check_group(group: str | None, target: str | None, takes: bool, columns: Any) -> None:
+    """Raise ``ValueError`` unless a column can say which rows belong together.
 
     Parameters
     ----------
     group, target : str or None
         Names of the columns.
-    ranks : bool
-        Whether the model is a ranking.
+    takes : bool
+        Whether the model compares rows of a group, or holds them out together.
     columns : TablePreprocessor
         How columns become inputs.
     """
     if group is None:
         return
-    if not ranks:
+    if not takes:
         raise ParameterError(
-            f"`group` is for rankings, which compare rows of a group, got {group!r} for a model of "
-            "single rows.",
+            f"`group` is for rankings, which compare rows of a group, and for classifications and "
+            f"regressions by the default expansion, which hold them out together, got {group!r}.",
             parameter="group",
             value=group,
-            mend=Advice(
-                "Leave it out, or use a KernelRanker, which ", Setting("task", "rank"), " makes."
-            ),
+            mend=Advice("Leave it out, or choose ", Setting("expansion", "auto"), "."),
         )
     if group == target:
         raise ValueError(
@@ -480,7 +479,11 @@ class TableModel(TableAnswers, Explaining):
                 f"The target {target!r} must be in the preprocessor's `exclude`, got "
                 f"{tuple(preprocessor.exclude)!r}: else the inputs would give the answer away."
             )
-        check_group(group, target, self.task == "rank", preprocessor)
+        takes = self.task == "rank" or (
+            self.task in ("classification", "regression")
+            and isinstance(estimator.plan().expansion, Auto)
+        )
+        check_group(group, target, takes, preprocessor)
         self.estimator = estimator
         self.preprocessor = preprocessor
         self.target = target
@@ -503,6 +506,11 @@ class TableModel(TableAnswers, Explaining):
     def has_target(self) -> bool:
         """Whether learning needs the target."""
         return self._task.has_target
+
+    @property
+    def compared_within(self) -> str | None:
+        """Column of the groups within which rows are compared; None but of rankings."""
+        return self.group if self.task == "rank" else None
 
     @property
     def scores_rows(self) -> bool:
@@ -833,8 +841,10 @@ class TableModel(TableAnswers, Explaining):
             y = (y - self.target_mean_) / self.target_scale_
         if self.task == "rank":
             self.estimator.partial_fit(X, y, classes=self._first_classes, group=group)
-        else:
+        elif group is None:
             self.estimator.partial_fit(X, y)
+        else:
+            self.estimator.learn_groups(X, y, np.ascontiguousarray(group + 0.0).view(np.int64))
         return self
 
     def partial_fit(self, table: Any) -> Self:

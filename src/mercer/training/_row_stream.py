@@ -22,7 +22,7 @@ from mercer.data.tables import Labelled, Unreadable, in_place, looked_through, t
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.expansions import Auto
-from mercer.selection import block_length
+from mercer.selection import FEWEST_GROUPS, block_length
 from mercer.sums import Rows, RowsByNumber
 
 __all__ = ["RowStream", "shuffled_groups"]
@@ -167,6 +167,8 @@ class RowStream:
         expansion = chosen_expansion(estimator)
         if not isinstance(expansion, Auto) or expansion.block_length != "auto":
             return
+        if self.model.group is not None:
+            return
         if self.shuffle_buffer < 2:
             return  # the estimator gets them in their order
         held: list[Block] = []
@@ -221,15 +223,41 @@ class RowStream:
 
     def _one_pass(self, number: int) -> Iterator[Block]:
         rows: Iterator[Any] = self._in_order()
-        if self.shuffle_buffer < 2:
-            return rows
         size, seed = self._buffer_rows, np.random.SeedSequence([self.seed, number])
         if self.model.group is not None:
-            return shuffled_groups(rows, size, seed)
+            rows = rows if self.shuffle_buffer < 2 else shuffled_groups(rows, size, seed)
+            ranks = self.model.compared_within is not None
+            return rows if ranks else self._each_once(rows)
+        if self.shuffle_buffer < 2:
+            return rows
         length = getattr(chosen_expansion(self.model.estimator), "block_length", 1)
         if length == 1 or isinstance(length, str):
             return shuffled(rows, size, seed)
         return _shuffled_blocks(rows, int(length), size, seed)
+
+    def _each_once(self, rows: Iterable[Grouped]) -> Iterator[Block]:
+        """Pass rows on; ValueError if a group goes on after another one, or there are too few."""
+        seen: set[float] = set()
+        last = None
+        for X, y, group in rows:
+            starts = np.flatnonzero(np.diff(group, prepend=np.nan) != 0.0)
+            for value in group[starts].tolist():
+                if value in seen and value != last:
+                    raise ValueError(
+                        f"Rows of a group of {self.model.group!r} are far apart in {self.data}, "
+                        "and those of one are to be held out together. Sort the file by this "
+                        f"column, or read more rows at a time than {self._buffer_rows:,} with "
+                        "`shuffle_buffer`."
+                    )
+                seen.add(value)
+                last = value
+            yield X, y, group
+        if len(seen) < FEWEST_GROUPS:
+            raise ValueError(
+                f"{self.model.group!r} has {len(seen)} groups in {self.data}, and at least "
+                f"{FEWEST_GROUPS} are needed to learn from some and judge by others. Leave it out, "
+                "or name another column."
+            )
 
 
 def _shuffled_blocks(

@@ -92,7 +92,7 @@ class TableTraining:
         self.target = target
         self.options = dict(options or {})
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
-        check_group(group, target, task == "rank", None)
+        check_group(group, target, task in ("auto", "rank", "classification", "regression"), None)
         self.group = group
         if loss is not None and task != "auto" and TASKS[task].losses is None:
             raise ValueError(

@@ -502,7 +502,7 @@ mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=Non
 mercer.export.export_python(model, path, *, std=False)
 mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
     n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
-    categories=128, columns=None, n_jobs=None)
+    categories=128, columns=None, n_jobs=None, strict=False)
 mercer.river.AnomalyDetector(nu=0.1, *, kernel='auto', expansion='auto', step_size='auto',
     average='suffix', n_jobs=None, seed=None)
 mercer.river.Classifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',

@@ -55,33 +55,23 @@ def warnings_of(name):
         gc.collect()
 
 
-@pytest.fixture(scope="module")
-def engines():
-    """Engines by name, made when they are asked for, once for all tests of the module."""
-    made = {}
-    yield made
-    while made:
-        name, one = made.popitem()
-        with warnings_of(name):
-            one.close()
-            del one
-
-
-@pytest.fixture(params=MADE)
-def engine(request, engines):
-    """Each engine."""
+@pytest.fixture(scope="module", params=MADE)
+def engine(request):
+    """Each engine, once for all tests of the module."""
     name = request.param
-    if name not in engines:
-        if package := PACKAGES.get(name):
-            pytest.importorskip(package, reason=f"{package} is not installed")
-        with warnings_of(name):
-            engines[name] = MADE[name]()
-    return engines[name]
+    if package := PACKAGES.get(name):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    with warnings_of(name):
+        one = MADE[name]()
+    yield one
+    with warnings_of(name):
+        one.close()
+        del one
 
 
 def of(*names):
     """Run a test with some of the engines."""
-    return pytest.mark.parametrize("engine", names, indirect=True)
+    return pytest.mark.parametrize("engine", names, indirect=True, scope="module")
 
 
 elsewhere = of(*(name for name in MADE if name != "here"))  # whose workers may die
@@ -269,6 +259,65 @@ def test_an_engine_whose_package_is_missing_says_how_to_install_it(monkeypatch, 
     monkeypatch.setitem(sys.modules, PACKAGES[name], None)
     with pytest.raises(ImportError, match=rf'pip install "mercer\[{name}\]"'):
         engine_of(name)
+
+
+HANDLER = """
+import os, signal, sys
+from mercer.distributed.engines import engine_of
+
+def own(number, _):
+    print("mine", number, flush=True)
+
+def of_process():
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    return handlers, dict(os.environ)
+
+if __name__ == "__main__":
+    name = sys.argv[1]
+    __import__({"dask": "distributed"}.get(name, name if name == "ray" else "os"))
+    signal.signal(signal.SIGTERM, own)
+    before = of_process()
+    engine = engine_of(name, n_workers=1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert of_process()[0] == before[0]
+    os.environ["SET_MEANWHILE"] = "kept"
+    engine.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert os.environ.pop("SET_MEANWHILE") == "kept"
+    assert of_process() == before
+    if name == "ray":
+        import psutil
+        engine = engine_of(name, n_workers=1)
+        print(*(one.pid for one in psutil.Process().children(recursive=True)), flush=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize("name", ["processes", *PACKAGES])
+def test_a_users_signals_and_environment_stay_as_they_are(name, tmp_path):
+    if package := PACKAGES.get(name):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    script = tmp_path / "script.py"
+    script.write_text(HANDLER)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    told, pids = done.stdout.splitlines()[:2], done.stdout.splitlines()[2:]
+    assert told == ["mine 15"] * 2, done.stderr
+    if name != "ray":
+        assert done.returncode == 0, done.stderr
+        return
+    # A process that is ended takes its cluster with it.
+    assert done.returncode == -signal.SIGTERM
+    patience = time.monotonic() + 180
+    while any(runs(int(pid)) for pid in pids[0].split()) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert not [pid for pid in pids[0].split() if runs(int(pid))]
 
 
 # Ray Data sets deprecated attributes of its own settings to their defaults.

@@ -21,6 +21,7 @@ from mercer.distributed.engines.engine import (
     check_parts,
     cores,
     depth_of,
+    environment_changes,
     listed,
     name_of,
     run,
@@ -84,19 +85,20 @@ class DaskEngine(Engine):
         n_workers = cores(n_workers)
         self._distributed = _imported()
         self._token, self._numbers = uuid4().hex, count()
-        ours: list[Any] = []  # what to close, in this order
+        ours: list[Callable[[], Any]] = []  # what to close, in this order
         if address is not None:
             self._client = self._distributed.Client(address, set_as_default=False)
-            ours = [self._client]
+            ours = [self._client.close]
         elif (client := _current(self._distributed)) is not None:
             self._client = client
         else:
-            cluster = self._started(n_workers)
+            with environment_changes() as take_back:
+                cluster = self._started(n_workers)
             self._client = self._distributed.Client(
                 cluster, set_as_default=False, direct_to_workers=True
             )
-            ours = [self._client, cluster]
-        self._close = finalize(self, _close, ours)
+            ours = [self._client.close, cluster.close, take_back]
+        self._close = finalize(self, _all, ours)
         self.n_workers = max(1, sum(self._client.nthreads().values()))
 
     def _started(self, n_workers: int) -> Any:
@@ -268,9 +270,9 @@ def _current(distributed: Any) -> Any:
         return None
 
 
-def _close(ours: list[Any]) -> None:
+def _all(ours: list[Callable[[], Any]]) -> None:
     for one in ours:
-        one.close()
+        one()
 
 
 def _same(piece: Packed) -> Packed:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
+import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -37,10 +40,12 @@ __all__ = [
     "check_parts",
     "cores",
     "depth_of",
+    "environment_changes",
     "listed",
     "name_of",
     "python_path",
     "run",
+    "signals_kept",
     "unpack",
 ]
 
@@ -388,3 +393,60 @@ class Engine(ABC):
 def listed(handles: Handle | Iterable[Handle]) -> list[Handle]:
     """Return one handle or several as a list."""
     return [handles] if isinstance(handles, Handle) else list(handles)
+
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """Give the signals that end a process their handlers back, which a cluster's package takes.
+
+    Ray does so when it starts and when it ends. By a handler of Python's only: what was
+    installed in another way cannot be put back by it.
+    """
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # no other may set them
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+@contextmanager
+def environment_changes() -> Iterator[Callable[[], None]]:
+    """Yield what takes back the variables of the environment that are set inside.
+
+    It leaves alone those that have changed once more since. After an error they are taken back.
+
+    Examples
+    --------
+    >>> import os
+    >>> with environment_changes() as take_back:
+    ...     os.environ["MERCER_AN_EXAMPLE"] = "1"
+    >>> take_back()
+    >>> "MERCER_AN_EXAMPLE" in os.environ
+    False
+    """
+    before = dict(os.environ)
+    changed: dict[str, str | None] = {}
+
+    def take_back() -> None:
+        for name, value in changed.items():
+            if os.environ.get(name) != value:
+                continue
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                os.environ.pop(name, None)
+
+    done = False
+    try:
+        yield take_back
+        done = True
+    finally:
+        for name in {*before, *os.environ}:
+            if (value := os.environ.get(name)) != before.get(name):
+                changed[name] = value
+        if not done:
+            take_back()

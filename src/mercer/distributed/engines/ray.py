@@ -20,10 +20,12 @@ from mercer.distributed.engines.engine import (
     check_parts,
     cores,
     depth_of,
+    environment_changes,
     listed,
     name_of,
     python_path,
     run,
+    signals_kept,
     unpack,
 )
 from mercer.exceptions import Advice, InPython, ParameterError, Setting, WorkerError
@@ -85,14 +87,12 @@ class RayEngine(Engine):
             self._check_address(address)
         elif not self._connected(address):
             with _python_path():
-                self._ray.init(
+                self._connect(
                     address="local",
                     num_cpus=n_workers,
                     object_store_memory=object_store_memory,
                     include_dashboard=False,
-                    **_QUIET,
                 )
-            self._close = finalize(self, self._ray.shutdown)
         self.n_workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         # Exceptions of a task are packed by `run`, so what is left to retry are deaths.
         self._options = {"num_cpus": 1, "max_retries": retries, "retry_exceptions": False}
@@ -103,9 +103,14 @@ class RayEngine(Engine):
         address = address or os.environ.get("RAY_ADDRESS") or "local"
         if address == "local":
             return False
-        self._ray.init(address=address, **_QUIET)
-        self._close = finalize(self, self._ray.shutdown)  # it only disconnects
+        self._connect(address=address)
         return True
+
+    def _connect(self, **options: Any) -> None:
+        """Start Ray or connect to it; this process stays as it is, and is so again when it ends."""
+        with signals_kept(), environment_changes() as take_back:
+            self._ray.init(**options, **_QUIET)
+        self._close = finalize(self, _shut_down, self._ray, take_back)
 
     def _check_address(self, address: str | None) -> None:
         ours = self._ray.get_runtime_context().gcs_address
@@ -181,6 +186,13 @@ class RayEngine(Engine):
 _LONG = 500
 # What workers print stays in their logs: an exception of a task comes back with its traceback.
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+
+def _shut_down(ray: Any, take_back: Callable[[], None]) -> None:
+    """End a cluster that was started here, or disconnect from another's."""
+    with signals_kept():
+        ray.shutdown()
+    take_back()
 
 
 def _imported() -> Any:

@@ -35,9 +35,11 @@ def run(options: ServeOptions) -> None:
             "that is free."
         ) from None
     with server:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        note(f"{options.model}: {server.address} (Ctrl-C ends it)")
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
+            note(f"{options.model}: {server.address} (Ctrl-C ends it)")
             server.serve_forever()
         except KeyboardInterrupt:
             note("")
+        finally:
+            signal.signal(signal.SIGTERM, before)

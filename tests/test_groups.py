@@ -120,7 +120,7 @@ def test_folds_of_a_correction_are_whole_groups(monkeypatch: pytest.MonkeyPatch)
             return lambda X, values: values
 
     class Function:
-        kernel_of_inputs = None
+        kernel_of_inputs = level = None
 
     rows, learned = in_groups([7, 5, 9, 4, 8, 6]), []
     assert rows.groups is not None

@@ -619,7 +619,7 @@ def test_a_correction_scores_no_row_that_it_learned():
 
             return scores
 
-    nothing = SimpleNamespace(kernel_of_inputs=None)
+    nothing = SimpleNamespace(kernel_of_inputs=None, level=None)
     found = Judged.of(rows, X.copy()).held_out(Corrected(), nothing)
     assert sorted(scored) == list(range(20))
     assert_array_equal(found.scores, X)

@@ -22,11 +22,13 @@ from mercer import (
     ValueFunction,
     load_model,
 )
-from mercer.estimators.scaling import MappedRows, centre_of
+from mercer.estimators.scaling import MappedRows, centre_of, input_map
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian, Mapped
 from mercer.losses import Huber, Quantile, Squared
 from mercer.maps import Affine
+from mercer.objectives import Pointwise
+from mercer.sums import Rows
 
 X = np.random.default_rng(5).normal(size=(160, 3)) * [1.0, 1e3, 0.01] + [0.0, 1e4, 3.0]
 SIGNAL = np.sin(X[:, 0]) + (X[:, 1] - 1e4) / 1e3
@@ -193,10 +195,10 @@ def test_models_go_on_from_files_and_pickles(expansion, tmp_path):
     ],
 )
 def test_states_that_do_not_fit_together_are_refused(change, words, rng):
-    # One column is constant and dropped by no map: the points have other columns than the rows.
-    wide = np.c_[X, rng.normal(size=(160, 70))]
+    # Columns that say nothing are left out: the points have other columns than the rows.
+    wide = np.c_[X, rng.normal(size=(160, 60))]
     state = regressor(expansion="komp").fit(wide, Y).to_state()
-    assert state["learner"]["function"]["arrays"]["points"].shape[1] < 73
+    assert state["learner"]["function"]["arrays"]["points"].shape[1] < 63
     change(state)
     with pytest.raises((ValueError, TypeError, KeyError), match=words):
         KernelRegressor.from_state(state)
@@ -253,6 +255,17 @@ def test_counts_keep_their_origin_and_inputs_are_scaled():
     model = regressor(loss="poisson", expansion="komp").fit(X, counts)
     assert_array_equal(model.intercept_, [0.0])
     assert isinstance(model.kernel_, Mapped)
+
+
+@pytest.mark.parametrize(("n_inputs", "is_full"), [(8, True), (40, False)])
+def test_metrics_have_no_more_numbers_than_their_pilots_have_rows(n_inputs, is_full, rng):
+    """Pilots gain by them here, but a model of all rows would lose."""
+    X = rng.normal(size=(500, n_inputs))
+    y = np.sin(2 * X @ np.linspace(0.2, 1.0, n_inputs) / np.sqrt(n_inputs))
+    found, _ = input_map(Pointwise(Squared()), Rows(X, y[:, None], np.ones(500)), 1)
+    one, other = found(np.eye(n_inputs)[:2]) - found(np.zeros((1, n_inputs)))
+    mixes = abs(one @ other) > 1e-6 * np.linalg.norm(one) * np.linalg.norm(other)
+    assert mixes == is_full
 
 
 def test_outliers_do_not_move_the_centre_of_losses_of_bounded_slopes():

@@ -152,7 +152,13 @@ def input_map(
         return None
     # Behind affine maps; on few rows metrics of metrics follow noise, which steps do not smooth.
     gaussian = settings._replace(families=("gaussian",), rounds=1)
-    best = race(judged, None, 0, cells=False, settings=gaussian).best_global
+    result = race(judged, None, 0, cells=False, settings=gaussian)
+    best = result.best_global
+    d, n = best.map.n_inputs, min(len(judged), settings.pilot_rows)
+    if result.plain is not None and "full metric" in best.metric and d * (d + 1) // 2 > n:
+        # Such a metric has more numbers than its pilot has rows. It makes pilots of so few rows
+        # better, and what all rows are learned by worse.
+        best = result.plain
     assert isinstance(best.map, Affine)
     return best.map, best.length
 

@@ -168,7 +168,9 @@ class FittedFunction(TableInputs):
     def _evaluate(self, X: Any) -> Array:
         """Values of the function at checked inputs, one column for each of its outputs."""
         if self._map is None or X.shape[0] <= _BLOCK:
-            return self.learner_.evaluate(self._image(X))
+            # In double precision, in which images of rows do not depend on the rows beside.
+            precise = X if self._map is None else X.astype(np.float64, copy=False)
+            return self.learner_.evaluate(self._image(precise))
         starts = range(0, X.shape[0], _BLOCK)  # so that few images are in memory
         return np.vstack([self._evaluate(X[start : start + _BLOCK]) for start in starts])
 

@@ -160,8 +160,8 @@ class DictionaryFunction(Function):
             return values
         step = max(1, _NUMBERS // max(self.size, self.n_features))
         for start in range(0, n, step):
-            rows = self.rows(X[start : start + step])
-            values[start : start + step] = self.basis.features(rows) @ self.coefficients
+            rows = dense_rows(X[start : start + step], np.float64, self.expansion.precision)
+            values[start : start + step] = self.basis.precise.features(rows) @ self.coefficients
         return values
 
     def map_outputs(self, mixing: Array) -> None:

@@ -88,6 +88,15 @@ class FeatureBlocks:
         n_inputs = self.map.n_inputs
         return FeatureBlocks(self.kernel, n_inputs, block_size, self.seed, self.options, self.dtype)
 
+    @property
+    def precise(self) -> FeatureBlocks:
+        """The same features in double precision, in which models predict.
+
+        The numbers are those of these blocks. What is rounded less does not depend on the rows
+        beside, but for the last bits of float64.
+        """
+        return self if self.dtype == np.float64 else _PreciseBlocks(self)
+
     def prepare(self, X: Any) -> Prepared:
         """Rows as the feature map wants them; ValueError outside the kernel's domain."""
         return self.map.prepare(np.ascontiguousarray(X, dtype=self.dtype))
@@ -164,6 +173,19 @@ class FeatureBlocks:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}, "cached_bytes": 0, "_last": (-1, ())}
+
+
+class _PreciseBlocks(FeatureBlocks):
+    """Features in float64 of numbers that were drawn in float32."""
+
+    def __init__(self, drawn: FeatureBlocks) -> None:
+        self.__dict__.update(drawn.__dict__)
+        self.dtype = np.dtype(np.float64)
+        self._drawn = drawn
+
+    def numbers(self, number: int) -> Numbers:
+        """See :class:`FeatureBlocks`."""
+        return tuple(array.astype(np.float64) for array in self._drawn.numbers(number))
 
 
 def blocks_of(expansion: RandomFeatures, kernel: Kernel, n_features: int) -> FeatureBlocks:

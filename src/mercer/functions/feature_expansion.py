@@ -177,10 +177,17 @@ class FeatureExpansion(Function):
     def evaluate(self, X: Any) -> Array:
         """See :class:`Function`."""
         values = np.zeros((X.shape[0], self.n_outputs))
+        features = self.features.precise
+
+        def part_of(block: int) -> tuple[Floats, float]:
+            coefficients, factor = self._result(block)
+            return coefficients.astype(np.float64, copy=False), factor
+
         for start in range(0, X.shape[0], _CHUNK):
             rows = slice(start, start + _CHUNK)
-            prepared = self.prepare(X[rows])
-            self.features.add_first(len(self.blocks), prepared, self._result, values[rows])
+            some = dense_rows(X[rows], features.dtype, self.expansion.precision)
+            prepared = features.prepare(some)
+            features.add_first(len(self.blocks), prepared, part_of, values[rows])
         if not np.isfinite(values).all():
             at = int(np.argmin(np.isfinite(values).all(axis=1)))
             raise ValueError(

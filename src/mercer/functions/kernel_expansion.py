@@ -298,13 +298,13 @@ class KernelExpansion(Function):
         values = np.zeros((n, self.n_outputs))
         if self.size == 0:
             return values
-        points = self.arrays.points[: self.size]
-        coefficients = self.coefficients.astype(self.dtype, copy=False)
+        # In double precision: single kernel values depend on the rows beside.
+        points = self.arrays.points[: self.size].astype(np.float64, copy=False)
         # Sparse rows are made dense for most kernels, so their width counts, too.
         rows = max(1, _CHUNK // max(self.size, self.n_features))
         for start in range(0, n, rows):
             block = X[start : start + rows]
-            values[start : start + rows] = self.kernel(block, points) @ coefficients
+            values[start : start + rows] = self.kernel(block, points) @ self.coefficients
         return values
 
     def current(self, X: Floats) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,6 +114,17 @@ class KernelBasis:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def precise(self) -> KernelBasis:
+        """The same features in double precision, in which models predict.
+
+        Coefficients may be so large that the last bits of single kernel values, which depend on the
+        rows beside, are seen in the values.
+        """
+        if self.dtype == self.points.dtype == np.float64:
+            return self
+        return KernelBasis(self.kernel, self.points.astype(np.float64, copy=False), np.float64)
 
     def _image(self, X: Any) -> Any:
         images = X if self._map is None else self._map(X)

@@ -635,10 +635,11 @@ class BasisPart:
     def evaluate(self, X: Any) -> Array:
         """Values at rows, shape (n, n_outputs)."""
         values = np.empty((X.shape[0], self.coefficients.shape[1]))
+        basis = self.basis.precise if isinstance(self.basis, KernelBasis) else self.basis
 
         def evaluate(start: int) -> None:
             cut = slice(start, start + _CHUNK)
-            values[cut] = scaled_product(self.basis.features(X[cut]), self.coefficients)
+            values[cut] = scaled_product(basis.features(X[cut]), self.coefficients)
 
         in_order(evaluate, range(0, len(values), _CHUNK))
         return values

@@ -1,0 +1,93 @@
+"""What a row is answered does not depend on the rows beside it."""
+
+import numpy as np
+import pytest
+
+from mercer import (
+    DensityRatio,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelRanker,
+    KernelRegressor,
+    NoveltyDetector,
+)
+from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
+
+pytestmark = pytest.mark.usefixtures("quick_race")
+
+EXPANSIONS = {
+    "auto": "auto",
+    "dictionary": Dictionary(60),
+    "dictionary in float32": Dictionary(60, precision="single"),
+    "komp": KOMP(max_size=60),
+    "full": Full(max_size=100),
+    "budget": Budget(40),
+    "random features": "random_features",
+    "random features by sums": RandomFeatures(mode="solve"),
+}
+#: In parts of the spread of the answers; coefficients enlarge the last bits of double precision.
+TOLERANCE = 1e-9
+
+
+def table(dtype, n=700):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5)).astype(dtype)
+    f = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]) + 0.3 * X[:, 4]
+    return X, f, f + 0.3 * rng.normal(size=n)
+
+
+def assert_alike(answer, X):
+    together = np.asarray(answer(X))
+    alone = np.concatenate([answer(X[i : i + 1]) for i in range(0, len(X), 9)])
+    some = np.concatenate([answer(X[i : i + 7]) for i in range(0, len(X), 7)])
+    spread = np.ptp(together, axis=0).max()
+    assert spread > 0
+    assert np.abs(alone - together[::9]).max() <= TOLERANCE * spread
+    assert np.abs(some - together).max() <= TOLERANCE * spread
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", EXPANSIONS)
+class TestRowAlone:
+    def test_regression(self, name, dtype):
+        X, _, y = table(dtype)
+        model = KernelRegressor(expansion=EXPANSIONS[name], random_state=0).fit(X, y)
+        assert_alike(model.predict, X[:200])
+
+    def test_classes(self, name, dtype):
+        X, f, _ = table(dtype)
+        y = np.digitize(f, [-0.5, 0.5])
+        model = KernelClassifier(expansion=EXPANSIONS[name], random_state=0).fit(X, y)
+        assert_alike(model.decision_function, X[:200])
+        assert_alike(model.predict_proba, X[:200])
+
+
+def test_line_of_sure_classes():
+    """Scores of a separable line are steep, so that they show every rounding."""
+    X = np.random.default_rng(0).normal(size=(600, 6))
+    model = KernelClassifier(random_state=0).fit(X, X @ np.arange(1, 7) > 0)
+    assert_alike(model.decision_function, X[:200])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", ["quantile", "poisson"])
+def test_other_losses_of_the_default(loss, dtype):
+    X, f, y = table(dtype)
+    y = y if loss == "quantile" else np.random.default_rng(1).poisson(np.exp(f / 2))
+    model = KernelRegressor(loss, random_state=0).fit(X, y)
+    assert_alike(model.predict, X[:200])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["novelty", "process", "ranker", "ratio"])
+def test_other_estimators(kind, dtype):
+    X, f, y = table(dtype, 400)
+    if kind == "novelty":
+        answer = NoveltyDetector(random_state=0).fit(X).score_samples
+    elif kind == "process":
+        answer = GaussianProcessRegressor(random_state=0).fit(X, y).predict
+    elif kind == "ranker":
+        answer = KernelRanker(random_state=0).fit(X, f > 0).decision_function
+    else:
+        answer = DensityRatio(random_state=0).fit(X, X + 0.3).ratio
+    assert_alike(answer, X[:150])

@@ -28,15 +28,15 @@ def shapley_by_orders(f, row, background, owners, n_columns):
     return found / n
 
 
-def total_effects_by_hand(f, rows, owners, n_columns, n_shifts):
-    """Half the mean square of what f changes if one column is that of a later row."""
+def total_effects_by_hand(f, rows, owners, n_columns):
+    """Half the mean square of what f changes if one column is that of another row."""
     n, found = len(rows), np.zeros(n_columns)
     for column in range(n_columns):
         others = set(range(n_columns)) - {column}
         squares = [
             (f(rows[i]) - f(mixed(rows[i], rows[(i + shift) % n], owners, others))) ** 2
             for i in range(n)
-            for shift in range(1, n_shifts + 1)
+            for shift in range(1, n)
         ]
         found[column] = 0.5 * np.mean(squares)
     return found

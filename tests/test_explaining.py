@@ -145,23 +145,42 @@ def test_gaps_count_as_values(rng):
     assert_allclose(found.contributions, [[-1.5, 1.0]])
 
 
-def test_total_effects_are_half_the_mean_squares(rng):
+def test_total_effects_of_all_pairs_are_half_the_mean_squares(rng):
     rows, owners = rng.normal(size=(9, 4)).round(), np.array([2, 0, 0, 3])
 
     def f(x):
         return float(x[0] * x[1] + x[2])
 
-    found = total_effects(lambda X: np.array([[f(x)] for x in X]), rows, owners, 4, 3)
-    assert_allclose(found, total_effects_by_hand(f, rows, owners, 4, 3), atol=1e-12)
-    assert found[1] == found[3] == 0.0
+    found = total_effects(lambda X: np.array([[f(x)] for x in X]), rows, owners, 4, 10**6)
+    assert_allclose(found.effects, total_effects_by_hand(f, rows, owners, 4), atol=1e-12)
+    assert found.effects[1] == found.effects[3] == 0.0
+    assert found.standard_errors[1] == found.standard_errors[3] == 0.0
 
 
-def test_total_effects_of_known_functions(rng):
-    rows = rng.normal(size=(4000, 4))
-    found = total_effects(
-        lambda X: X[:, :1] * X[:, 1:2] + 2.0 * X[:, 2:3], rows, np.arange(4), 4, 8
-    )
-    assert_allclose(found, [1.0, 1.0, 4.0, 0.0], atol=0.15)
+def test_total_effects_of_known_functions_are_as_far_off_as_they_say():
+    off, known = [], np.array([1.0, 1.0, 4.0, 0.0])
+    for seed in range(30):
+        rows = np.random.default_rng(seed).normal(size=(300, 4))
+        found = total_effects(
+            lambda X: X[:, :1] * X[:, 1:2] + 2.0 * X[:, 2:3], rows, np.arange(4), 4, 5000
+        )
+        assert found.standard_errors[3] == 0.0
+        off.append((found.effects - known)[:3] / found.standard_errors[:3])
+    assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.6
+
+
+def test_columns_that_are_known_well_enough_take_no_more_time(rng):
+    rows, seen = rng.normal(size=(200, 50)), []
+
+    def values(X):
+        seen.append(len(X))
+        return X @ np.r_[np.full(3, 5.0), np.full(47, 0.1)][:, None]
+
+    found = total_effects(values, rows, np.arange(50), 50, 12_000, 0.02)
+    assert sum(seen) < 12_000 + 3 * 200
+    assert found.standard_errors.max() < 0.1 * found.effects.max()
+    evenly_spread = total_effects(values, rows, np.arange(50), 50, 12_000)
+    assert found.standard_errors[:3].max() < evenly_spread.standard_errors[:3].max()
 
 
 # -- estimators -------------------------------------------------------------------------------
@@ -320,6 +339,24 @@ def test_a_constant_function_has_no_importances(rng):
     X = rng.normal(size=(300, 2))
     model = KernelRegressor(random_state=0).fit(X, np.zeros(300))
     assert_array_equal(model.feature_importances_, 0.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_classifier_that_is_sure_is_measured_by_its_scores(n_classes):
+    """Of its probabilities only those of few rows move, in which classes flip."""
+    rng, shares = np.random.default_rng(1), []
+    X = rng.normal(size=(900, 6))
+    sums = X[:, :4] @ [2.0, 1.0, 1.0, 0.5]
+    y = np.digitize(sums, np.quantile(sums, np.linspace(0.0, 1.0, n_classes + 1)[1:-1]))
+    for seed in (0, 1):
+        model = KernelClassifier(random_state=seed).fit(X, y)
+        shares.append(model.feature_importances_)
+        errors = model.feature_importances_errors_
+        assert errors.shape == (6,)
+        assert 0.0 < errors.max() < 0.06 * shares[-1].max()
+    assert np.abs(shares[0] - shares[1]).max() < 0.1 * np.max(shares)
+    assert np.argmax(shares[0]) == 0
+    assert shares[0][4:].max() < 0.02 < shares[0][3]
 
 
 def test_targets_count_the_same_whatever_their_units(rng):

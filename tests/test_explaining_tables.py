@@ -180,6 +180,8 @@ def test_importances_are_drawn_with_the_rest_in_one_bar():
         "16 other columns",
     ]
     assert_allclose(sum(bar.get_width() for bar in display.bars_), 100.0)
+    with pytest.raises(ValueError, match="one number for each importance"):
+        ImportanceDisplay(importances=[1.0], feature_names=["a"], standard_errors=[0.1, 0.2])
     with pytest.raises(ValueError, match="one number for each name"):
         ImportanceDisplay(importances=[1.0], feature_names=["a", "b"])
 
@@ -283,7 +285,7 @@ def test_importances_of_a_file(files, mercer, tmp_path):
         assert_allclose(one["importance"], shares[one["column"]], atol=1e-6)
     picture = tmp_path / "p.svg"
     out = mercer("explain", files / "numbers.mercer", "--figure", picture)[1]
-    assert "columns column  importance\n" in out
+    assert "columns column  importance  standard error\n" in out
     assert picture.read_text().startswith("<?xml")
 
 

@@ -90,17 +90,24 @@ def _check(options: ExplainOptions) -> None:
 def _importances(model: TableModel, options: ExplainOptions) -> None:
     """Print how much the prediction varies with each column."""
     try:
-        shares = model.feature_importances_
+        shares, errors = model.feature_importances_, model.feature_importances_errors_
     except AttributeError as error:
         raise ValueError(str(error)) from error
     names = model.feature_names_in_
     order = np.argsort(-shares, kind="stable")
-    rows = [{"column": names[i], "importance": round(float(shares[i]), 6)} for i in order]
+    rows = [
+        {
+            "column": names[i],
+            "importance": round(float(shares[i]), 6),
+            "standard_error": round(float(errors[i]), 6),
+        }
+        for i in order
+    ]
     left_out = [one.name for one in model.audit_ if one.name not in names]
-    rows += [{"column": name, "importance": 0.0} for name in left_out]
+    rows += [{"column": name, "importance": 0.0, "standard_error": 0.0} for name in left_out]
     print_result({"columns": rows}, title=str(options.model), as_json=options.as_json)
     if options.figure is not None:
-        shown = ImportanceDisplay(importances=shares, feature_names=names)
+        shown = ImportanceDisplay(importances=shares, feature_names=names, standard_errors=errors)
         _draw(shown, options.figure, min(len(names), 15))
 
 

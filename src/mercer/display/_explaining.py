@@ -99,6 +99,8 @@ class ImportanceDisplay:
         Shares of the columns.
     feature_names : sequence of str
         Their names.
+    standard_errors : array-like of shape (n_columns,), default=None
+        How far the shares may be off; thin lines through the ends of the bars show twice as much.
 
     Attributes
     ----------
@@ -112,7 +114,7 @@ class ImportanceDisplay:
     Raises
     ------
     ValueError
-        If there are not as many names as importances.
+        If there are not as many names or standard errors as importances.
 
     Examples
     --------
@@ -126,13 +128,26 @@ class ImportanceDisplay:
     figure_: Figure
     bars_: Any
 
-    def __init__(self, *, importances: ArrayLike, feature_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        *,
+        importances: ArrayLike,
+        feature_names: Sequence[str],
+        standard_errors: ArrayLike | None = None,
+    ) -> None:
         self.importances = np.asarray(importances, dtype=float)
         self.feature_names = [str(name) for name in feature_names]
         if self.importances.shape != (len(self.feature_names),):
             raise ValueError(
                 "`importances` must hold one number for each name, got shape "
                 f"{self.importances.shape} for {len(self.feature_names)} names."
+            )
+        given = np.zeros_like(self.importances) if standard_errors is None else standard_errors
+        self.standard_errors = np.asarray(given, dtype=float)
+        if self.standard_errors.shape != self.importances.shape:
+            raise ValueError(
+                "`standard_errors` must hold one number for each importance, got shape "
+                f"{self.standard_errors.shape} for {self.importances.size}."
             )
 
     def plot(self, ax: Axes | None = None, *, max_columns: int = 15) -> Self:
@@ -157,21 +172,30 @@ class ImportanceDisplay:
             colours[-1] = FAINT
         places = np.arange(len(names))
         self.bars_ = self.ax_.barh(places, 100.0 * shares, height=0.7, color=colours)
-        _across(self.ax_, names)
-        for place, share in zip(places, 100.0 * shares, strict=True):
+        # Of the sum of the others no error is known: they are not independent.
+        order = np.argsort(-self.importances, kind="stable")[: len(names) - bool(others)]
+        off = np.zeros(len(names))
+        off[: len(order)] = 200.0 * self.standard_errors[order]
+        low = np.maximum(100.0 * shares - off, 0.0)
+        self.ax_.hlines(
+            places, low, 100.0 * shares + off, color=foreground(self.ax_), linewidth=1.0, alpha=0.7
+        )
+        for place, share, end in zip(places, 100.0 * shares, 100.0 * shares + off, strict=True):
             text = f"{share:.0f} %" if share >= 1.0 or share == 0.0 else f"{share:.1g} %"
             text = "< 0.1 %" if 0.0 < share < 0.1 else text
             self.ax_.annotate(
                 text,
-                (share, place),
+                (end, place),
                 xytext=(4, 0),
                 textcoords="offset points",
                 va="center",
                 color=foreground(self.ax_),
                 fontsize="small",
             )
-        self.ax_.set_xlim(0.0, max(115.0 * float(np.max(shares, initial=0.0)), 1.0))
-        self.ax_.set_xlabel("Share of how the prediction varies (%)", loc="right")
+        _across(self.ax_, names)
+        self.ax_.set_xlim(0.0, max(1.15 * float(np.max(100.0 * shares + off, initial=0.0)), 1.0))
+        lines = ", lines: 2 standard errors" if off.any() else ""
+        self.ax_.set_xlabel(f"Share of how the prediction varies (%{lines})", loc="right")
         return self
 
     @classmethod
@@ -197,7 +221,11 @@ class ImportanceDisplay:
             If it has no importances.
         """
         model = final_model(estimator)
-        found = cls(importances=model.feature_importances_, feature_names=model._explained().names)
+        found = cls(
+            importances=model.feature_importances_,
+            feature_names=model._explained().names,
+            standard_errors=model.feature_importances_errors_,
+        )
         return found.plot(ax, max_columns=max_columns)
 
 

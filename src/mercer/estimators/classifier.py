@@ -568,8 +568,14 @@ class KernelClassifier(
 
     def _explained_values(self, X: NDArray[np.floating]) -> Array:
         """See :class:`ExplainedFunction`."""
-        scores = self._evaluate(X)[:, : self.targets_.n_scores]
         if self.loss_.has_probabilities:
-            return self._probabilities(scores)
+            return self._probabilities(self._evaluate(X)[:, : self.targets_.n_scores])
+        return self._explained_scores(X)
+
+    def _explained_scores(self, X: NDArray[np.floating]) -> Array:
+        """See :class:`ExplainedEstimator`."""
+        scores = self._evaluate(X)[:, : self.targets_.n_scores]
+        if self.loss_.has_probabilities and self.loss_.multiclass:  # the others are log-odds
+            scores = scores - scores.mean(axis=1, keepdims=True)
         scores = self._class_scores(scores)
         return scores if scores.ndim == 2 else np.column_stack([-scores, scores])

@@ -49,12 +49,15 @@ class ExplainedEstimator(Explaining):
     def _explained_values(self, X: Rows) -> Array:
         """Return predictions for inputs, shape (n, n_outputs)."""
 
+    #: Scores for inputs, shape (n, n_outputs), if these tell more than what is predicted.
+    _explained_scores: Callable[[Rows], Array] | None = None
+
     @abstractmethod
     def _explained_outputs(self) -> tuple[Sequence[Any], int | str | None, str]:
         """Labels of the outputs, which is explained by default, and what they are in words."""
 
-    def _explained_background(self) -> Rows | None:
-        """Return a sample of the rows learned, as inputs, in random order."""
+    def _explained_background(self, most: int = 256) -> Rows | None:
+        """Return a sample of the rows learned, as inputs, in random order; 256 at most are kept."""
         return None if self._kept is None else self._kept.rows
 
     def _keep(self, X: Any, weights: Array) -> None:
@@ -78,6 +81,7 @@ class ExplainedEstimator(Explaining):
             default=default,
             quantity=quantity,
             in_units=quantity == "prediction",
+            scores=self._explained_scores,
         )
 
 
@@ -123,13 +127,13 @@ class ExplainedFunction(ExplainedEstimator):
             return None
         return kept._replace(rows=with_later_inputs(kept.rows, n_inputs, self._columns))
 
-    def _explained_background(self) -> Rows | None:
+    def _explained_background(self, most: int = 256) -> Rows | None:
         """See :class:`ExplainedEstimator`: of the default, of rows that it kept back."""
         learner = self._fitted()
         if isinstance(learner, DefaultLearner):
             learner.current_function()
             judged = learner.judged
-            return None if judged is None else evenly(judged.rows.X, 256, judged.rows.weights)
+            return None if judged is None else evenly(judged.rows.X, most, judged.rows.weights)
         kept = self._padded(self._kept, self._n_inputs)
         return None if kept is None else kept.rows
 

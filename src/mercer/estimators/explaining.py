@@ -22,7 +22,7 @@ from mercer._validation import check_integer, nearest
 from mercer.data.column_grid import ColumnGrid, number_grid
 from mercer.data.columns import listed
 from mercer.estimators.kept_rows import KeptRows, rows_to_state, with_gaps
-from mercer.numerics.attribution import shapley_values, total_effects
+from mercer.numerics.attribution import Effects, shapley_values, total_effects
 from mercer.numerics.philox import row_uniforms
 
 __all__ = [
@@ -45,7 +45,9 @@ Rows = NDArray[np.floating]
 _KEPT, _KEPT_BYTES = 256, 2**20
 # Rows that explanations compare with, and about how often they evaluate the function for a row.
 _BACKGROUND, _LEAST, _EVALUATIONS = 100, 16, 2**15
-_LEAST_RANKED, _MOST_SHIFTS = 32, 16
+# Rows that importances compare where there are more than those kept, and how well they are known:
+# columns whose standard error is below this share of the largest one need no more pairs.
+_RANKED, _ACCURACY = 1024, 0.01
 _ROUNDING = 1e-9
 _SAID = 4  # columns that an explanation shows by itself
 
@@ -177,7 +179,8 @@ class Explained(NamedTuple):
     encode : callable
         From rows as users have them to inputs.
     background : callable
-        Returns some rows that were learned, as inputs, in random order; None if there are none.
+        Returns some rows that were learned, as inputs, in random order; None if there are none. At
+        most as many as are asked for, 256 if nothing is said.
     grid : callable
         From the number of a column, inputs, a size, values or None, and a part of the calendar or
         "" to a :class:`ColumnGrid`.
@@ -190,18 +193,22 @@ class Explained(NamedTuple):
         What the values are, in words.
     in_units : bool
         Whether outputs have units of their own, which do not add up.
+    scores : callable or None
+        What importances look at instead of the values: from inputs to scores, of which one that is
+        sure of itself says more than a probability near 1.
     """
 
     values: Callable[[Rows], Array]
     owners: NDArray[np.intp]
     names: list[str]
     encode: Callable[[Any], Any]
-    background: Callable[[], Rows | None]
+    background: Callable[..., Rows | None]
     grid: Callable[[int, Rows, int, Any, str], ColumnGrid]
     outputs: Sequence[Any]
     default: int | str | None
     quantity: str
     in_units: bool = False
+    scores: Callable[[Rows], Array] | None = None
 
     def scaled(self, scale: float, shift: float) -> Explained:
         """Return the same with other units of the predictions."""
@@ -315,7 +322,7 @@ def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | N
 class Explaining:
     """``feature_importances_``, ``explain`` and ``partial_dependence``; not for direct use."""
 
-    _importances: tuple[bytes, Array] | None = None
+    _importances: tuple[bytes, Effects] | None = None
 
     def _explained(self) -> Explained:
         """Tell what explanations need; AttributeError if rows have no predictions."""
@@ -329,18 +336,20 @@ class Explaining:
 
         .. math:: T_j = \tfrac12 E \bigl(f(x) - f(x_{-j}, x'_j)\bigr)^2
 
-        over rows x and x' among those that the model keeps (256 at most): what the prediction
+        over rows x and x' among those that the model keeps (1,024 at most): what the prediction
         changes, squared, if the value of the column is that of another row. It is the total effect
-        of Sobol, by Jansen's estimate. f is the prediction, of a classifier the probability, or the
-        score if its loss has none, of each class, and terms of several outputs are added up;
-        several targets count the same, whatever their units.
+        of Sobol, by Jansen's estimate. f is the prediction, of a classifier the score of each
+        class, which for losses with probabilities is a log-odds: probabilities of a classifier that
+        is sure move in the few rows that flip only. Terms of several outputs are added up; several
+        targets count the same, whatever their units.
 
         Inputs that are made of one column count together, and columns that are left out have 0. All
         are 0 for a constant function. No target is looked at: what matters to a poor model may be
         of no use.
 
         Shape (n_features_in_,), or of a table's model one for each of its
-        ``feature_names_in_``. It is computed when asked for and kept until the function changes.
+        ``feature_names_in_``. It is computed when asked for and kept until the function changes;
+        ``feature_importances_errors_`` tells how far the shares may be off.
 
         Raises
         ------
@@ -348,33 +357,48 @@ class Explaining:
             If the model is not fitted, answers on pairs of rows only, or keeps no rows: it learned
             sparse rows, or is of a file of an earlier version.
         """
+        return self._shares().effects.copy()
+
+    @property
+    def feature_importances_errors_(self) -> Array:
+        """Standard errors of ``feature_importances_``: not all rows are compared with all others.
+
+        They say how far the shares of this function may be off, not how far those of a function
+        learned with another seed or from other rows would be.
+
+        Raises
+        ------
+        AttributeError
+            As ``feature_importances_``.
+        """
+        return self._shares().standard_errors.copy()
+
+    def _shares(self) -> Effects:
+        """Return importances and their standard errors."""
         explained = self._explained()
-        kept = explained.background()
-        if kept is None or len(kept) < 2:
+        rows = explained.background(_RANKED)
+        if rows is None or len(rows) < 2:
             raise AttributeError(f"There are no `feature_importances_`: {_NO_ROWS}")
-        n_columns = max(1, np.unique(explained.owners).size)
-        most = max(_LEAST_RANKED, _EVALUATIONS // n_columns)
-        rows = kept[: min(len(kept), most)]
+        values = explained.values if explained.scores is None else explained.scores
         with jobs(getattr(self, "n_jobs", None)):
-            before = explained.values(rows)
+            before = values(rows)
             key = before.tobytes()
             if self._importances is None or self._importances[0] != key:
                 spread = before.std(axis=0)
                 unit = spread if explained.in_units else np.ones(len(spread))
                 # A constant varies by rounding, which columns share by chance.
                 unit = np.where(spread > _ROUNDING * np.abs(before).max(axis=0), unit, np.inf)
-                shifts = int(np.clip(_EVALUATIONS // (n_columns * len(rows)), 1, _MOST_SHIFTS))
-                values = explained.values
-                effects = total_effects(
+                found = total_effects(
                     lambda X: values(X) / unit,
                     rows,
                     explained.owners,
                     len(explained.names),
-                    shifts,
+                    _EVALUATIONS,
+                    _ACCURACY,
                 )
-                total = effects.sum()
-                self._importances = key, effects / total if total > 0.0 else effects
-        return self._importances[1].copy()
+                total = found.effects.sum() or 1.0
+                self._importances = key, Effects(*(part / total for part in found))
+        return self._importances[1]
 
     def explain(
         self,

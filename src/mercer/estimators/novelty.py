@@ -451,10 +451,10 @@ class NoveltyDetector(ExplainedFunction, OneRow, OutlierMixin, TaskEstimator):
     def _keep_learned(self, X: Any, weights: Array) -> None:
         """See :class:`ExplainedFunction`: there is a sample of the rows already."""
 
-    def _explained_background(self) -> NDArray[np.floating] | None:
+    def _explained_background(self, most: int = 256) -> NDArray[np.floating] | None:
         """See :class:`ExplainedFunction`: rows that the offset of a stream is measured on."""
         rows: NDArray[np.floating] = self.targets_.kept.rows
-        return rows[:256]
+        return rows[:most]
 
     def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
         """See :class:`ExplainedFunction`."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Attribution", "Values", "shapley_values", "total_effects"]
+__all__ = ["Attribution", "Effects", "Values", "shapley_values", "total_effects"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
@@ -44,6 +44,21 @@ class Attribution(NamedTuple):
     standard_errors: Array
     baselines: Array
     predictions: Array
+
+
+class Effects(NamedTuple):
+    """Total effects of columns.
+
+    Attributes
+    ----------
+    effects : ndarray of shape (n_columns,)
+        In squared units of the values.
+    standard_errors : ndarray of shape (n_columns,)
+        How far they may be off, as not all rows were compared with all others.
+    """
+
+    effects: Array
+    standard_errors: Array
 
 
 def shapley_values(
@@ -242,8 +257,9 @@ def total_effects(
     rows: Rows,
     owners: NDArray[np.intp],
     n_columns: int,
-    n_shifts: int = 1,
-) -> Array:
+    n_evaluations: int,
+    accuracy: float = 0.0,
+) -> Effects:
     r"""Total effects of columns: how much values vary with a column alone, summed over outputs.
 
     .. math:: T_j = \tfrac12 \sum_o E \bigl(f_o(x) - f_o(x_{-j}, x'_j)\bigr)^2
@@ -251,6 +267,10 @@ def total_effects(
     over rows x and x' of a sample, which is Jansen's estimate of the total effect of Sobol: the
     variance that is left when all other columns are known, and so 0 for a column that the function
     does not look at.
+
+    Each row x is compared with those that are 1, 2, ... places further. All columns get the same
+    pairs first, for half of the evaluations; the other half goes to columns that are not known well
+    enough yet.
 
     Parameters
     ----------
@@ -262,13 +282,16 @@ def total_effects(
         Number of the column that each input is made of.
     n_columns : int
         Number of columns.
-    n_shifts : int, default=1
-        Other rows x' for each row x: those that are 1, 2, ... places further.
+    n_evaluations : int
+        About how many rows are evaluated, 32 for each column at least.
+    accuracy : float, default=0.0
+        Columns whose standard error is below this share of the largest effect are known well
+        enough.
 
     Returns
     -------
-    effects : ndarray of shape (n_columns,)
-        In squared units of the values.
+    effects : Effects
+        The effects, and how far they may be off.
 
     References
     ----------
@@ -277,41 +300,67 @@ def total_effects(
     Examples
     --------
     >>> rows = np.random.default_rng(0).normal(size=(9000, 3))
-    >>> total_effects(lambda X: X[:, :1] + 2.0 * X[:, 1:2], rows, np.arange(3), 3, 9).round(1)
-    array([1. , 3.9, 0. ])
+    >>> found = total_effects(lambda X: X[:, :1] + 2.0 * X[:, 1:2], rows, np.arange(3), 3, 90000)
+    >>> found.effects.round(1), found.standard_errors.round(2)
+    (array([1., 4., 0.]), array([0.02, 0.07, 0.  ]))
     """
-    n = len(rows)
-    before, chunk = values(rows), _rows_at_once(rows)
-    effects = np.zeros(n_columns)
-    shifts = range(1, min(n_shifts, n - 1) + 1)
+    n, before = len(rows), values(rows)
     of_column = [np.flatnonzero(owners == column) for column in range(n_columns)]
-    pieces: list[tuple[int, NDArray[np.intp], Rows]] = []
+    moving = np.array([column for column in range(n_columns) if of_column[column].size], dtype=int)
+    known = _Pairs(n_columns, n)
+    # So many pairs at a time; those of a round over all rows are as far apart.
+    size = int(np.clip(n_evaluations // (2 * max(1, moving.size)), min(_LEAST_PAIRS, n), n))
+    left, place = n_evaluations, 0
+    while moving.size and place < n * (n - 1):
+        which = np.arange(place, min(place + size, n * (place // n + 1))) % n
+        others = (which + 1 + place // n) % n
+        for column in moving:
+            inputs = of_column[column]
+            mine, theirs = rows[np.ix_(which, inputs)], rows[np.ix_(others, inputs)]
+            differ = ~((mine == theirs) | (np.isnan(mine) & np.isnan(theirs))).all(axis=1)
+            squares = np.zeros(which.size)
+            if differ.any():
+                mixed = rows[which[differ]]
+                mixed[:, inputs] = theirs[differ]
+                squares[differ] = np.sum((values(mixed) - before[which[differ]]) ** 2, axis=1)
+                left -= int(differ.sum())
+            known.add(column, which, others, squares)
+        place += which.size
+        if left <= 0:
+            break
+        if left < n_evaluations // 2:
+            found = known.effects()
+            most = accuracy * found.effects.max(initial=0.0)
+            moving = np.flatnonzero(found.standard_errors > most)
+    return known.effects()
 
-    def measure() -> None:
-        """Evaluate rows of several columns at once."""
-        if pieces:
-            after = values(np.concatenate([mixed for _, _, mixed in pieces]))
-            start = 0
-            for column, which, _ in pieces:
-                difference = after[start : start + len(which)] - before[which]
-                effects[column] += np.sum(difference**2)
-                start += len(which)
-            pieces.clear()
 
-    waiting = 0
-    for shift in shifts:
-        others = np.roll(rows, -shift, axis=0)
-        for column, inputs in enumerate(of_column):
-            mine, theirs = rows[:, inputs], others[:, inputs]
-            same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
-            which = np.flatnonzero(~same.all(axis=1))
-            if which.size:
-                mixed = rows[which]
-                mixed[:, inputs] = theirs[which]
-                pieces.append((column, which, mixed))
-                waiting += which.size
-            if waiting >= chunk:
-                measure()
-                waiting = 0
-    measure()
-    return effects / (2.0 * n * max(1, len(shifts)))
+_LEAST_PAIRS = 32
+
+
+class _Pairs:
+    """What changed between pairs of rows, for each column."""
+
+    def __init__(self, n_columns: int, n_rows: int) -> None:
+        # Of each row as the first and as the second one of pairs: what changed, and how often.
+        self._sums, self._counts = np.zeros((2, 2, n_columns, n_rows))
+        self._squares = np.zeros(n_columns)
+
+    def add(
+        self, column: int, which: NDArray[np.intp], others: NDArray[np.intp], found: Array
+    ) -> None:
+        """Take account of some pairs, in which no row is twice the first or the second one."""
+        for side, rows in enumerate((which, others)):
+            self._sums[side, column, rows] += found
+            self._counts[side, column, rows] += 1.0
+        self._squares[column] += np.sum(found**2)
+
+    def effects(self) -> Effects:
+        """Half the means and their standard errors; pairs that share a row are not independent."""
+        n = np.maximum(self._counts[0].sum(axis=1), 1.0)
+        means = self._sums[0].sum(axis=1) / n
+        off = np.sum((self._sums - means[:, np.newaxis] * self._counts) ** 2, axis=(0, 2))
+        single = np.maximum(self._squares - n * means**2, 0.0)
+        # What single pairs add is in what their first and their second rows add.
+        errors = np.sqrt(np.maximum(off - single, single)) / n
+        return Effects(means / 2.0, errors / 2.0)

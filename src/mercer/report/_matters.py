@@ -24,9 +24,9 @@ _MOST_BARS, _BAR = 15, 0.27  # inches
 _MOST_CURVES, _LEAST_SHARE = 4, 0.02
 _TEXT = (
     "The bars say how much predictions change if a column gets the value of another row, as shares "
-    "that add up to 100 %. The curves say what is predicted on average if all rows had the same "
-    "value in a column, and the thin lines what is predicted for single rows. Both tell what the "
-    "model goes by, and not what causes what."
+    "that add up to 100 %; of classes it is their scores that change. The curves say what is "
+    "predicted on average if all rows had the same value in a column, and the thin lines what is "
+    "predicted for single rows. Both tell what the model goes by, and not what causes what."
 )
 
 

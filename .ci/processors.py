@@ -41,8 +41,7 @@ PROCESSORS = {
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
     *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
-    "explaining_tables",
-    "jit",
+    *("cell_readings", "explaining_tables", "jit", "leftovers", "no_data", "types_across_files"),
     *(
         "late_labels",
         "mapped_models",
@@ -63,6 +62,7 @@ NOT_NUMERICAL = (
         "training*",
         "transition_columns",
         "unlabelled_rows",
+        "what_is_wrong",
     ),
 )
 

@@ -344,7 +344,8 @@ mercer.estimators.KernelClassifier(loss='auto', *, risk=None, kernel='auto', exp
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
     class_weight=None, average='suffix', categorical_features='from_dtype', n_jobs=None,
     random_state=None, verbose=0)
-mercer.estimators.KernelClassifier.fit(self, X, y, sample_weight=None, callback=None)
+mercer.estimators.KernelClassifier.fit(self, X, y, sample_weight=None, callback=None, *,
+    groups=None, time=None)
 mercer.estimators.KernelClassifier.partial_fit(self, X, y, classes=None, sample_weight=None)
 mercer.estimators.KernelClassifier.learn_one(self, x, y, sample_weight=1.0)
 mercer.estimators.KernelClassifier.predict(self, X)
@@ -363,7 +364,8 @@ mercer.estimators.KernelRegressor(loss='squared', *, risk=None, kernel='auto', e
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
     average='suffix', categorical_features='from_dtype', n_jobs=None,
     random_state=None, verbose=0)
-mercer.estimators.KernelRegressor.fit(self, X, y, sample_weight=None, callback=None)
+mercer.estimators.KernelRegressor.fit(self, X, y, sample_weight=None, callback=None, *,
+    groups=None, time=None)
 mercer.estimators.KernelRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.KernelRegressor.learn_one(self, x, y, sample_weight=1.0)
 mercer.estimators.KernelRegressor.predict(self, X)

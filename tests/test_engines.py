@@ -372,6 +372,7 @@ def test_a_dask_cluster_of_the_user_goes_on(engine, rng):
     import distributed
 
     client, rows = engine._client, rng.normal(size=(2000, 3))
+    client.wait_for_workers(2)  # a test before may have killed one
     with engine_of("dask", address=client.scheduler.address) as other:
         assert other.get(other.submit(tasks.nothing, 1, 2)) == 2
         # Through the scheduler, which pickles by an older protocol.

@@ -135,7 +135,7 @@ REFUSED = {
     "--checkpoint-every 100": "`--checkpoint-every 100` does not go together with",
     "--resume": "`--resume` does not go together with `--engine here`. What fails is done again",
     "--jobs 2": "`--jobs 2` does not go together with `--engine here`. Each worker has one thread",
-    "--group query": "`--group query` does not go together with `--engine here`. It is for",
+    "--group query": "`--group query` does not go together with `--engine here`. Rows of a",
     "--task rank": "`--task` must be one of 'classification', 'regression', 'gp' with an engine",
     "--task novelty": "Rows of novelty detection cannot be learned in several places. Leave "
     "`--engine` out",

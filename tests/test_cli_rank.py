@@ -741,7 +741,7 @@ def test_only_rankings_have_values_of_pairs():
 def test_a_table_model_refuses_groups_that_cannot_be():
     columns = TablePreprocessor(exclude=("y", "q"))
     for arguments, words in (
-        ((KernelClassifier(), columns, "y", "q"), "for rankings"),
+        ((KernelClassifier(expansion="komp"), columns, "y", "q"), "for rankings"),
         ((KernelRanker(), columns, "y", "y"), "two columns"),
         ((KernelRanker(), TablePreprocessor(exclude=("y",)), "y", "q"), "`exclude`"),
     ):

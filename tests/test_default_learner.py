@@ -822,7 +822,9 @@ def test_a_ridge_of_zero_is_that_of_rounding():
     X, y = numbers(60)
     X, y = np.tile(X, (2, 1)), np.tile(y, 2)  # rows that are there twice have no exact solution
     model = KernelRegressor(kernel=Gaussian(1.0), regularization=0.0).fit(X, y)
-    assert model.score(X, y) > 0.99
+    # Its weight is less than 1: such a fit says little of rows of which it has no copy.
+    (part,) = model.parts_
+    assert np.corrcoef(part.evaluate(X)[:, 0], y)[0, 1] > 0.995
 
 
 def test_rows_of_a_smaller_dictionary_are_forgotten_once(monkeypatch):

@@ -12,8 +12,8 @@ from mercer.data.readings import no_data_of
 from mercer.training import FileTraining
 
 N = 400
-RNG = np.random.default_rng(0)
-NORMAL, AGES = RNG.normal(size=N), RNG.integers(18, 90, N).astype(float)
+DRAW = np.random.default_rng(0)
+NORMAL, AGES = DRAW.normal(size=N), DRAW.integers(18, 90, N).astype(float)
 MARKED = np.arange(0, N, 20)
 
 MARKS = {
@@ -72,17 +72,17 @@ def test_what_nobody_measures_is_a_gap_where_it_comes_late(mark):
 
 
 REAL = {
-    "999 among others": RNG.integers(1, 2001, 5000),
-    "exponential": np.round(RNG.exponential(100, 5000)),
-    "heavy tails": np.round(RNG.pareto(1.0, 20_000)),
-    "heavy tails on both sides": np.round(RNG.standard_cauchy(20_000)),
-    "incomes": np.round(RNG.lognormal(3, 2, 5000)),
-    "capped": np.minimum(RNG.integers(0, 12_000, N), 9999),
-    "saturated": np.minimum(RNG.integers(0, 70_000, N), 65_535),
-    "prices": RNG.choice([9, 19, 29, 49, 99, 199, 299, 999], N),
-    "large numbers": np.append(RNG.lognormal(60, 3, N), [1e20, 1e30]),
+    "999 among others": DRAW.integers(1, 2001, 5000),
+    "exponential": np.round(DRAW.exponential(100, 5000)),
+    "heavy tails": np.round(DRAW.pareto(1.0, 20_000)),
+    "heavy tails on both sides": np.round(DRAW.standard_cauchy(20_000)),
+    "incomes": np.round(DRAW.lognormal(3, 2, 5000)),
+    "capped": np.minimum(DRAW.integers(0, 12_000, N), 9999),
+    "saturated": np.minimum(DRAW.integers(0, 70_000, N), 65_535),
+    "prices": DRAW.choice([9, 19, 29, 49, 99, 199, 299, 999], N),
+    "large numbers": np.append(DRAW.lognormal(60, 3, N), [1e20, 1e30]),
     "a single 999": np.append(AGES, 300.0 + np.array([699.0])),
-    "-99 among others": np.append(RNG.integers(-500, 500, N), [-99] * 9),
+    "-99 among others": np.append(DRAW.integers(-500, 500, N), [-99] * 9),
     "few values": np.array([1.0, 2.0, 3.0, -999.0, -999.0, -999.0]),
     "a constant and 9999": marked(np.zeros(N), 9999.0),
 }

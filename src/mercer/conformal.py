@@ -512,6 +512,7 @@ class ConformalSets:
         ValueError
             If the coverage is not between 0 and 1, or there are too few rows for it.
         """
+        scores = np.asarray(scores)
         n_classes = self.scores.shape[1]
         own = -self.scores[np.arange(len(self.labels)), self.labels]
         sets = np.empty((len(scores), n_classes), dtype=bool)

@@ -93,8 +93,9 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                     expected = "pip install" in str(error)
                 if expected:
                     _say(f"error: {in_words_of_the_command(error)}")
-                    for kept in getattr(error, "__notes__", ()):
-                        _say(kept)
+                    for note in getattr(error, "__notes__", ()):
+                        if "had been learned" in note:  # others are for who looks at the code
+                            _say(note)
                     raise typer.Exit(2) from None
                 _say(
                     f"error: unexpected {type(error).__name__}: {error}. This is a fault of "

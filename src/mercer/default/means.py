@@ -55,15 +55,18 @@ class Total:
 
     def __init__(self, total: Array, weight: float = 0.0, *, counts: bool = False) -> None:
         self.total, self.weight, self.counts = total, weight, counts
+        self.n_rows = 0
 
     def learn(self, rows: Rows) -> None:
         """Add rows with the targets that components learn."""
         targets = counts_of(rows.targets) if self.counts else rows.targets
+        self.n_rows += len(rows)
         self.weight += float(rows.weights.sum())
         self.total = self.total + rows.weights @ targets
 
     def merge(self, other: Total) -> None:
         """Add all rows of another."""
+        self.n_rows += other.n_rows
         self.weight, self.total = self.weight + other.weight, self.total + other.total
 
     def emptied(self) -> Total:

@@ -185,7 +185,8 @@ class _PreciseBlocks(FeatureBlocks):
 
     def numbers(self, number: int) -> Numbers:
         """See :class:`FeatureBlocks`."""
-        return tuple(array.astype(np.float64) for array in self._drawn.numbers(number))
+        drawn = self._drawn.numbers(number)
+        return tuple(a.astype(np.float64) if a.dtype.kind == "f" else a for a in drawn)
 
 
 def blocks_of(expansion: RandomFeatures, kernel: Kernel, n_features: int) -> FeatureBlocks:

@@ -185,6 +185,7 @@ class FeatureExpansion(Function):
 
         for start in range(0, X.shape[0], _CHUNK):
             rows = slice(start, start + _CHUNK)
+            self.rows(X[rows])  # what leaves its range cannot be learned either
             some = dense_rows(X[rows], features.dtype, self.expansion.precision)
             prepared = features.prepare(some)
             features.add_first(len(self.blocks), prepared, part_of, values[rows])

@@ -328,8 +328,8 @@ def test_advice_on_a_shard_is_in_words_of_the_command(files, mercer, tmp_path):
     pq.write_table(text, shards / "1.parquet")
     code, _, err = mercer("evaluate", files / "classes.mercer", shards, *HERE)
     assert code == 2
-    assert re.search(r"1\.parquet: column 'a' is of type string and cannot be read as double", err)
-    assert err.endswith("or convert it to Parquet with the types that you want.\n")
+    assert "Column 'a' held numbers in training but now holds '12,5' in row 250 of" in err
+    assert err.endswith("Correct such cells, or leave them empty, which is a missing value.\n")
 
 
 # -- evaluate ---------------------------------------------------------------------------------

@@ -619,9 +619,15 @@ def test_inputs_beyond_single_precision_are_refused(mode):
 
 @pytest.mark.parametrize("mode", [MODES[1], MODES[2]], ids=repr)
 def test_answers_that_overflow_are_refused(mode):
+    mode = RandomFeatures(block_size=16, mode=mode.mode, precision="double")
     model = regressor(mode, kernel=kernels.Polynomial(3), step_size="auto").fit(X, TARGETS)
     with pytest.raises(ValueError, match="not finite at row 1"):
-        model.predict([[0.0, 0.0, 0.0], [1e20, 1e20, 1e20]])
+        model.predict([[0.0, 0.0, 0.0], [1e120, 1e120, 1e120]])
+
+
+def test_answers_in_double_precision_have_its_range():
+    model = regressor(MODES[1], kernel=kernels.Polynomial(3), step_size="auto").fit(X, TARGETS)
+    assert np.isfinite(model.predict([[1e20, 1e20, 1e20]])).all()
 
 
 def test_kernels_without_features_are_refused_before_the_first_row():

@@ -193,8 +193,8 @@ class FeatureExpansion(Function):
             at = int(np.argmin(np.isfinite(values).all(axis=1)))
             raise ValueError(
                 f"f is not finite at row {at}: its random features of {self.kernel!r} overflow in "
-                f"{self.dtype}. Rescale the inputs, for example with "
-                "sklearn.preprocessing.StandardScaler, or use precision='double'."
+                f"{features.dtype}. Rescale the inputs, for example with "
+                "sklearn.preprocessing.StandardScaler."
             )
         return values
 

@@ -357,3 +357,10 @@ def test_groups_that_the_command_cannot_honour_are_refused(
     assert code != 0
     assert message in " ".join(err.split())
     assert not (tmp_path / "m").exists()
+
+
+def test_what_many_rows_are_is_no_copy():
+    """A column that is 0 in most rows: new rows will be 0, too."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((600, 1)) < 0.85, 0.0, rng.normal(size=(600, 1)))
+    assert repeats(X, X) is None

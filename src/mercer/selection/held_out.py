@@ -139,13 +139,17 @@ def group_order(order: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[
     return order[np.argsort(ranks[numbers], kind="stable")]
 
 
+# Rows are common, not copies, if they are such a share of all and more than a few.
+_COMMON, _FEW_COPIES = 0.1, 10
+
+
 def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
     """Find groups of rows that stand there several times; None if none do, or by chance.
 
     A copy predicts its copies, as it will no new row. Rows of a few columns with few values each
     repeat by chance, as new rows will repeat them: they are no copies. Copies are in a table in
     which a column has mostly values of its own, and far more often than if columns were independent
-    of each other.
+    of each other. What a tenth of all rows are, new rows will be, too: such rows stand alone.
 
     Parameters
     ----------
@@ -175,6 +179,8 @@ def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
         return None
     first = firsts[numbers]
     same = (X[first] == X).all(axis=1) & (targets == targets[first]).all(axis=1)
+    rare = counts <= max(_COMMON * n, _FEW_COPIES)
+    same, counts = same & rare[numbers], np.where(rare, counts, 1)
     groups: NDArray[np.int64] = np.where(same, numbers, found.size + np.arange(n)).astype(np.int64)
     equal = float(np.sum(counts * (counts - 1.0)))
     distinct = [np.unique(column[firsts], return_counts=True)[1] for column in (*X.T, *targets.T)]

@@ -729,7 +729,7 @@ def written_numbers(column: Numbers | Levels) -> NumberForm | None:
     Examples
     --------
     >>> written_numbers(Levels(np.array([0, 1]), ["$1,200", "$900"]))
-    NumberForm(decimal='.', unit='$')
+    NumberForm(decimal='.', unit='$', scale='')
     >>> written_numbers(Levels(np.array([0, 1]), ["3", "5"])) is None  # as good as names
     True
     """

@@ -680,7 +680,7 @@ class DefaultLearner(Learner):
     def _nothing_learned(self) -> LearnedMean:
         function = self.function
         sizes = function.n_features, self.targets.n_targets, function.dtype
-        return LearnedMean(*sizes, self.resources.seed)
+        return LearnedMean(*sizes, self.resources.seed, self.resources.max_memory)
 
     @property
     def _has_level(self) -> bool:

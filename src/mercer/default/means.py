@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 # Rows, and their bytes, of a sample of those that are kept in sums only.
 _MOST_ROWS, _MOST_BYTES = 50_000, 2**23
+_SHARE = 1 / 16  # of all memory, at most
 # Rows that are looked at together, and the standard error of a mean with which they are enough.
 _CHUNK, _PRECISE = 8192, 0.003
 # A class or a count of which there is none: rows' worth of a class, and a mean of counts.
@@ -85,6 +86,8 @@ class LearnedMean:
         Of their inputs.
     seed : int
         Of the draw.
+    memory : int, default=2**40
+        Bytes for all that a model keeps, of which the sample takes a small share.
 
     Attributes
     ----------
@@ -105,8 +108,11 @@ class LearnedMean:
     array([2.])
     """
 
-    def __init__(self, n_features: int, n_targets: int, dtype: Any, seed: int) -> None:
+    def __init__(
+        self, n_features: int, n_targets: int, dtype: Any, seed: int, memory: int = 2**40
+    ) -> None:
         self.weight, self.total, self._seed = 0.0, np.zeros(n_targets), seed
+        self._bytes = min(_MOST_BYTES, int(_SHARE * memory))
         self.sample = Rows.none(n_features, n_targets, dtype)
         self._keys = np.empty(0)
         self._n_rows = 0
@@ -119,7 +125,7 @@ class LearnedMean:
         drawn = np.random.Generator(np.random.PCG64(self._seed).advance(self._n_rows))
         keys = drawn.random(len(rows))
         self._n_rows += len(rows)
-        most = min(_MOST_ROWS, max(1, _MOST_BYTES // (max(1, rows.X.shape[1]) * rows.X.itemsize)))
+        most = min(_MOST_ROWS, max(1, self._bytes // (max(1, rows.X.shape[1]) * rows.X.itemsize)))
         if len(self._keys) == most:  # nearly all rows of a long stream are none of the sample
             rows, keys = rows[keys < self._keys.max()], keys[keys < self._keys.max()]
         if not len(keys):

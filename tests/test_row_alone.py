@@ -12,6 +12,7 @@ from mercer import (
     NoveltyDetector,
 )
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
+from mercer.kernels import Gaussian
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -91,3 +92,14 @@ def test_other_estimators(kind, dtype):
     else:
         answer = DensityRatio(random_state=0).fit(X, X + 0.3).ratio
     assert_alike(answer, X[:150])
+
+
+@pytest.mark.parametrize(
+    "expansion", [Dictionary(40, precision="single"), RandomFeatures(64)], ids=str
+)
+def test_what_leaves_the_range_of_learning_is_refused(expansion):
+    """Models predict in float64, but rows that they cannot learn have no answer either."""
+    X, _, y = table(np.float64, 200)
+    model = KernelRegressor(kernel=Gaussian(1.0), expansion=expansion, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="leaves the range of float32"):
+        model.predict(np.full((2, 5), 1e39))

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 
-__all__ = ["Function", "dense_rows"]
+__all__ = ["Function", "dense_rows", "precise_rows"]
 
 Array = NDArray[np.float64]
 
@@ -123,4 +123,18 @@ def dense_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]
             f"in which precision={precision!r} computes. Rescale the inputs, for example with "
             "sklearn.preprocessing.StandardScaler, or use precision='double'."
         )
+    return rows
+
+
+def precise_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]:
+    """Rows, dense and in float64, in which models predict whatever they learned in.
+
+    Raises
+    ------
+    ValueError
+        If a value leaves the range of the type that they learned in: see :func:`dense_rows`.
+    """
+    rows = dense_rows(X, np.float64, precision)
+    if np.dtype(dtype) != np.float64:
+        dense_rows(rows, dtype, precision)
     return rows

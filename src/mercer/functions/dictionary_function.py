@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer
 from mercer.expansions import KOMP, Dictionary
-from mercer.functions._function import Function, dense_rows
+from mercer.functions._function import Function, dense_rows, precise_rows
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
 from mercer.selection import RaceResult, RaceSettings, race, race_point
@@ -160,7 +160,7 @@ class DictionaryFunction(Function):
             return values
         step = max(1, _NUMBERS // max(self.size, self.n_features))
         for start in range(0, n, step):
-            rows = dense_rows(X[start : start + step], np.float64, self.expansion.precision)
+            rows = precise_rows(X[start : start + step], self.dtype, self.expansion.precision)
             values[start : start + step] = self.basis.precise.features(rows) @ self.coefficients
         return values
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.expansions import RandomFeatures
 from mercer.features.feature_map import Floats, Prepared
-from mercer.functions._function import Function, dense_rows
+from mercer.functions._function import Function, dense_rows, precise_rows
 from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
 from mercer.kernels import Kernel
 from mercer.numerics.factor import covariance_of, solve_ridge
@@ -185,8 +185,7 @@ class FeatureExpansion(Function):
 
         for start in range(0, X.shape[0], _CHUNK):
             rows = slice(start, start + _CHUNK)
-            self.rows(X[rows])  # what leaves its range cannot be learned either
-            some = dense_rows(X[rows], features.dtype, self.expansion.precision)
+            some = precise_rows(X[rows], self.dtype, self.expansion.precision)
             prepared = features.prepare(some)
             features.add_first(len(self.blocks), prepared, part_of, values[rows])
         if not np.isfinite(values).all():

@@ -39,19 +39,24 @@ def reading(command: Callable[[Options], None]) -> Callable[[Options], None]:
     return run
 
 
+def dialect_of(options: Any) -> CsvDialect:
+    """Return how CSV is written by the options of a command, not all of which have `--header`."""
+    return CsvDialect(
+        options.delimiter,
+        options.decimal,
+        options.encoding,
+        header=getattr(options, "header", None),
+        escape=options.escape,
+        widths=options.widths,
+    )
+
+
 @contextmanager
 def _found(options: Any) -> Iterator[Any]:
     """Put in place of the data what :func:`mercer.data.read_tables` reads as it was told."""
     given = {name: getattr(options, name, None) for name in ("data", "test", "background")}
     paths = {name: path for name, path in given.items() if path is not None}
-    told = CsvDialect(
-        options.delimiter,
-        options.decimal,
-        options.encoding,
-        header=options.header,
-        escape=options.escape,
-        widths=options.widths,
-    )
+    told = dialect_of(options)
     if list(paths.values()).count("-") > 1:
         other = "background" if "background" in paths else "test"
         raise ValueError(f"Standard input can be read once: give DATA or `--{other}` as a file.")

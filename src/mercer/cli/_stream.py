@@ -16,10 +16,10 @@ from mercer.cli._answers import Answers, is_pipe, open_answers
 from mercer.cli._choices import StreamFormat, StreamTask
 from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
+from mercer.cli._inputs import dialect_of
 from mercer.cli._messages import Stopped, in_words_of_the_command, note
 from mercer.cli._options import StreamOptions
 from mercer.conformal import check_coverage
-from mercer.data import CsvDialect
 from mercer.data.arrivals import Source, open_source
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS
@@ -149,13 +149,7 @@ class _Run:
             options.source,
             follow=options.follow,
             skip=options.skip,
-            dialect=CsvDialect(
-                options.delimiter,
-                options.decimal,
-                options.encoding,
-                escape=options.escape,
-                widths=options.widths,
-            ),
+            dialect=dialect_of(options),
         )
         parameters = _parameters(options)
         self.training = StreamTraining(

@@ -94,7 +94,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 if expected:
                     _say(f"error: {in_words_of_the_command(error)}")
                     for note in getattr(error, "__notes__", ()):
-                        if "had been learned" in note:  # others are for who looks at the code
+                        if isinstance(note, Advice):
                             _say(note)
                     raise typer.Exit(2) from None
                 _say(

@@ -18,6 +18,7 @@ from mercer._threads import ahead, check_jobs, jobs
 from mercer._validation import check_integer
 from mercer.data import count_rows, read_tables
 from mercer.data.tables import Labelled, Unreadable
+from mercer.exceptions import Advice
 from mercer.losses import Loss
 from mercer.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
 from mercer.training._checks import warn_if_no_pairs
@@ -422,7 +423,7 @@ class FileTraining(TableTraining):
             said = f"{said} The model of them is kept as {place}."
         if checkpoint_path(out).exists():
             said += f" The checkpoint {checkpoint_path(out)} is of an earlier point."
-        error.add_note(said)
+        error.add_note(Advice(said))  # for users; other notes are for who looks at the code
 
     def _end_passes(self, stream: RowStream, folder: Path) -> None:
         """Tell the model after a chunk if that was the end of the first pass, or of the last."""

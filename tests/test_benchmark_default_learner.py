@@ -1,22 +1,20 @@
 """The script that compares the default learner with its peers, on tiny generated sets."""
 
-import argparse
 import dataclasses
 import importlib
 import json
 import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import benchmark_scripts
 import mercer
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
 MODULES = ("_default_sets", "_peers", "_default_run", "_default_tables", "default_learner")
 METHODS = (
     "mercer",
@@ -33,15 +31,9 @@ METHODS = (
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The modules of the script; nothing of them stays behind."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield argparse.Namespace(**{name: importlib.import_module(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in set(sys.modules) - before & {*MODULES, "_common"}:
-            del sys.modules[name]
+    """The modules of the script."""
+    with benchmark_scripts.scripts(*MODULES) as found:
+        yield found
 
 
 def table(scripts, n=200, regression=False, test=None):

@@ -1,34 +1,24 @@
 """The tables of the script that compares tables with text, dates, categories and gaps."""
 
-import importlib
 import os
-import sys
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import benchmark_scripts
+
 pd = pytest.importorskip("pandas")
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
 NAMES = ("homes", "jewels", "power", "phones", "movies", "coffee", "pets", "strikes", "tweets")
 NAMES += ("loans", "flights", "houses")
 
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The modules of the script; nothing of them stays behind."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    try:
-        names = ("_messy_tables", "_messy_peers", "messy")
-        yield Namespace(**{name: importlib.import_module(name) for name in names})
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in set(sys.modules) - before:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == FOLDER:
-                del sys.modules[name]
+    """The modules of the script."""
+    with benchmark_scripts.scripts("_messy_tables", "_messy_peers", "messy") as found:
+        yield found
 
 
 def made(scripts, name):

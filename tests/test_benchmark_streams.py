@@ -1,30 +1,22 @@
 """The script that compares methods on streams: what it keeps, and what is kept of it."""
 
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
+import benchmark_scripts
+
+RESULTS = benchmark_scripts.FOLDER / "results"
 TABLES = {"streams": "right, %", "streams_numbers": "MAE"}
 
 
 @pytest.fixture(scope="module")
 def streams():
-    """The module of the script; nothing of it stays behind."""
+    """The module of the script."""
     pytest.importorskip("river")
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield importlib.import_module("streams")
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in set(sys.modules) - before:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == FOLDER:
-                del sys.modules[name]
+    with benchmark_scripts.scripts("streams") as found:
+        yield found.streams
 
 
 @pytest.fixture
@@ -75,11 +67,13 @@ def test_a_method_that_is_stopped_is_measured_by_the_rows_it_answered(streams):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_committed_courses_are_those_of_the_tables(streams, table):
-    rows = json.loads((FOLDER / "results" / f"{table}.json").read_text())["rows"]
+    rows = json.loads((RESULTS / f"{table}.json").read_text())["rows"]
     assert len({row["stream"] for row in rows}) >= 5
     for row in rows:
         name = row["stream"].replace(", ", "_").replace(" ", "_")
-        record = json.loads((FOLDER / "results" / "streams" / f"{name}.json").read_text())
+        record = json.loads(
+            (benchmark_scripts.FOLDER / "results" / "streams" / f"{name}.json").read_text()
+        )
         course = record["courses"][row["method"]]
         assert streams.STREAMS[row["stream"]].regression == (table == "streams_numbers")
         if row["rows"] == record["rows"]:

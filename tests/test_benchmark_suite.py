@@ -1,29 +1,18 @@
 """The script that judges the default on many tables, on records made by hand."""
 
 import importlib
-import sys
-from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
+import benchmark_scripts
 
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The modules of the script; nothing of them stays behind."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    try:
-        names = ("_default_sets", "_default_run", "_peers", "suite")
-        yield Namespace(**{name: importlib.import_module(name) for name in names})
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in set(sys.modules) - before:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == FOLDER:
-                del sys.modules[name]
+    """The modules of the script."""
+    with benchmark_scripts.scripts("_default_sets", "_default_run", "_peers", "suite") as found:
+        yield found
 
 
 def record(name, method, seed=0, **found):

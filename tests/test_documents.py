@@ -5,10 +5,12 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
+import benchmark_scripts
 from command_line import run
 from mercer.default import DefaultLearner
 from quick import FEW_POINTS
@@ -69,6 +71,8 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
                 program, *words = shlex.split(command, comments=True)
                 assert program == "mercer", f"{name_of(page)}: {command!r} is not run"
                 assert run(*words) == 0, command
+    if "matplotlib.pyplot" in sys.modules:  # what was drawn
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -94,10 +98,8 @@ def test_commands_that_are_shown_have_such_options(page):
 
 def test_benchmark_page_is_what_the_results_say():
     """docs/benchmarks.md is written by benchmarks/run.py and by nothing else."""
-    spec = importlib.util.spec_from_file_location("run", ROOT / "benchmarks" / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (DOCS / "benchmarks.md").read_text() == module.page()
+    with benchmark_scripts.scripts("run") as found:
+        assert (DOCS / "benchmarks.md").read_text() == found.run.page()
 
 
 def test_numbers_of_the_risk_page_are_those_of_the_experiment():

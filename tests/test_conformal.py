@@ -404,6 +404,48 @@ def test_a_fit_without_rows_has_seen_none_of_their_groups(few_kernels):
     assert np.isfinite(model.predict_interval(X[48:], 0.8)).all()
 
 
+@pytest.mark.parametrize(("distinct", "times", "n_fits"), [(60, 4, 10), (30, 20, 10), (210, 2, 0)])
+@pytest.mark.parametrize("told", [False, True])
+def test_copies_and_rows_of_a_group_count_once(
+    few_kernels, monkeypatch, distinct, times, n_fits, told
+):
+    settings = DefaultLearner.settings
+    settings = settings._replace(fewest_judges=300, race=settings.race._replace(small=1000))
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
+    monkeypatch.setattr(DefaultLearner, "_anew", lambda self, rows: self.function)
+    X, y = of_few_rows(distinct, 5, n_new=0)
+    of = np.random.default_rng(0).permutation(np.repeat(np.arange(distinct), times))
+    X, y = X[of], y[of]
+    if told:
+        X = X + 0.01 * np.random.default_rng(1).normal(size=X.shape)
+    model = KernelRegressor(random_state=0).fit(X, y, groups=of if told else None)
+    held, fits = model.held_out_, model.learner_.fits_without()
+    assert len(fits) == n_fits
+    if n_fits:
+        assert len(held.y) == distinct * times
+        for left_out, _ in fits:
+            assert not set(held.groups[left_out]) & set(np.delete(held.groups, left_out))
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_sizes_of_errors_that_nothing_tells_are_the_same(times):
+    rng = np.random.default_rng(2)  # where the best ridge among its neighbours is a bad one
+    X, y = rng.uniform(-2.0, 2.0, size=(100, 3)), np.abs(rng.normal(size=100))
+    said = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    X, y, said = (np.repeat(each, times, axis=0) for each in (X, y, said))
+    find = ConformalIntervals(X, said + y, said, groups=np.repeat(np.arange(100), times))
+    widths = np.diff(find(X, said, 0.9), axis=1)
+    assert widths.max() < 1.1 * widths.min()
+
+
+def test_intervals_between_quantiles_ask_no_fits(few_kernels, monkeypatch):
+    X, y = of_few_rows(40, 7)
+    model = KernelRegressor(random_state=0).fit(X[:40], y[:40])
+    monkeypatch.setattr(DefaultLearner, "fits_without", None)
+    found = model.predict_interval(X[40:], method="quantile")
+    assert share_inside(found, y[40:]) > 0.8
+
+
 def test_intervals_of_few_rows_are_the_same_from_files(few_kernels, tmp_path):
     X, y = of_few_rows(30, 2, n_new=9)
     model = KernelRegressor(random_state=0).fit(X[:30], y[:30])

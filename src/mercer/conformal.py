@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._validation import check_choice, check_integer, check_real
 from mercer.losses import Quantile
 from mercer.selection import pilot_kernel
-from mercer.sums import Correction, GlobalPart, Rows
+from mercer.sums import Correction, GlobalPart, Rows, squared_error
 
 __all__ = [
     "AdaptiveConformal",
@@ -235,7 +235,8 @@ class ConformalIntervals:
         quantile of :math:`|y - f(x)|`. ``"normalized"``: of widths in proportion to
         :math:`\sigma(x)`, the usual size of errors there. A small kernel machine, on the inputs and
         the prediction, learns the logarithms of :math:`|y - f(x)|` plus .3 of their median;
-        each row's own :math:`\sigma` comes from a fit to all others. ``"quantile"``: lower and
+        each row's own :math:`\sigma` comes from a fit to all others. If that is worse than none,
+        widths are the same. ``"quantile"``: lower and
         upper quantiles are learned on half of the rows; the other half says by how much to widen
         them (Romano, Patterson, Candès, NeurIPS 2019). Sides may then differ.
     block : int, default=1
@@ -426,8 +427,11 @@ class _Sizes:
         rows = Rows(inputs, (logarithms - mean)[:, np.newaxis], share, groups=groups)
         places = np.linspace(0, len(errors) - 1, min(len(errors), _POINTS)).astype(int)
         part = GlobalPart(pilot_kernel(inputs), inputs[places], 1)
-        own = np.exp(part.solve_without(rows, block)[:, 0])
-        return cls(own, part, mean, centre, scale)
+        left_out = part.solve_without(rows, block)
+        if squared_error(left_out, rows) >= squared_error(0.0, rows):
+            # Nothing tells how large errors are: what chance says there has no bounds.
+            return cls(np.ones(len(errors)), None, 0.0, centre, scale)
+        return cls(np.exp(left_out[:, 0]), part, mean, centre, scale)
 
     def __call__(self, X: Any, predicted: Array) -> Array:
         if self.part is None:

@@ -36,8 +36,9 @@ class Settings(NamedTuple):
     fewest_judges : int, default=500
         Of rows that are all points: half of them judge, or so many.
     nested : int, default=200
-        Rows from which those left out tell how large errors of new ones are. What is chosen by
-        fewer fits them better than rows to come, so intervals ask fits that lack some of them.
+        Rows, those of a group counted once, from which those left out tell how large errors of new
+        ones are. What is chosen by fewer fits them better than rows to come, so all of them judge,
+        and intervals ask fits that lack some of them.
     first_rows : int, default=20000
         Rows that are gathered and raced on before components are decided upon.
     held_share, most_held : float and int, default=0.2 and 5000

@@ -302,9 +302,13 @@ class ConformalRegressor(ConformalEstimator):
 
     def _around(self, inputs: Any, scores: Array, coverage: float, method: str) -> Array:
         """Intervals around single predictions, (n, 2, n_targets)."""
+        # Between quantiles, half of the rows make up for what the others chose, in one fit.
+        asks_fits = method != "quantile"
 
         def make() -> list[ConformalIntervals]:
-            held, fits = self._over_fits(self._not_learned("Intervals"))
+            held, fits = self._not_learned("Intervals"), None
+            if asks_fits:
+                held, fits = self._over_fits(held)
             X, y = _dense(held.X), held.y.reshape(len(held.weights), -1)
             block = getattr(self, "block_length_", 1) if self._calibration is None else 1
             pairs = zip(y.T, self._answers(held.scores).T, strict=True)
@@ -320,7 +324,8 @@ class ConformalRegressor(ConformalEstimator):
         predicted = self._answers(scores)
         rows = inputs.toarray() if sparse.issparse(inputs) and finders[0].X.shape[1] else inputs
         X = _dense(rows) if finders[0].X.shape[1] else np.empty((len(predicted), 0))
-        by_fit = [self._answers(each) for each in self._scores_by_fit(inputs)]
+        scores_by_fit = self._scores_by_fit(inputs) if asks_fits else []
+        by_fit = [self._answers(each) for each in scores_by_fit]
         found = np.empty((len(predicted), 2, len(finders)))
         for target, find in enumerate(finders):
             theirs = np.column_stack([each[:, target] for each in by_fit]) if by_fit else None

@@ -15,7 +15,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.data import TablePreprocessor
 from mercer.default.held_out import Judged
+from mercer.estimators import TableModel
 from mercer.kernels import Gaussian
 from mercer.model_file import load_model, save_model
 from mercer.selection import FEWEST_GROUPS, group_order, repeats
@@ -23,6 +25,8 @@ from mercer.selection.pilots import Pilots
 from mercer.sums import GlobalPart, Rows, TreesPart
 from mercer.sums.exact import ExactRidge
 from mercer.sums.ridge import RIDGES
+from mercer.training import FileTraining
+from mercer.training._row_stream import RowStream
 
 
 def subjects(n: int, each: int, seed: int) -> tuple[Any, Any, Any]:
@@ -357,6 +361,131 @@ def test_groups_that_the_command_cannot_honour_are_refused(
     assert code != 0
     assert message in " ".join(err.split())
     assert not (tmp_path / "m").exists()
+
+
+# -- time in files ---------------------------------------------------------------------------------
+
+_WRITTEN = {
+    "numbers": lambda n: n * 3 - 7,
+    "iso": lambda n: (pd.Timestamp("2024-01-31") + pd.to_timedelta(n, "D")).strftime("%Y-%m-%d"),
+    "german": lambda n: (pd.Timestamp("2024-01-31") + pd.to_timedelta(n, "D")).strftime("%d.%m.%Y"),
+    "compact": lambda n: (pd.Timestamp("2024-01-31") + pd.to_timedelta(n, "D")).strftime("%Y%m%d"),
+    "time": lambda n: (pd.Timestamp("2024-01-31") + pd.to_timedelta(n, "h")).strftime(
+        "%d %b %Y %H:%M"
+    ),
+    "durations": lambda n: [f"{k // 60}:{k % 60:02}:30" for k in n],
+}
+
+
+def in_time(n: int, written: str = "iso") -> pd.DataFrame:
+    """Rows in the order of time, and their number as an input."""
+    rng, number = np.random.default_rng(0), np.arange(n)
+    a = rng.normal(size=n)
+    y = a + np.sin(number / 30.0) + 0.1 * rng.normal(size=n)
+    return pd.DataFrame({"number": number, "a": a, "when": _WRITTEN[written](number), "y": y})
+
+
+@pytest.fixture
+def fit_in_time(mercer: Any, tmp_path: Any) -> Any:
+    """Run ``mercer fit`` on rows in some order."""
+
+    def fit(table: pd.DataFrame, *words: Any) -> tuple[int, str, Any]:
+        data, out = tmp_path / "rows.csv", tmp_path / "m"
+        table.sample(frac=1.0, random_state=0).to_csv(data, index=False)
+        given = "fit", data, "--target", "y", "--include", "number", "--include", "a"
+        code, _, err = mercer(*given, "--out", out, *words)
+        return code, " ".join(err.split()), out
+
+    return fit
+
+
+@pytest.mark.parametrize("written", list(_WRITTEN))
+def test_times_are_read_as_they_are_written(written: str) -> None:
+    columns = TablePreprocessor(exclude=("y",))
+    table = in_time(90, written)
+    for source in (table, pa.Table.from_pandas(table)):
+        times = TableModel(KernelRegressor(), columns, "y", time="when").times(source)
+        assert (np.diff(times) > 0.0).all()
+
+
+def test_the_command_lets_the_last_rows_judge(fit_in_time: Any) -> None:
+    table = in_time(80)
+    code, err, out = fit_in_time(table, "--time", "when")
+    assert code == 0, err
+    assert "in the order of 'when'; the last rows judge" in err
+    model = load_model(out)
+    assert model.estimator.learner_.in_time
+    of = model.preprocessor.feature_names_in_.index("number")
+    X = model.inputs(table.drop(columns="y"), extra="drop")
+    assert_array_equal(model.estimator.held_out_.X[:, of], X[-16:, of])
+
+
+def test_a_column_of_times_stays_an_input(fit_in_time: Any, mercer: Any, tmp_path: Any) -> None:
+    table = in_time(80).rename(columns={"when": "day"})
+    code, err, out = fit_in_time(table, "--time", "day", "--include", "day")
+    assert code == 0, err
+    assert load_model(out).columns_ == ["number", "a", "day", "y"]
+    table.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    code, _, err = mercer(
+        "predict", out, tmp_path / "new.csv", "--out", tmp_path / "p.csv", "--interval", "0.9"
+    )
+    assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "message"),
+    [
+        ({}, ["--time", "hour"], "no column 'hour'"),
+        ({"when": "spring"}, ["--time", "when"], "`--time` must be a column of dates, times or"),
+        ({"when": [True, False] * 60}, ["--time", "when"], "`--time` must be a column of dates"),
+        ({"when": [None, *range(119)]}, ["--time", "when"], "no value that can be read in 1 of"),
+        ({}, ["--time", "y"], "`--time` and `--target` must be two columns"),
+        ({}, ["--time", "when", "--group", "a"], "`--group` and `--time` were both given"),
+        ({}, ["--time", "when", "--task", "rank"], "`--time` is for classifications and"),
+        ({}, ["--time", "when", "--expansion", "komp"], "`--time` is for classifications and"),
+        ({}, ["--time", "when", "--engine", "here"], "does not go together with `--engine here`"),
+        ({}, ["--time", "when", "--shuffle-buffer", "0"], "out of the order of 'when' by more"),
+    ],
+)
+def test_times_that_the_command_cannot_honour_are_refused(
+    fit_in_time: Any, change: Any, words: list[str], message: str
+) -> None:
+    table = in_time(120).assign(**change)
+    if words[-2:] == ["--shuffle-buffer", "0"]:
+        table = pd.concat([table] * 80)
+    code, err, out = fit_in_time(table, *words)
+    assert code != 0
+    assert message in err
+    assert not out.exists()
+
+
+def test_rows_of_files_come_in_blocks_and_the_last_in_order(tmp_path: Any) -> None:
+    n = 3000
+    table = in_time(n, "numbers")
+    table.sample(frac=1.0, random_state=0).to_csv(tmp_path / "rows.csv", index=False)
+    training = FileTraining(tmp_path / "rows.csv", "y", time="when", exclude=("when",)).start()
+    stream = RowStream(
+        tmp_path / "rows.csv", training.model_, n_passes=1, seed=0, shuffle_buffer=65_536,
+        rows_per_pass=None, rows_per_step=1,
+    )  # fmt: skip
+    numbers = np.concatenate([y for _, y, _ in stream.chunks(0, every=None)])
+    where = {value: place for place, value in enumerate(table.y)}
+    places = np.array([where[value] for value in numbers])
+    assert_array_equal(np.sort(places), np.arange(n))
+    assert_array_equal(places[-750:], np.arange(n - 750, n))
+    assert np.mean(np.diff(places[:-750]) == 1) > 0.9
+    assert np.count_nonzero(np.diff(places[:-750]) < 0) > 9
+
+
+def test_tables_in_the_order_of_time() -> None:
+    table = in_time(100)
+    columns = TablePreprocessor(exclude=("y", "when"))
+    model = TableModel(KernelRegressor(random_state=0), columns, "y", time="when")
+    model.warm_up(table)
+    for part in (table[:60], table[60:]):
+        model.partial_fit(part.sample(frac=1.0, random_state=0))
+    held = model.estimator.held_out_
+    assert_array_equal(held.X[:, 0], model.inputs(table, extra="drop")[-20:, 0])
 
 
 def test_what_many_rows_are_is_no_copy():

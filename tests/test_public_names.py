@@ -378,7 +378,7 @@ mercer.estimators.NoveltyDetector.partial_fit(self, X, y=None, sample_weight=Non
 mercer.estimators.NoveltyDetector.learn_one(self, x, sample_weight=1.0)
 mercer.estimators.NoveltyDetector.predict(self, X)
 mercer.estimators.Progress(n_samples, n_total, loss, model_order, seconds, rows_per_second)
-mercer.estimators.TableModel(estimator, preprocessor, target=None, group=None)
+mercer.estimators.TableModel(estimator, preprocessor, target=None, group=None, time=None)
 mercer.estimators.TableModel.partial_fit(self, table)
 mercer.estimators.TableModel.predict(self, table, *, extra='error')
 mercer.estimators.TwoSampleTest(statistic, p_value, null_statistics)
@@ -502,9 +502,9 @@ mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, 
 mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
 mercer.export.export_python(model, path, *, std=False)
-mercer.training.FileTraining(data, target=None, *, task='auto', group=None, loss=None, options=None,
-    n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536, warmup_rows=50000,
-    categories=128, columns=None, n_jobs=None, strict=False)
+mercer.training.FileTraining(data, target=None, *, task='auto', group=None, time=None,
+    loss=None, options=None, n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536,
+    warmup_rows=50000, categories=128, columns=None, n_jobs=None, strict=False)
 mercer.river.AnomalyDetector(nu=0.1, *, kernel='auto', expansion='auto', step_size='auto',
     average='suffix', n_jobs=None, seed=None)
 mercer.river.Classifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',

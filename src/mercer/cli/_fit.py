@@ -83,6 +83,7 @@ _AGAIN = "What fails is done again by the engine, and there are no checkpoints."
 _IN_ONE_PLACE = {
     "passes": "Workers read each row a fixed number of times.",
     "shuffle_buffer": "The order of the rows does not matter where shards are learned.",
+    "time": "Later rows judge what was learned of earlier ones, and workers know no order.",
     "group": "Rows of a group belong together, and workers learn them wherever they are.",
     "checkpoint_every": _AGAIN,
     "resume": _AGAIN,
@@ -185,6 +186,7 @@ def _training(options: FitOptions) -> FileTraining | ShardTraining:
         options.target,
         **shared,
         group=options.group,
+        time=options.time,
         n_passes=options.passes,
         shuffle_buffer=_shuffle_buffer(options),
     )
@@ -303,6 +305,8 @@ def _announce(training: TableTraining, options: FitOptions) -> None:
         together = _kept_together(_shuffle_buffer(options))
         what = "pairs within groups" if model.task == "rank" else "held out together by groups"
         note(f"{what} of {options.group!r}; {together}", quiet=quiet)
+    if options.time is not None:
+        note(f"in the order of {options.time!r}; the last rows judge", quiet=quiet)
     minimised = getattr(model.estimator, "risk", None)
     if minimised is not None:
         note(f"minimised: {minimised.describe()}", quiet=quiet)

@@ -47,7 +47,7 @@ _SHARED = (
     "length_scale loss max_age max_blocks max_memory max_size max_waiting mode noise normalize nu "
     "outlier output pair_kernel pair_label parsimony port regularization resumable resume reward "
     "ridge risk scaling seed shuffle_buffer skip std step_size strategy strict target task "
-    "terminal tolerance widths"
+    "terminal time tolerance widths"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED
 

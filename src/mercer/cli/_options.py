@@ -110,7 +110,9 @@ class FitOptions:
     --group only rows of one group are paired, and shuffling keeps the rows of a group together:
     those that are within --shuffle-buffer rows of each other in the data meet. For classification
     and regression --group names what rows of one person, machine or place share: they are held out
-    together, so that what is said of errors holds for new ones. It is no input.
+    together, so that what is said of errors holds for new ones. It is no input. Where new rows
+    will be later, --time names a column of dates, times or numbers: the last rows judge what was
+    learned of those before. It stays an input; --exclude takes it out.
 
     The same data, options and seed give the same model file. A run that was killed goes on from
     its last checkpoint with --resume, to the same file, byte for byte.
@@ -128,6 +130,10 @@ class FitOptions:
     group: Annotated[
         str | None,
         option("Column of groups: rows of one are ranked, or held out, together.", _DATA),
+    ] = None
+    time: Annotated[
+        str | None,
+        option("Column of times: the last rows judge what those before say.", _DATA),
     ] = None
     task: Annotated[Task, choice(Task, "Guessed from loss and target by default.", _LEARNING)] = (
         Task.auto

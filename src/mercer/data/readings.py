@@ -742,6 +742,37 @@ def written_numbers(column: Numbers | Levels) -> NumberForm | None:
     return form
 
 
+def time_form(name: str, column: Numbers | Levels) -> DateForm | NumberForm | None:
+    """Find out how what puts rows in the order of time is written; None for numbers and dates.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    column : Numbers or Levels
+        First rows.
+
+    Raises
+    ------
+    ValueError
+        For text or truth values that have no order in time.
+
+    Examples
+    --------
+    >>> time_form("day", Levels(np.array([0, 1]), ["31.1.2024", "1.2.2024"])).order
+    'dmy.'
+    """
+    if isinstance(column, Numbers):
+        return None
+    form = None if column.boolean else _look_at_text(name, column, 1).form
+    if isinstance(form, NumberForm | DateForm):
+        return form
+    raise ValueError(
+        f"`time` must be a column of dates, times or numbers, and {name!r} holds other text, first "
+        f"{column.first()!r}. Name another column, or write its dates as 2024-01-31."
+    )
+
+
 def _are_plain(levels: Sequence[str], values: Floats) -> bool:
     """Whether all that was read as numbers is what a computer reads there, too."""
     return all(

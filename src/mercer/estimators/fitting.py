@@ -246,7 +246,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             if first:
                 self._meet(data)
                 generator = check_random_state(self.random_state)
-                problem = self._problem(data, generator, expansion=self._begun(data))
+                problem = self._problem(data, generator, expansion=self._begun(data, given.held_by))
                 self._learn(self._adopt(problem), data, given.held_by)
             else:
                 # Categories that are new to a stream are inputs of their own.
@@ -267,10 +267,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             return np.empty(0)
         return self._columns.past_of_new(self.learner_.function.n_features)
 
-    def _begun(self, data: Data) -> Expansion:
+    def _begun(self, data: Data, held_by: HeldBy) -> Expansion:
         """Return the expansion that a first call of ``partial_fit`` begins with."""
-        chosen = self._chosen_expansion()
-        if isinstance(chosen, Stream) or not self._begins_stream(data.X):
+        chosen, told = self._chosen_expansion(), any(each is not None for each in held_by)
+        if told or isinstance(chosen, Stream) or not self._begins_stream(data.X):
             return chosen
         return Stream()
 
@@ -286,6 +286,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self.targets_, rows = self.targets_.with_partners(X, encoded, data.weights)
         with jobs(self.n_jobs):
             if isinstance(learner, DefaultLearner):
+                learner.in_time |= held_by.time is not None
                 learner.learn(*rows, held_by.groups)
             else:
                 learner.learn(*rows)

@@ -105,6 +105,20 @@ class LossEstimator(FittedLoss, KernelEstimator):
         """
         return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(groups)))
 
+    def learn_in_time(self, X: Any, y: Any) -> Self:
+        """Learn some more rows of files as ``partial_fit`` does; the last ones of all judge.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows in the order of time, later than those before, and their targets.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(time=True)))
+
     def _held_together(self, given: Given) -> Given:
         """See :class:`KernelEstimator`."""
         groups, time = given.held_by

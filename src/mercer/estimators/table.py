@@ -15,8 +15,8 @@ from mercer._validation import check_choice
 from mercer.data import TablePreprocessor
 from mercer.data.audit import TableAudit
 from mercer.data.columns import Levels, Numbers, check_names, is_number, is_table, view_table
-from mercer.data.forms import NumberForm
-from mercer.data.readings import written_numbers
+from mercer.data.forms import DateForm, NumberForm
+from mercer.data.readings import time_form, written_numbers
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.explaining import Explained, Explaining
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
@@ -40,6 +40,7 @@ __all__ = [
     "TableTask",
     "check_group",
     "check_marks",
+    "check_time",
     "first_classes",
     "read_groups",
     "read_targets",
@@ -304,6 +305,38 @@ def read_groups(table: Any, name: str) -> Array:
     )[values.codes]
 
 
+def check_time(time: str | None, group: str | None, target: str | None, takes: bool) -> None:
+    """Raise ``ValueError`` unless a column can say which rows are later than others.
+
+    Parameters
+    ----------
+    time, group, target : str or None
+        Names of the columns.
+    takes : bool
+        Whether the model lets the last rows judge.
+    """
+    if time is None:
+        return
+    if not takes:
+        raise ParameterError(
+            "`time` is for classifications and regressions by the default expansion, which let "
+            f"the last rows judge what was learned of those before, got {time!r}.",
+            parameter="time",
+            value=time,
+            mend=Advice("Leave it out, or choose ", Setting("expansion", "auto"), "."),
+        )
+    if group is not None:
+        raise ValueError(
+            "`group` and `time` were both given, and rows are held out by one of them. Give "
+            "`group` if new rows will be of new groups, `time` if they will be later."
+        )
+    if time == target:
+        raise ValueError(
+            f"`time` and `target` must be two columns, got {time!r} for both: rows would be in the "
+            "order of what is to be predicted."
+        )
+
+
 def check_group(group: str | None, target: str | None, takes: bool, columns: Any) -> None:
     """Raise ``ValueError`` unless a column can say which rows belong together.
 
@@ -411,7 +444,11 @@ class TableModel(TableAnswers, Explaining):
         Column to predict, or to rank by. For a novelty detector it is not learned: a column of
         labels to compare with, or None.
     group : str or None, default=None
-        Column that says which rows a ranking compares: those of one query, say.
+        Column that says which rows a ranking compares: those of one query, say; or which ones a
+        classification or a regression holds out together.
+    time : str or None, default=None
+        Column of dates, times or numbers by which rows come in order, tables, too: the last rows
+        judge what was learned of those before. It stays among the inputs, unless it is excluded.
 
     Attributes
     ----------
@@ -463,6 +500,7 @@ class TableModel(TableAnswers, Explaining):
         preprocessor: TablePreprocessor,
         target: str | None = None,
         group: str | None = None,
+        time: str | None = None,
     ) -> None:
         self._task = task_of(estimator)
         if not isinstance(preprocessor, TablePreprocessor):
@@ -479,15 +517,17 @@ class TableModel(TableAnswers, Explaining):
                 f"The target {target!r} must be in the preprocessor's `exclude`, got "
                 f"{tuple(preprocessor.exclude)!r}: else the inputs would give the answer away."
             )
-        takes = self.task == "rank" or (
-            self.task in ("classification", "regression")
-            and isinstance(estimator.plan().expansion, Auto)
+        holds_out = self.task in ("classification", "regression") and isinstance(
+            estimator.plan().expansion, Auto
         )
-        check_group(group, target, takes, preprocessor)
+        check_group(group, target, holds_out or self.task == "rank", preprocessor)
+        check_time(time, group, target, holds_out)
         self.estimator = estimator
         self.preprocessor = preprocessor
         self.target = target
         self.group = group
+        self.time = time
+        self._time_form: DateForm | NumberForm | None = None
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
         self.target_form_: NumberForm | None = None
@@ -526,8 +566,9 @@ class TableModel(TableAnswers, Explaining):
     def columns_(self) -> list[str]:
         """Columns that learning reads."""
         learned = [self.target] if self.has_target and self.target is not None else []
-        compared = [] if self.group is None else [self.group]
-        return [*self.preprocessor.feature_names_in_, *learned, *compared]
+        inputs = self.preprocessor.feature_names_in_
+        together = [name for name in (self.group, self.time) if name is not None]
+        return [*inputs, *learned, *(name for name in together if name not in inputs)]
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -641,6 +682,39 @@ class TableModel(TableAnswers, Explaining):
             If the column is missing, or has rows without a value.
         """
         return None if self.group is None else read_groups(table, self.group)
+
+    def times(self, table: Any) -> Array:
+        """Read what puts the rows of a table in order, as numbers, for a model with such a column.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with the column ``time``.
+
+        Raises
+        ------
+        ValueError
+            If the column is missing, has rows without a value, or holds no times.
+        """
+        name, view = str(self.time), view_table(table)
+        check_names([name], view.names, "The table")
+        column = view.column(name)
+        if self._time_form is None:
+            self._time_form = time_form(name, column)
+        if isinstance(column, Numbers):
+            times = column.values.astype(np.float64)
+        else:
+            form = self._time_form or time_form(name, column)
+            assert form is not None
+            times = np.append(form.read(column.levels), np.nan)[column.codes]
+        missing = ~np.isfinite(times)
+        if missing.any():
+            raise ValueError(
+                f"The time {name!r} has no value that can be read in {int(missing.sum()):,} of "
+                f"{view.n_rows:,} rows, first in row {int(np.argmax(missing))} of this table: "
+                "nobody knows which rows are later. Remove them, or fill in the time."
+            )
+        return times
 
     def rows(self, table: Any) -> tuple[NDArray[np.floating], NDArray[Any]]:
         """Read what :meth:`learn` takes: inputs and targets of a table.
@@ -841,6 +915,8 @@ class TableModel(TableAnswers, Explaining):
             y = (y - self.target_mean_) / self.target_scale_
         if self.task == "rank":
             self.estimator.partial_fit(X, y, classes=self._first_classes, group=group)
+        elif self.time is not None:
+            self.estimator.learn_in_time(X, y)
         elif group is None:
             self.estimator.partial_fit(X, y)
         else:
@@ -866,7 +942,11 @@ class TableModel(TableAnswers, Explaining):
         """
         if not self.preprocessor.frozen_:
             self.warm_up(table)
-        return self.learn(*self.rows(table), self.groups(table))
+        X, y = self.rows(table)
+        if self.time is not None:
+            order = np.argsort(self.times(table), kind="stable")
+            X, y = X[order], y[order]
+        return self.learn(X, y, self.groups(table))
 
     def finish(self) -> Self:
         """Say that all rows came, as ``fit`` on arrays knows by itself.
@@ -944,6 +1024,7 @@ class TableModel(TableAnswers, Explaining):
         return {
             "target": self.target,
             "group": self.group,
+            **({} if self.time is None else {"time": self.time}),
             "target_mean": self.target_mean_,
             "target_scale": self.target_scale_,
             "kind": type(self.estimator).__name__,
@@ -966,7 +1047,7 @@ class TableModel(TableAnswers, Explaining):
         kind = check_choice("kind", state["kind"], tuple(_ESTIMATORS))
         estimator = _ESTIMATORS[kind].from_state(state["estimator"])
         preprocessor = TablePreprocessor.from_state(json.loads(state["preprocessor"]))
-        model = cls(estimator, preprocessor, state["target"], state.get("group"))
+        model = cls(estimator, preprocessor, state["target"], state.get("group"), state.get("time"))
         if not preprocessor.frozen_ or preprocessor.n_features_out_ != estimator.n_features_in_:
             raise ValueError("the inputs of the model do not match the columns of its tables")
         mean, scale = float(state["target_mean"]), float(state["target_scale"])

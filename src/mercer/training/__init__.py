@@ -61,7 +61,13 @@ class FileTraining(TableTraining):
         (:func:`mercer.data.infer_task`). "rank" learns from pairs of rows, "gp" is
         Gaussian-process regression.
     group : str or None, default=None
-        Column of the groups of a ranking: only rows of one group are compared. It is no input.
+        Column of the groups of a ranking: only rows of one group are compared; of a classification
+        or a regression they are held out together. It is no input.
+    time : str or None, default=None
+        Column of dates, times or numbers by which a classification or a regression by the default
+        expansion takes the rows in order: the last ones judge what was learned of those before. It
+        stays among the inputs, unless it is excluded. Rows may be out of order by
+        ``shuffle_buffer`` rows in the files.
     loss : str or Loss, default=None
         None is the default of the estimator. Novelty detection and Gaussian processes have none.
     options : mapping, default=None
@@ -141,6 +147,7 @@ class FileTraining(TableTraining):
         *,
         task: Literal["auto", "classification", "regression", "rank", "novelty", "gp"] = "auto",
         group: str | None = None,
+        time: str | None = None,
         loss: str | Loss | None = None,
         options: Mapping[str, Any] | None = None,
         n_passes: int = 1,
@@ -159,6 +166,7 @@ class FileTraining(TableTraining):
             target,
             task=task,
             group=group,
+            time=time,
             loss=loss,
             options=options,
             exclude=exclude,
@@ -188,6 +196,7 @@ class FileTraining(TableTraining):
         return {
             "target": self.target,
             "group": self.group,
+            "time": self.time,
             "task": self.task,
             "loss": to_config(self.loss),
             "passes": self.n_passes,

@@ -19,10 +19,11 @@ from sklearn.base import is_classifier
 from mercer.data import read_tables, shuffled
 from mercer.data.shuffle import group_order
 from mercer.data.tables import Labelled, Unreadable, in_place, looked_through, told_types
+from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_expansion
 from mercer.expansions import Auto
-from mercer.selection import FEWEST_GROUPS, block_length
+from mercer.selection import FEWEST_GROUPS, block_length, block_of_series
 from mercer.sums import Rows, RowsByNumber
 
 __all__ = ["RowStream", "shuffled_groups"]
@@ -167,7 +168,7 @@ class RowStream:
         expansion = chosen_expansion(estimator)
         if not isinstance(expansion, Auto) or expansion.block_length != "auto":
             return
-        if self.model.group is not None:
+        if self.model.group is not None or self.model.time is not None:
             return
         if self.shuffle_buffer < 2:
             return  # the estimator gets them in their order
@@ -205,6 +206,7 @@ class RowStream:
 
     def _in_order(self) -> Iterator[Block]:
         model = self.model
+        key = model.groups if model.time is None else model.times
         self.labelled = Labelled(model.target if model.has_target else None)
         unreadable = Unreadable(strict=self.strict)
         self._of_passes.append(unreadable)
@@ -217,7 +219,7 @@ class RowStream:
         return in_place(
             self.data,
             looked_through(self.data, tables, model.preprocessor, unreadable),
-            lambda table: (*model.rows(table), model.groups(table)),
+            lambda table: (*model.rows(table), key(table)),
             labelled=self.labelled,
         )
 
@@ -228,6 +230,8 @@ class RowStream:
             rows = rows if self.shuffle_buffer < 2 else shuffled_groups(rows, size, seed)
             ranks = self.model.compared_within is not None
             return rows if ranks else self._each_once(rows)
+        if self.model.time is not None:
+            return self._last_judging(self._by_time(rows), seed)
         if self.shuffle_buffer < 2:
             return rows
         length = getattr(chosen_expansion(self.model.estimator), "block_length", 1)
@@ -258,6 +262,68 @@ class RowStream:
                 f"{FEWEST_GROUPS} are needed to learn from some and judge by others. Leave it out, "
                 "or name another column."
             )
+
+    def _by_time(self, rows: Iterable[Grouped]) -> Iterator[Grouped]:
+        """Put rows in order, as many at a time as are shuffled; ValueError if they are further."""
+        held: list[Grouped] = []
+        n_held, last, size = 0, -np.inf, self._buffer_rows if self.shuffle_buffer > 1 else 0
+
+        def first(n: int) -> Grouped:
+            nonlocal held, n_held, last
+            X, y, times = _joined(held)
+            order = np.argsort(times, kind="stable")
+            if times[order[0]] < last:
+                raise ValueError(
+                    f"Rows of {self.data} are out of the order of {self.model.time!r} by more than "
+                    f"{size:,} rows. Sort the file by this column, or read more rows at a time "
+                    "with `shuffle_buffer`."
+                )
+            some, rest = order[:n], order[n:]
+            last, n_held = float(times[some[-1]]), rest.size
+            held = [(X[rest], y[rest], times[rest])]
+            return X[some], y[some], times[some]
+
+        for block in rows:
+            held.append(block)
+            n_held += len(block[1])
+            if n_held >= size + _PIECE:
+                yield first(n_held - size)
+        if n_held:
+            yield first(n_held)
+
+    def _last_judging(
+        self, rows: Iterable[Grouped], seed: np.random.SeedSequence
+    ) -> Iterator[Block]:
+        """Shuffle rows in the order of time in blocks, but for the last ones, which judge.
+
+        These are a quarter of all and ``most_held`` rows at most, or all of so few that each row
+        may be a point.
+        """
+        settings = DefaultLearner.settings
+        last: list[Block] = []
+        most = max(settings.few, settings.most_held)
+
+        def before() -> Iterator[Block]:
+            n = n_last = 0
+            for X, y, _ in rows:
+                last.append((X, y, None))
+                n, n_last = n + len(y), n_last + len(y)
+                if n_last >= most + _PIECE:
+                    first, rest = _split(last, n_last - most)
+                    last[:], n_last = [rest], most
+                    yield first
+            kept = n if n <= settings.few else min(settings.most_held, n // 4)
+            if n_last > kept:
+                first, rest = _split(last, n_last - kept)
+                last[:] = [rest]
+                yield first
+
+        length = block_of_series(settings.few + 1) if self.shuffle_buffer > 1 else 1
+        early = before()
+        yield from (
+            early if length == 1 else _shuffled_blocks(early, length, self._buffer_rows, seed)
+        )
+        yield from last
 
 
 def _shuffled_blocks(

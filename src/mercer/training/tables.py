@@ -16,7 +16,7 @@ from mercer.data import TablePreprocessor, TaskGuess, guess_task, read_tables, s
 from mercer.data.columns import check_names
 from mercer.data.tables import Labelled, Unreadable, drawn_in_place, in_place, told_types
 from mercer.estimators import TableModel
-from mercer.estimators.table import TASKS, check_group, check_marks
+from mercer.estimators.table import TASKS, check_group, check_marks, check_time
 from mercer.losses import Loss, as_loss
 from mercer.training._checks import (
     check_two_classes,
@@ -81,6 +81,7 @@ class TableTraining:
         columns: Mapping[str, Any] | None = None,
         warmup_rows: int = 50_000,
         strict: bool = False,
+        time: str | None = None,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
         if target is None and task != "novelty":
@@ -93,7 +94,8 @@ class TableTraining:
         self.options = dict(options or {})
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
         check_group(group, target, task in ("auto", "rank", "classification", "regression"), None)
-        self.group = group
+        check_time(time, group, target, task in ("auto", "classification", "regression"))
+        self.group, self.time = group, time
         if loss is not None and task != "auto" and TASKS[task].losses is None:
             raise ValueError(
                 f"`loss` cannot be chosen for {TASKS[task].words}, which has an objective of its "
@@ -141,7 +143,10 @@ class TableTraining:
         if self.task != "auto":
             self._estimator()  # checks the parameters
         names = schema(self.data).names
-        check_names(self._columns["exclude"], names, f"{self.data}")
+        told = self._columns["exclude"] if self.time is None else (
+            *self._columns["exclude"], self.time
+        )  # fmt: skip
+        check_names(told, names, f"{self.data}")
         # Numbers of rows that data frames store beside their columns are no inputs.
         own = {self.target, *self._columns["exclude"]}
         numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]
@@ -169,7 +174,11 @@ class TableTraining:
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
         model = TableModel(
-            self._estimator(), TablePreprocessor(**self._columns), self.target, self.group
+            self._estimator(),
+            TablePreprocessor(**self._columns),
+            self.target,
+            self.group,
+            self.time,
         )
         labelled = Labelled(self.target if model.has_target else None)
         written = warn_of_unlabelled(self.data, self.target, labelled.rows(table), table.num_rows)

@@ -32,6 +32,8 @@ from mercer.training.streaming import Record, RowReader, StreamTraining
 from oracles_conformal import cross_conformal_oracle
 from quick import QUICK
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 SURE = 4.0  # standard errors
 
 

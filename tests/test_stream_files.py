@@ -23,6 +23,8 @@ from mercer.report import figures_for, race_section, risk_section, stream_sectio
 from mercer.streams import Mixture
 from mercer.training import FileTraining, checkpoint_path
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 SMALL = Stream(n_features=24, points=15)
 N = 700
 

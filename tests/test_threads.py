@@ -25,7 +25,7 @@ from mercer.training import FileTraining, checkpoint_path
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
-COUNTS = 1, 2, 3, 7
+COUNTS = 1, 2, 7
 N = 1_000
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N, 4))

@@ -20,6 +20,7 @@ from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafFeatures, Rows, Statistics, TreesPart
 from mercer.sums.leaves import _FOLDS
 from mercer.sums.ridge import RIDGES
+from quick import QUICK
 
 
 def steps(n, n_outputs=1, seed=0, noise=0.1, weighted=True):
@@ -320,18 +321,26 @@ def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():
 # -- in the default learner -----------------------------------------------------------------------
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Races on few rows."""
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK)
+
+
 def jumps(n, seed=0, n_columns=12):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (n, n_columns))
     return X, 1.0 * (X[:, 0] > 0.2) + 2.0 * (X[:, 1] > -0.3) * (X[:, 2] > 0.0)
 
 
-@pytest.mark.parametrize("n", [600, 6000])
+@pytest.mark.parametrize("n", [600, 2000])  # the second has more than are raced on as a whole
 def test_targets_that_jump_are_learned_by_trees(n, monkeypatch):
     (X, y), (test, truth) = jumps(n), jumps(2000, seed=1)
     scores = []
+    settings = DefaultLearner.settings
+    if n > 600:
+        settings = settings._replace(race=QUICK.race)
     for least in (100, 10**9):
-        settings = DefaultLearner.settings
         allocation = settings.allocation._replace(least_for_trees=least)
         with monkeypatch.context() as patch:
             patch.setattr(DefaultLearner, "settings", settings._replace(allocation=allocation))
@@ -358,22 +367,24 @@ def test_there_are_no_trees_for_images_nor_without_memory():
         assert "trees" not in {part.form for part in model.learner_.function.components}
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_file_of_gathered_rows_has_no_sums_and_goes_on_all_the_same(tmp_path):
-    X, y = jumps(5200)
+    X, y = jumps(1200)
     labels = (y > 1.0).astype(int)
-    model = KernelClassifier(expansion=Auto(expected_rows=5200), random_state=0)
+    model = KernelClassifier(expansion=Auto(expected_rows=1200), random_state=0)
     model.partial_fit(X, labels, classes=[0, 1])
     model.predict(X[:1])
     model.save(tmp_path / "model")
     twin = load_model(tmp_path / "model")
-    assert (tmp_path / "model").stat().st_size < 2**22
+    assert (tmp_path / "model").stat().st_size < 2**20
     assert_array_equal(twin.decision_function(X), model.decision_function(X))
     for one in (model, twin):
         one.partial_fit(X[:600], labels[:600])
     assert_array_equal(twin.decision_function(X), model.decision_function(X))
 
 
-@pytest.mark.parametrize("n", [600, 5000])
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("n", [300, 1200])  # fewer and more than are raced on as a whole
 def test_trees_grow_on_rows_that_count_as_their_age_says(n, monkeypatch):
     X, y = jumps(n)
     seen = []

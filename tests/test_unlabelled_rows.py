@@ -11,6 +11,8 @@ from mercer.distributed import ShardTraining
 from mercer.expansions import KOMP
 from mercer.training import FileTraining, checkpoint_path
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 N = 3000
 GAPS = 7  # every seventh row has no target
 

@@ -15,7 +15,7 @@ from mercer.data import TablePreprocessor
 from mercer.data.calendar_parts import compact_dates
 from mercer.data.columns import Levels
 from mercer.data.forms import DateForm, NumberForm
-from mercer.data.readings import written_numbers
+from mercer.data.readings import TargetForm
 from mercer.estimators import TableModel
 from mercer.export import export_python
 
@@ -113,7 +113,7 @@ def test_forms_saved_before_sizes_were_read_stay_as_they_were():
 @pytest.mark.parametrize("classes", [["<=50K", ">50K"], ["1/4", "1/2", "3/4"], ["0", "1", ">1"]])
 def test_classes_of_bounds_and_parts_are_no_quantities(classes):
     codes = np.arange(60) % len(classes)
-    assert written_numbers(Levels(codes, classes)) is None
+    assert TargetForm.of("target", Levels(codes, classes)) is None
 
 
 # -- dates -----------------------------------------------------------------------------------------

@@ -97,6 +97,9 @@ def describe(model: Any) -> dict[str, Any]:
             for name, kind, becomes, inputs, missing, remarks in model.audit_.lines()[1:]
         ]  # fmt: skip
         if model.predicts_quantities:
+            form = model.target_form_
+            if form is not None:
+                values["target_unit"] = form.axis
             values["target_mean"] = model.target_mean_
             values["target_scale"] = model.target_scale_
     values["n_inputs"] = int(estimator.n_features_in_)
@@ -393,7 +396,9 @@ def loss_units(model: Any) -> LossUnits:
         return LossUnits(1.0, "")
     power = _POWERS.get(type(getattr(model.estimator, "loss_", None)))
     if power is not None:
-        return LossUnits(model.target_scale_**power, f"{model.target}" + "²" * (power == 2))
+        form = model.target_form_
+        unit = f"{model.target}" if form is None or form.kind == "number" else form.unit
+        return LossUnits(model.target_scale_**power, unit + "²" * (power == 2))
     if model.target_scale_ == 1.0:
         return LossUnits(1.0, "")
     return LossUnits(1.0, f"of {model.target} / {model.target_scale_:.4g}")

@@ -21,7 +21,7 @@ from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
 from mercer.estimators.asking import class_answers_of
 from mercer.estimators.table import check_marks
-from mercer.inspection import history_in_units, name_of_loss
+from mercer.inspection import history_in_units, loss_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
 
 __all__ = [
@@ -353,9 +353,12 @@ def progress_error(model: TableModel) -> ProgressError | None:
         how = "of the second half of the rows, each predicted before its step"
     if not math.isfinite(loss):
         return None
-    name, value = name_of_loss(estimator), loss
+    name, value, unit = name_of_loss(estimator), loss, loss_units(model).name
     if isinstance(estimator.loss_, Squared):
-        name, value = "RMSE", math.sqrt(2.0 * loss)
+        name, value, unit = "RMSE", math.sqrt(2.0 * loss), unit.removesuffix("²")
+    form = model.target_form_
+    if form is not None and form.kind != "number":
+        name += f" in {unit}"
     return ProgressError(
         f"{name}, {rows}",
         value,

@@ -262,12 +262,14 @@ class Quantities(Scores):
         self.tail.add((y - model.target_mean_) / model.target_scale_, scores)
         return predictions_of(estimator, scores) * model.target_scale_ + model.target_mean_
 
-    def measures(self) -> dict[str, float]:
+    def measures(self) -> dict[str, Any]:
         return self._usual() | ({} if self.tail is None else self.tail.measures())
 
-    def _usual(self) -> dict[str, float]:
-        n = self.n_rows
-        result = {}
+    def _usual(self) -> dict[str, Any]:
+        n, form = self.n_rows, self.model.target_form_
+        result: dict[str, Any] = {}
+        if form is not None and form.kind != "number":
+            result["unit"] = form.unit
         if self.levels is not None:
             if self.levels.size > 1:
                 band = f"coverage_{self.levels.min():g}_to_{self.levels.max():g}"

@@ -227,7 +227,7 @@ def predictions(
     if coverage is None:
         return found
     if model.predicts_quantities:
-        ends = model.interval_of_inputs(X, coverage)
+        ends = model.as_written(model.interval_of_inputs(X, coverage))
         return {**found, "lower": ends[:, 0].copy(), "upper": ends[:, 1].copy()}
     names = np.array([str(label) for label in model.estimator.classes_.tolist()], dtype=object)
     sets = model.estimator.predict_set(X, coverage)
@@ -236,7 +236,7 @@ def predictions(
 
 def _predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
     estimator: Any = model.estimator
-    predicted = model.predict_inputs(X)
+    predicted = model.as_written(model.predict_inputs(X))
     if model.task == "rank":
         return {"score": predicted}
     if model.task == "value":

@@ -1,4 +1,4 @@
-"""Dates as numbers: what is written as 20240131, and the parts of the calendar.
+"""Dates as numbers and back: what is written as 20240131, and the parts of the calendar.
 
 The text of this module is put into exported models that have dates, see :mod:`mercer.export`: it
 needs nothing but NumPy.
@@ -7,11 +7,12 @@ needs nothing but NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PARTS", "compact_dates"]
+__all__ = ["PARTS", "as_moments", "compact_dates"]
 
 Seconds = NDArray[np.float64]
 
@@ -91,3 +92,37 @@ def compact_dates(values: Seconds) -> Seconds:
     real &= day <= length
     seconds[able] = np.where(real, (start + day - 1) * _DAY, np.nan)
     return np.asarray(seconds + clock)
+
+
+def as_moments(seconds: Seconds, step: str, clock: bool) -> NDArray[Any]:
+    """Turn seconds into dates, or into text of times of the day; NaT where they are unknown.
+
+    Parameters
+    ----------
+    seconds : ndarray
+        Since 1970, or since midnight.
+    step : {"D", "s", "us"}
+        To what they are rounded.
+    clock : bool
+        Whether they are times of the day, which those before and after it are drawn to.
+
+    Returns
+    -------
+    moments : ndarray
+        datetime64, or text.
+
+    Examples
+    --------
+    >>> as_moments(np.array([1706659200.0]), "D", False).tolist()
+    [datetime.date(2024, 1, 31)]
+    >>> as_moments(np.array([48600.4, -5.0, 1e6]), "s", True).tolist()
+    ['13:30:00', '00:00:00', '23:59:59']
+    """
+    size = {"D": _DAY, "s": 1.0, "us": 1e-6}[step]
+    known = np.isfinite(seconds)
+    steps = np.round(np.where(known, seconds, 0.0) / size)
+    if clock:
+        steps = np.clip(steps, 0.0, round(_DAY / size) - 1)
+    moments = np.clip(steps, -1e17, 1e17).astype(np.int64).astype(f"datetime64[{step}]")
+    moments[~known] = np.datetime64("NaT")
+    return np.char.partition(np.datetime_as_string(moments), "T")[..., 2] if clock else moments

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data.calendar_parts import PARTS, compact_dates
+from mercer.data.calendar_parts import PARTS, as_moments, compact_dates
 from mercer.data.columns import (
     Levels,
     Numbers,
@@ -31,10 +31,10 @@ __all__ = [
     "KINDS",
     "Reading",
     "Readings",
+    "TargetForm",
     "first_stray",
     "held_before",
     "no_data_of",
-    "written_numbers",
 ]
 
 Floats = NDArray[np.float64]
@@ -212,19 +212,13 @@ class Reading:
         for name in ("no_data", "huge"):  # as files were before
             if not state[name]:
                 del state[name]
-        if isinstance(self.form, NumberForm | DateForm):
-            state["form"] = {type(self.form).__name__: vars(self.form)}
-        return state
+        return state | {"form": _state_of_form(self.form)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        form = state["form"]
-        if isinstance(form, dict):
-            ((kind, values),) = form.items()
-            form = {"NumberForm": NumberForm, "DateForm": DateForm}[kind](**values)
         marks = tuple(state.get("no_data", ()))
-        return cls(**(state | {"form": form, "no_data": marks}))
+        return cls(**(state | {"form": _form_of_state(state["form"]), "no_data": marks}))
 
 
 def _as_levels(column: Numbers | Levels) -> Levels:
@@ -669,9 +663,8 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
     if not n:
         return plain
     common = counts[counts >= min_count].sum() >= _COMMON * n
-    some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
-    few = [levels[i] for i in some], counts[some].tolist()
-    dates = DateForm.of(*few, mostly=0.5) and DateForm.of(levels, counts.tolist())
+    few = _some(levels, counts)
+    dates = _dates_of(levels, counts)
     found: DateForm | NumberForm | None = dates
     # Minutes are numbers if all are.
     if (dates is None or dates.is_duration) and NumberForm.of(*few, mostly=0.5):
@@ -689,6 +682,19 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
         note = "dates with days first and dates with months first, which nobody can tell apart"
         words = replace(words, note=_joined(words.note, note))
     return words
+
+
+def _some(levels: Sequence[str], counts: NDArray[np.int64]) -> tuple[list[str], list[int]]:
+    """Return some of many values, and how often they occur."""
+    some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
+    return [levels[i] for i in some], counts[some].tolist()
+
+
+def _dates_of(levels: Sequence[str], counts: NDArray[np.int64]) -> DateForm | None:
+    """Return the form of dates, times or durations, if most values are such."""
+    if DateForm.of(*_some(levels, counts), mostly=0.5) is None:
+        return None
+    return DateForm.of(levels, counts.tolist())
 
 
 def _said(form: DateForm, levels: Sequence[str]) -> str:
@@ -723,23 +729,188 @@ def first_stray(kind: str, column: Levels) -> int | None:
     return int(rows[0]) if rows.size else None
 
 
-def written_numbers(column: Numbers | Levels) -> NumberForm | None:
-    """Return how a column of quantities is written as text; None if it is none.
+# -- quantities as they are written ---------------------------------------------------------------
+
+# How long the units are in which times differ.
+_UNITS = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
+_DAY = _UNITS["days"]
+
+
+@dataclass(frozen=True)
+class TargetForm:
+    """How quantities to be learned are written: read as numbers, and answered as they were.
+
+    Attributes
+    ----------
+    kind : {"number", "date", "time", "duration"}
+        What they are.
+    form : NumberForm, DateForm, "yyyymmdd" or None
+        How they are written, if not as their type has it.
+    unit : str
+        The numbers that are learned: dates are ``days``, ``hours``, ``minutes`` or ``seconds``
+        since 1970, times of the day since midnight, whichever fits their spread; durations are
+        seconds, and numbers have the unit that stands beside them.
+    step : {"D", "s", "us"}
+        How finely answers are given: in days where all dates were days.
 
     Examples
     --------
-    >>> written_numbers(Levels(np.array([0, 1]), ["$1,200", "$900"]))
-    NumberForm(decimal='.', unit='$', scale='')
-    >>> written_numbers(Levels(np.array([0, 1]), ["3", "5"])) is None  # as good as names
+    >>> column = Levels(np.array([0, 1, 2]), ["31.01.2024", "1.2.2024", "29.2.2024"])
+    >>> form = TargetForm.of("paid", column)
+    >>> form.read(column).tolist(), form.unit
+    ([19753.0, 19754.0, 19782.0], 'days')
+    >>> form.answers(np.array([19753.4])).tolist()
+    [datetime.date(2024, 1, 31)]
+    >>> TargetForm.of("n", Levels(np.array([0, 1]), ["$1,200", "$900"])).unit
+    '$'
+    >>> TargetForm.of("n", Levels(np.array([0, 1]), ["3", "5"])) is None  # as good as names
     True
     """
-    if not isinstance(column, Levels) or column.boolean or column.declared:
+
+    kind: str
+    form: NumberForm | DateForm | str | None = None
+    unit: str = ""
+    step: str = "s"
+
+    @classmethod
+    def of(cls, name: str, column: Numbers | Levels, told: str = "") -> Self | None:
+        """Find out how a column of quantities is written; None for plain numbers and classes.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        column : Numbers or Levels
+            First rows.
+        told : str, default=""
+            What somebody said that it is, of :data:`KINDS`.
+        """
+        found = _as_told(name, column, told) if told else _quantities(name, column)
+        if found is None or found.kind not in ("number", "date", "time"):
+            return None
+        form = found.form
+        if found.kind == "number":
+            if isinstance(form, DateForm):
+                return cls("duration", form, "seconds")
+            return cls("number", form, form.unit) if isinstance(form, NumberForm) else None
+        seconds = cls(found.kind, form).read(column)
+        return cls(found.kind, form, *_unit_and_step(seconds[np.isfinite(seconds)]))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the column is read as text."""
+        return isinstance(self.form, NumberForm | DateForm)
+
+    @property
+    def is_moment(self) -> bool:
+        """Whether answers are dates or times rather than numbers."""
+        return self.kind in ("date", "time")
+
+    @property
+    def said(self) -> str:
+        """What it is, in words that fit behind a colon."""
+        if self.kind == "duration":
+            return "durations, answered in seconds"
+        if self.kind == "number":
+            return "numbers"
+        if self.kind == "time":
+            return f"times of the day, with errors in {self.unit}"
+        how = " as 20240131" if self.form == "yyyymmdd" else ""
+        if isinstance(self.form, DateForm):
+            how = f" written {self.form.order}" + ("" if self.form.clear else ", a guess")
+        return f"dates{how}, with errors in {self.unit}"
+
+    @property
+    def axis(self) -> str:
+        """The unit of the numbers that are learned, and from where they count."""
+        since = {"date": " since 1970", "time": " since midnight"}.get(self.kind, "")
+        return f"{self.unit}{since}"
+
+    def read(self, column: Numbers | Levels) -> Floats:
+        """Return the numbers that are learned of a column, NaN for what is not of this form."""
+        if isinstance(column, Levels):
+            form = _WRITTEN[self.kind] if not self.is_text else self.form
+            assert isinstance(form, NumberForm | DateForm)
+            # The code -1 of missing values picks the last entry.
+            seconds = np.append(form.read(column.levels), np.nan)[column.codes]
+        else:
+            seconds = column.values.astype(np.float64)
+            if self.form == "yyyymmdd" and not column.unit:
+                seconds = compact_dates(seconds)
+            elif self.is_moment and column.unit != self.kind:
+                seconds = np.full(len(seconds), np.nan)
+        return seconds / _UNITS[self.unit] if self.is_moment and self.unit else seconds
+
+    def answers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return what numbers mean: dates as datetime64, times of the day as text."""
+        if not self.is_moment:
+            return values
+        seconds = np.asarray(values, dtype=np.float64) * _UNITS[self.unit]
+        return as_moments(seconds, self.step, self.kind == "time")
+
+    @property
+    def moments(self) -> dict[str, Any] | None:
+        """What exported models need for :meth:`answers`; None where numbers are answered."""
+        if not self.is_moment:
+            return None
+        return {"size": _UNITS[self.unit], "step": self.step, "clock": self.kind == "time"}
+
+    def to_state(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {**vars(self), "form": _state_of_form(self.form)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
+        found = cls(**(state | {"form": _form_of_state(state["form"])}))
+        units = (*_UNITS, "") if found.kind == "number" else tuple(_UNITS)
+        if found.is_moment and (found.unit not in units or found.step not in ("D", "s", "us")):
+            raise ValueError("the form of the target is unknown")
+        return found
+
+
+def _state_of_form(form: NumberForm | DateForm | str | None) -> Any:
+    return {type(form).__name__: vars(form)} if isinstance(form, NumberForm | DateForm) else form
+
+
+def _form_of_state(form: Any) -> NumberForm | DateForm | str | None:
+    if not isinstance(form, dict):
+        return form  # type: ignore[no-any-return]
+    ((kind, values),) = form.items()
+    found: NumberForm | DateForm = {"NumberForm": NumberForm, "DateForm": DateForm}[kind](**values)
+    return found
+
+
+def _quantities(name: str, column: Numbers | Levels) -> Reading | None:
+    """Read a column as quantities, if it holds some that are more than plain numbers."""
+    if isinstance(column, Numbers):
+        found = _look_at_numbers(name, column)
+        return found if found.kind in ("date", "time") else None
+    if column.boolean or column.declared:
         return None
     levels, counts = column.counted()
-    form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
-    if form is None or _are_codes(levels, form, True) or _are_plain(levels, form.read(levels)):
+    if not levels:
         return None
-    return form
+    dates = _dates_of(levels, counts)
+    if dates is None or dates.is_duration:  # minutes are numbers if all are
+        form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
+        if not (form is None or _are_codes(levels, form, True)):
+            return None if _are_plain(levels, form.read(levels)) else Reading(name, "number", form)
+    if dates is None:
+        return None
+    kind = "time" if dates.is_time else "number" if dates.is_duration else "date"
+    return Reading(name, kind, dates)
+
+
+def _unit_and_step(seconds: Floats) -> tuple[str, str]:
+    """Return the unit in which times differ, and how finely they are given."""
+    if not seconds.size:
+        return "seconds", "s"
+    if np.all(seconds % _DAY == 0.0):
+        return "days", "D"
+    spread = float(seconds.std())
+    unit = next((unit for unit, size in _UNITS.items() if spread >= size), "seconds")
+    return unit, "s" if np.all(seconds == np.round(seconds)) else "us"
 
 
 def time_form(name: str, column: Numbers | Levels) -> DateForm | NumberForm | None:

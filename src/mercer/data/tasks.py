@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from mercer.data.columns import Levels, view_table
-from mercer.data.readings import written_numbers
+from mercer.data.readings import TargetForm
 
 __all__ = ["Task", "TaskGuess", "guess_task", "infer_task"]
 
@@ -52,8 +52,9 @@ class TaskGuess(NamedTuple):
 def guess_task(values: Any) -> TaskGuess:
     """Tell from target values whether they are classes or quantities, and why.
 
-    Text, categories and truth values are classes; numbers with fractions, times, and numbers
-    written as ``$1,200`` or ``12 %`` are quantities. Whole numbers, such as 3 or 3.0, are
+    Text, categories and truth values are classes; numbers with fractions, dates and times in any
+    form, and numbers written as ``$1,200`` or ``12 %`` are quantities. Whole numbers, such as 3 or
+    3.0, are
 
     - classes, if there are two;
     - quantities, if there are more than 1,000, or if they are seldom repeated: in the mean of fewer
@@ -108,8 +109,11 @@ def guess_task(values: Any) -> TaskGuess:
     if isinstance(column, Levels):
         if column.first() is None:
             raise ValueError("The target has no values, so the task cannot be told.")
-        if not _are_categories(values) and written_numbers(column) is not None:
+        form = None if _are_categories(values) else TargetForm.of("target", column)
+        if form is not None and form.kind == "number":
             return TaskGuess("regression", f"numbers written as {column.first()!r}")
+        if form is not None:
+            return TaskGuess("regression", form.said)
         kind = "truth values" if column.boolean else "text"
         return TaskGuess("classification", kind, certain=True)
     present = column.values[~np.isnan(column.values)]
@@ -117,9 +121,11 @@ def guess_task(values: Any) -> TaskGuess:
         raise ValueError("The target has no values, so the task cannot be told.")
     if _are_categories(values):
         return TaskGuess("classification", "categories", certain=True)
-    if _are_times(plain):
-        since = " since 1970" if column.unit == "date" else ""
-        return TaskGuess("regression", f"times, answered in seconds{since}", certain=True)
+    form = TargetForm.of("target", column)
+    if form is not None:
+        return TaskGuess("regression", form.said, certain=bool(column.unit))
+    if _are_durations(plain):
+        return TaskGuess("regression", "durations, answered in seconds", certain=True)
     if not np.all(present == np.round(present)):
         return TaskGuess("regression", "numbers with fractions")
     return _of_whole_numbers(*np.unique(present, return_counts=True), column.integer)
@@ -157,11 +163,11 @@ def _are_categories(values: Any) -> bool:
     return kind.startswith(("category", "Categorical", "Enum", "dictionary"))
 
 
-def _are_times(values: NDArray[Any] | list[Any]) -> bool:
+def _are_durations(values: NDArray[Any] | list[Any]) -> bool:
     if isinstance(values, np.ndarray) and values.dtype != object:
-        return values.dtype.kind in "mM"
+        return values.dtype.kind == "m"
     first = next((value for value in values if value is not None), None)
-    return isinstance(first, date | timedelta | np.datetime64 | np.timedelta64)
+    return isinstance(first, timedelta | np.timedelta64)
 
 
 def _of_whole_numbers(values: NDArray[Any], counts: NDArray[np.intp], integer: bool) -> TaskGuess:

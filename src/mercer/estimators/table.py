@@ -16,7 +16,7 @@ from mercer.data import TablePreprocessor
 from mercer.data.audit import TableAudit
 from mercer.data.columns import Levels, Numbers, check_names, is_number, is_table, view_table
 from mercer.data.forms import DateForm, NumberForm
-from mercer.data.readings import time_form, written_numbers
+from mercer.data.readings import TargetForm, time_form
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.explaining import Explained, Explaining
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
@@ -149,7 +149,7 @@ def task_of(estimator: Any) -> TableTask:
 
 
 def read_targets(
-    table: Any, name: str, *, kind: str, form: NumberForm | None = None
+    table: Any, name: str, *, kind: str, form: TargetForm | None = None
 ) -> NDArray[Any]:
     """Read the targets of a table.
 
@@ -161,8 +161,8 @@ def read_targets(
         Column of the targets.
     kind : {"labels", "quantities", "any"}
         Whether they are labels, numbers to approach, or either: what can be ranked.
-    form : NumberForm or None, default=None
-        How numbers are written, if they are text.
+    form : TargetForm or None, default=None
+        How quantities are written, if they are more than plain numbers.
 
     Returns
     -------
@@ -186,11 +186,11 @@ def read_targets(
         )
     if kind == "labels" or (kind == "any" and (isinstance(values, Levels) or bool(values.integer))):
         return _labels(values, name)
+    if form is not None and view.n_rows and not (isinstance(values, Levels) and values.boolean):
+        return _written(values, name, form)
     if isinstance(values, Levels):
         if not view.n_rows:
             return np.empty(0)
-        if form is not None and not values.boolean:
-            return _written(values, name, form)
         bad = [level for level in values.levels if values.boolean or not is_number(level)]
         if not bad:
             raise ValueError(
@@ -211,15 +211,18 @@ def read_targets(
     return y
 
 
-def _written(values: Levels, name: str, form: NumberForm) -> Array:
-    """Read quantities written as text."""
-    found = form.read(values.levels)[values.codes]
-    if np.isnan(found).any():
-        row = int(np.argmax(np.isnan(found)))
+def _written(values: Numbers | Levels, name: str, form: TargetForm) -> Array:
+    """Read quantities that are written as text, or are dates."""
+    found = form.read(values)
+    if not np.isfinite(found).all():
+        row = int(np.argmin(np.isfinite(found)))
+        if isinstance(values, Levels):
+            cell: Any = values.levels[values.codes[row]]
+        else:
+            cell = values.values[row].item()
         raise ValueError(
-            f"The target {name!r} holds {values.levels[values.codes[row]]!r} in row {row} of this "
-            "table, which is no number as the first ones are written. Correct such cells, or "
-            "remove these rows."
+            f"The target {name!r} holds {cell!r} in row {row} of this table, which is no "
+            f"{form.kind} as the first ones are written. Correct such cells, or remove these rows."
         )
     return found
 
@@ -230,6 +233,8 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
         if values.boolean:
             return np.asarray(values.codes == 1)
         return np.array(values.levels or [""], dtype=np.str_)[values.codes]
+    if values.unit:
+        return _named_moments(values)
     whole = values.values.astype(np.int64, copy=False) if values.integer else None
     if whole is None:
         with np.errstate(invalid="ignore"):
@@ -242,6 +247,17 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
                 "into classes."
             )
     return np.asarray(whole)
+
+
+def _named_moments(values: Numbers) -> NDArray[Any]:
+    """Write dates and times of the day as text, each in the same way in any table."""
+    seconds, rows = np.unique(values.values, return_inverse=True)
+    moments = np.round(seconds * 1e6).astype(np.int64).astype("datetime64[us]")
+    names = [str(moment).removesuffix(".000000") for moment in moments]
+    if values.unit == "time":
+        names = [name.partition("T")[2] for name in names]
+    names = [name.removesuffix("T00:00:00").replace("T", " ") for name in names]
+    return np.array(names or [""], dtype=np.str_)[rows]
 
 
 def check_marks(table: Any, target: str) -> None:
@@ -465,8 +481,9 @@ class TableModel(TableAnswers, Explaining):
         booleans. A classification keeps whole floats such as -1.0 as integers.
     audit_ : TableAudit
         What each column is, and what became of it.
-    target_form_ : NumberForm or None
-        How the first targets are written, if they are quantities as text: ``$1,200``, say.
+    target_form_ : TargetForm or None
+        How the first targets are written, if they are quantities as text, ``$1,200``, say, or
+        dates, and in what unit they are learned; None for plain numbers.
     leaks_ : dict of str to str
         Columns that tell the target alone in the first rows, and how.
     history_ : History
@@ -530,7 +547,7 @@ class TableModel(TableAnswers, Explaining):
         self._time_form: DateForm | NumberForm | None = None
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
-        self.target_form_: NumberForm | None = None
+        self.target_form_: TargetForm | None = None
         self.leaks_: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -596,7 +613,8 @@ class TableModel(TableAnswers, Explaining):
     @property
     def text_columns_(self) -> list[str]:
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
-        written = [] if self.target_form_ is None else [str(self.target)]
+        form = self.target_form_
+        written = [] if form is None or not form.is_text else [str(self.target)]
         return [*self.preprocessor.text_columns_, *written]
 
     # -- reading --------------------------------------------------------------------------------
@@ -641,8 +659,8 @@ class TableModel(TableAnswers, Explaining):
         Returns
         -------
         y : ndarray of shape (n_rows,)
-            Labels (int64, text or bool) or quantities (float64) in their own units; for a ranking
-            what the column holds.
+            Labels (int64, text or bool) or quantities (float64) in their own units, dates in those
+            of ``target_form_``, such as days since 1970; for a ranking what the column holds.
 
         Raises
         ------
@@ -659,7 +677,8 @@ class TableModel(TableAnswers, Explaining):
         if kind == "quantities" and self.target_form_ is None and not self.preprocessor.frozen_:
             view = view_table(table)
             check_names([name], view.names, "The table")
-            self.target_form_ = written_numbers(view.column(name))
+            told = (self.preprocessor.kinds or {}).get(name, "")
+            self.target_form_ = TargetForm.of(name, view.column(name), told)
         return read_targets(table, name, kind=kind, form=self.target_form_)
 
     def _learned(self, table: Any) -> NDArray[Any]:
@@ -987,6 +1006,9 @@ class TableModel(TableAnswers, Explaining):
         columns, names = self.preprocessor, self.feature_names_in_
         number = {name: i for i, name in enumerate(names)}
         told: Explained = self.estimator._explained()
+        form = self.target_form_
+        if form is not None and form.kind != "number":
+            told = told._replace(quantity=f"{told.quantity} in {form.axis}")
         return told._replace(
             owners=np.array([number[name] for name in columns.owners_out()], dtype=int),
             names=names,
@@ -1032,7 +1054,7 @@ class TableModel(TableAnswers, Explaining):
             # As text: names of columns and categories are keys in it, and may be any text.
             "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
             "leaks": [list(leak) for leak in self.leaks_.items()],
-            "target_form": None if self.target_form_ is None else vars(self.target_form_),
+            "target_form": None if self.target_form_ is None else self.target_form_.to_state(),
         }
 
     @classmethod
@@ -1055,6 +1077,6 @@ class TableModel(TableAnswers, Explaining):
             raise ValueError("the units of the target are not finite")
         model.target_mean_, model.target_scale_ = mean, scale
         form = state.get("target_form")
-        model.target_form_ = None if form is None else NumberForm(**form)
+        model.target_form_ = None if form is None else TargetForm.from_state(form)
         model.leaks_ = {str(name): str(said) for name, said in state.get("leaks", ())}
         return model

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from mercer.conformal import check_coverage
 
 if TYPE_CHECKING:
+    from mercer.data.readings import TargetForm
     from mercer.estimators.table import TableTask
 
 __all__ = ["TableAnswers"]
@@ -25,6 +26,7 @@ class TableAnswers:
     _task: TableTask
     target_mean_: float
     target_scale_: float
+    target_form_: TargetForm | None
     inputs: Any
     targets: Any
 
@@ -41,15 +43,31 @@ class TableAnswers:
         Returns
         -------
         y : ndarray of shape (n_rows,)
-            Labels of ``classes_``, or quantities in the target's units; (n_rows, n_levels) for
-            several quantile levels.
+            Labels of ``classes_``, or quantities in the target's units, datetime64 if it holds
+            dates; (n_rows, n_levels) for several quantile levels.
 
         Raises
         ------
         AttributeError
             For a ranking that answers on pairs only: see :meth:`predict_pair`.
         """
-        return self.predict_inputs(self.inputs(table, extra=extra))
+        return self.as_written(self.predict_inputs(self.inputs(table, extra=extra)))
+
+    def as_written(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Turn numbers that :meth:`predict_inputs` gave into what the target holds.
+
+        Parameters
+        ----------
+        values : ndarray
+            Quantities, or any others.
+
+        Returns
+        -------
+        answers : ndarray
+            datetime64 if the target holds dates, text as ``13:30:00`` if it holds times of the day,
+            else the values.
+        """
+        return values if self.target_form_ is None else self.target_form_.answers(values)
 
     def predict_pair(
         self, table1: Any, table2: Any, *, extra: Literal["error", "drop"] = "error"
@@ -90,7 +108,7 @@ class TableAnswers:
         return np.asarray(self.estimator.predict_pair(first, second))
 
     def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        """Labels, quantities or scores of rows already encoded by :meth:`inputs`."""
+        """Labels, quantities (dates as numbers) or scores of rows encoded by :meth:`inputs`."""
         values = self.estimator.predict(X)
         if not self._task.is_quantity:
             return np.asarray(values)
@@ -109,7 +127,7 @@ class TableAnswers:
         Returns
         -------
         std : ndarray of shape (n_rows,)
-            In units of the target.
+            In units of the target; of dates in those of ``target_form_``, such as days.
 
         Raises
         ------
@@ -179,8 +197,8 @@ class TableAnswers:
         Returns
         -------
         intervals : ndarray of shape (n_rows, 2)
-            Lower and upper ends, in units of the target. Those of a Gaussian process are what it
-            believes: the mean plus and minus multiples of the standard deviation of a new
+            Lower and upper ends, in units of the target, or dates. Those of a Gaussian process are
+            what it believes: the mean plus and minus multiples of the standard deviation of a new
             observation.
 
         Raises
@@ -190,7 +208,8 @@ class TableAnswers:
         ValueError
             As ``predict_interval`` of :class:`mercer.KernelRegressor`.
         """
-        return self.interval_of_inputs(self.inputs(table, extra=extra), coverage, method=method)
+        X = self.inputs(table, extra=extra)
+        return self.as_written(self.interval_of_inputs(X, coverage, method=method))
 
     def interval_of_inputs(
         self, X: NDArray[np.floating], coverage: float = 0.9, *, method: str = "auto"

@@ -570,8 +570,10 @@ def plain_targets(y: Any, *, name: str = "y", quantities: bool = False) -> Any:
         return y
     if dtype.kind in "mM":
         raise ValueError(
-            f"{name} holds dates or durations, which are no targets. Convert them to numbers, such "
-            "as days since a first one, or to text to learn them as classes."
+            f"{name} holds dates or durations, which an array of targets cannot: errors and losses "
+            "need a unit. Convert them to numbers, such as days since a first one, or to text to "
+            "learn them as classes; or use mercer.estimators.TableModel, which learns a column of "
+            "dates and answers dates."
         )
     labels = cells if cells.ndim == 1 else y
     if dtype.kind != "O" and (dtype.kind != "S" or quantities):

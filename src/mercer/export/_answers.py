@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 # Files have the text of these two only if the model has such columns.
-from mercer.data.calendar_parts import PARTS, compact_dates
+from mercer.data.calendar_parts import PARTS, as_moments, compact_dates
 from mercer.data.written import CODES, read_codes, read_dates, read_numbers
 from mercer.export._runtime import Array, Spec, function_values, own_values
 
@@ -249,7 +249,11 @@ class Model:
             values = np.exp(np.minimum(values, 30.0))
         values = (values + spec["intercept"]) * spec["unit"] + spec["mean"]
         flat = spec["flat"] and values.shape[1] == 1
-        return np.asarray(values[:, 0] if flat else values)
+        values = np.asarray(values[:, 0] if flat else values)
+        written = spec["moments"]
+        if written is None:
+            return values
+        return as_moments(values * written["size"], written["step"], written["clock"])
 
 
 def load(tree: str, archive: str) -> Model:

@@ -109,15 +109,16 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
     return {"columns": columns, "width": len(names.names), "type": str(preprocessor.dtype)}
 
 
-def modules_of(table: Tree | None) -> list[ModuleType]:
-    """Return the modules that read what is written as text, and dates, if a table has such."""
+def modules_of(tree: Tree) -> list[ModuleType]:
+    """Return the modules that read what is written as text, and dates, if a model has such."""
+    table = tree["table"]
     numbers = [c for c in table["columns"] if c["kind"] == "number"] if table is not None else []
     forms = {column["form"]["kind"] for column in numbers if column["form"] is not None}
     has_parts = any(part["part"] is not None for column in numbers for part in column["parts"])
     modules = []
     if forms & {"number", "date", *CODES}:
         modules.append(written)
-    if "compact" in forms or has_parts:
+    if "compact" in forms or has_parts or tree["moments"] is not None:
         modules.append(calendar_parts)
     return modules
 

@@ -52,6 +52,7 @@ def _tree(task: str, function: Tree, n_features: int, n_scores: int, **more: Any
         "link": None,
         "intercept": 0.0,
         "unit": 1.0,
+        "moments": None,
         "mean": 0.0,
         "offset": 0.0,
         "flat": True,
@@ -184,6 +185,7 @@ def _of_table_model(model: TableModel, std: bool) -> Tree:
     tree["table"] = table_tree(model.preprocessor)
     if model.predicts_quantities:
         tree["unit"], tree["mean"] = float(model.target_scale_), float(model.target_mean_)
+        tree["moments"] = None if model.target_form_ is None else model.target_form_.moments
     return tree
 
 
@@ -212,7 +214,7 @@ def check_tree(tree: Tree, model: Any) -> None:
                 f"The input {name!r} is made of its column in a way that exported files do not "
                 "know. Leave the column out, or load the model with mercer."
             )
-        exported = _answers.Model({**tree, "table": None})
+        exported = _answers.Model({**tree, "table": None, "moments": None})
     else:
         estimator, rows = without_columns(model), _probes(model)
     scored = hasattr(estimator, "decision_function")
@@ -289,7 +291,7 @@ def _runtime_text(tree: Tree) -> str:
     """Return the text of the modules that predict, as one module without a docstring."""
     imports: dict[str, None] = {}
     bodies = []
-    for module in (*modules_of(tree["table"]), _runtime, _answers):
+    for module in (*modules_of(tree), _runtime, _answers):
         source, last = inspect.getsource(module), 0
         for node in ast.parse(source).body:
             if isinstance(node, ast.Import | ast.ImportFrom):

@@ -400,7 +400,12 @@ def _last(model: Any) -> Any:
 
 
 def _target(model: Any) -> str:
-    return str(model.target) if isinstance(model, TableModel) and model.has_target else ""
+    if not isinstance(model, TableModel) or not model.has_target:
+        return ""
+    form = model.target_form_
+    return (
+        f"{model.target}" if form is None or not form.is_moment else f"{model.target}, {form.axis}"
+    )
 
 
 def _title(model: Any) -> str:

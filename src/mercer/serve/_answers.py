@@ -229,11 +229,10 @@ class Answers:
 
     def _records(self, X: Any, coverage: float | None) -> list[dict[str, Any]]:
         """Return predictions for inputs, a dict for each row."""
-        columns = {k: v.tolist() for k, v in predictions(self.model, X).items()}
-        if coverage is not None and self.model.predicts_quantities:
-            ends = self.model.interval_of_inputs(X, coverage)
-            columns |= {"lower": ends[:, 0].tolist(), "upper": ends[:, 1].tolist()}
-        elif coverage is not None:
+        quantities = self.model.predicts_quantities
+        found = predictions(self.model, X, coverage if quantities else None)
+        columns = {k: _plain(v) for k, v in found.items()}
+        if coverage is not None and not quantities:
             labels = self.model.classes_
             sets = self.model.estimator.predict_set(X, coverage)
             columns["set"] = [labels[row].tolist() for row in sets]
@@ -375,6 +374,11 @@ def _in_memory(table: Any) -> MemoryFile:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return MemoryFile(sink.getvalue(), "request.arrow", "the request")
+
+
+def _plain(values: Any) -> list[Any]:
+    """Return what JSON can hold: dates as text."""
+    return (np.datetime_as_string(values) if values.dtype.kind == "M" else values).tolist()  # type: ignore[no-any-return]
 
 
 def _finite(value: Any) -> Any:

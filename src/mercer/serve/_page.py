@@ -16,6 +16,8 @@ from string import Template
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import numpy as np
+
 from mercer import __version__
 from mercer.display.drawing import format_number
 from mercer.serve._answers import Answers, Told
@@ -400,10 +402,14 @@ def _said(answers: Answers, value: Any) -> str:
     return _with_unit(answers, value)
 
 
-def _with_unit(answers: Answers, value: float | None) -> str:
+def _with_unit(answers: Answers, value: float | str | None) -> str:
     if value is None:
         return "without end"
     form = answers.model.target_form_
+    if isinstance(value, str):  # a date
+        return value
+    if form is not None and form.is_moment:
+        return str(form.answers(np.array([value]))[0])
     number = format_number(value)
     if form is None or not form.unit:
         return number
@@ -439,8 +445,8 @@ def _around(answers: Answers, row: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _interval(low: float | None, high: float | None, middle: float | None) -> str:
-    if low is None or high is None or middle is None or not high > low:
+def _interval(low: Any, high: Any, middle: Any) -> str:
+    if not all(isinstance(end, float) for end in (low, high, middle)) or not high > low:
         return ""
     at = min(100.0, max(0.0, 100.0 * (middle - low) / (high - low)))
     return (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
 from mercer.data.preprocessing import TablePreprocessor
-from mercer.data.readings import no_data_of, written_numbers
+from mercer.data.readings import TargetForm, no_data_of
 from mercer.data.tables import place_of, read_tables, schema, written_at
 from mercer.data.tasks import infer_task
 from mercer.exceptions import NothingLearnedWarning
@@ -48,7 +48,7 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
         The first rows, with the target.
     """
     column = view_table(table).column(target)
-    stray = None if written_numbers(column) is not None else stray_text(column)
+    stray = None if TargetForm.of(target, column) is not None else stray_text(column)
     if stray is not None:
         raise ValueError(
             f"The target {target!r} is text, because {stray.says(place_of(data, stray.row))}. "

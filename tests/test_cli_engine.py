@@ -325,7 +325,8 @@ def test_advice_on_a_shard_is_in_words_of_the_command(files, mercer, tmp_path):
     shards.mkdir()
     pq.write_table(table(), shards / "0.parquet")
     text = table().set_column(1, "a", pa.array(["12,5"] * ROWS))
-    pq.write_table(text, shards / "1.parquet")
+    for number in (1, 2):
+        pq.write_table(text, shards / f"{number}.parquet")
     code, _, err = mercer("evaluate", files / "classes.mercer", shards, *HERE)
     assert code == 2
     assert "Column 'a' held numbers in training but now holds '12,5' in row 250 of" in err

@@ -49,6 +49,7 @@ def run(options: EvaluateOptions) -> None:
             target=target,
             outlier=outlier,
             workers=workers,
+            strict=options.strict,
         )
     print_result(evaluation.measures, title=f"{model} on {shown(data)}", as_json=options.as_json)
     if report_file is not None:

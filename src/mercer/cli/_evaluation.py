@@ -170,6 +170,7 @@ def evaluate(
     n_keep: int = 0,
     keep: Sequence[str] = (),
     workers: Workers | None = None,
+    strict: bool = False,
 ) -> Evaluation:
     """Measure a model on rows that it has not learned.
 
@@ -185,6 +186,8 @@ def evaluate(
         Columns of these rows whose values are kept, too.
     workers : Workers, default=None
         Who reads and predicts the shards of the data; None: this process.
+    strict : bool, default=False
+        Whether a cell that cannot be what its column is is an error; else it is a gap.
 
     Returns
     -------
@@ -228,10 +231,10 @@ def evaluate(
     more = () if model.compared_within is None else (model.compared_within,)
     found = _Held(model, outlier, n_keep, keep)
     if workers is None:
-        for rows in encoded_tables(model, data, target=name, more=more):
+        for rows in encoded_tables(model, data, target=name, more=more, strict=strict):
             found.add(model, *rows)
     else:
-        asked = Asked(model, name, (outlier, n_keep, tuple(keep)))
+        asked = Asked(model, name, (outlier, n_keep, tuple(keep)), strict=strict)
         answers = of_shards(_of_shard, asked, data, workers, stage="evaluate", more=more)
         odd = Oddities()
         for _, (part, its_odd) in sorted(answers, key=lambda answer: answer[0]):
@@ -295,7 +298,8 @@ class _Held:
 def _of_shard(asked: Asked, shard: FileShard, number: int) -> tuple[tuple[_Held, Oddities], int]:
     """Add up over the rows of a shard."""
     outlier, n_keep, keep = asked.more
-    found, odd = _Held(asked.model, outlier, n_keep, keep, number), Oddities()
+    found = _Held(asked.model, outlier, n_keep, keep, number)
+    odd = Oddities(strict=asked.strict)
     for rows in encoded_shard(asked, shard, odd):
         found.add(asked.model, *rows)
     return (found, odd), odd.n_rows

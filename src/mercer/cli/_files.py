@@ -10,7 +10,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,17 @@ from numpy.typing import NDArray
 from mercer.cli._messages import leave_output, note
 from mercer.cli._rows import table_model_of
 from mercer.data import read_tables, schema
-from mercer.data.columns import level_column, listed, view_table
+from mercer.data.columns import listed
 from mercer.data.places import check_place, local_path
-from mercer.data.readings import first_stray, held_before
-from mercer.data.tables import Labelled, find_files, has_types, in_place, place_of
+from mercer.data.readings import held_before
+from mercer.data.tables import (
+    Labelled,
+    Unreadable,
+    find_files,
+    has_types,
+    in_place,
+    looked_through,
+)
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
 
@@ -115,20 +122,17 @@ def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, s
         text.append(str(model.target))
     found = schema(data)
     types = dict.fromkeys(sorted(set(text) & set(found.names)), "string")
-    return types | dict.fromkeys(_numbers_as_text(model, data, found, types), "float64")
+    return types | dict.fromkeys(_numbers_as_text(model, found, types), "float64")
 
 
-def _numbers_as_text(
-    model: TableModel, data: str | os.PathLike[str], found: Any, types: Mapping[str, str]
-) -> Iterator[str]:
-    """Name columns of numbers that here hold nothing but marks of gaps, or digits after zeros."""
+def _numbers_as_text(model: TableModel, found: Any, types: Mapping[str, str]) -> Iterator[str]:
+    """Name columns of numbers some of whose cells are none here, or have digits after zeros."""
     for name, reading in model.preprocessor.readings_.items():
-        if name in types or name not in found.names or reading.kind != "number" or reading.was_text:
+        if name in types or name not in found.names or reading.was_text or not reading.used:
             continue
-        if "string" in str(found.field(name).type):
-            with suppress(ValueError):  # there is other text, of which others say where
-                schema(data, column_types={name: "float64"})
-                yield name
+        plain = reading.kind == "number" or reading.form == "yyyymmdd"
+        if plain and "string" in str(found.field(name).type):
+            yield name
 
 
 class Oddities:
@@ -136,6 +140,8 @@ class Oddities:
 
     Attributes
     ----------
+    unreadable : Unreadable
+        Cells that cannot be what their columns are.
     n_rows : int
         Rows of the tables.
     unlabelled : int
@@ -148,7 +154,8 @@ class Oddities:
         A new category of each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
+        self.unreadable = Unreadable(strict=strict)
         self.n_rows = self.unlabelled = 0
         self.gaps: Counter[str] = Counter()
         self.new: Counter[str] = Counter()
@@ -164,6 +171,7 @@ class Oddities:
 
     def merge(self, other: Oddities) -> None:
         """Take what other tables hold, which come behind."""
+        self.unreadable.merge(other.unreadable)
         self.n_rows += other.n_rows
         self.unlabelled += other.unlabelled
         self.gaps.update(other.gaps)
@@ -177,7 +185,7 @@ class Oddities:
 
     def said(self, model: TableModel, data: str | os.PathLike[str]) -> list[str]:
         """Return what there is to say of it."""
-        texts = []
+        texts = self.unreadable.said()
         if self.unlabelled:
             texts.append(
                 f"{data} has {_rows(self.unlabelled)} without a value of {model.target!r}. There "
@@ -215,19 +223,23 @@ def encoded_tables(
     target: str | None = None,
     more: Sequence[str] = (),
     odd: Oddities | None = None,
+    strict: bool = False,
 ) -> Iterator[Encoded]:
     """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
 
     Warns
     -----
     UserWarning
-        At the end, if there were gaps in columns that had none in training, or new categories,
-        unless ``odd`` is to take that down.
+        At the end, if there were gaps in columns that had none in training, new categories, or
+        cells that cannot be what their columns are, unless ``odd`` is to take that down. With
+        ``strict`` the first such cell is an error.
     """
     refuse_text(model, data)
     columns, types = columns_of(model, target, more), column_types(model, data)
-    tables = read_tables(data, columns=columns, column_types=types)
-    found = Oddities() if odd is None else odd
+    found = Oddities(strict=strict) if odd is None else odd
+    seen = found.unreadable
+    tables = read_tables(data, columns=columns, column_types=types, unreadable=seen)
+    tables = looked_through(data, tables, model.preprocessor, seen)
     yield from encoded_in_place(partial(in_place, data, tables), model, target, found)
     if odd is None:
         found.warn(model, data)
@@ -263,7 +275,7 @@ def encoded_in_place(
     """
 
     def encoded(table: Any) -> Encoded:
-        X = model.inputs(table, extra="drop")
+        X = model.inputs(table, extra="drop", lenient=True)
         y = None if target is None else model.targets(table, column=target)
         odd.look(model, table)
         return table, X, y
@@ -278,30 +290,33 @@ def _rows(n: int) -> str:
 
 
 def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
-    """Raise for the first cell of text in a column of numbers: it makes text of the whole column.
+    """Raise if most cells of a column of numbers, dates or times are none: it is another column.
 
     Raises
     ------
     ValueError
-        Naming its place.
+        Naming the place of the first such cell.
     """
     names = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
-    kinds = {one.name: one.kind for one in model.preprocessor.audit_ if one.name in names}
-    found = schema(data, column_types=column_types(model, data))
-    text = [f.name for f in found if f.name in kinds and "string" in str(f.type)]
-    start = 0
-    for table in read_tables(data, columns=text) if text else ():
-        view = view_table(table)
-        for name in text:
-            column = level_column(view, name)
-            row = first_stray(kinds[name], column)
-            if row is not None:
-                raise ValueError(
-                    f"Column {name!r} held {held_before(kinds[name])} in training but now holds "
-                    f"{column.levels[column.codes[row]]!r} in {place_of(data, start + row)}. "
-                    "Correct such cells, or leave them empty, which is a missing value."
-                )
-        start += table.num_rows
+    readings = {n: one for n, one in model.preprocessor.readings_.items() if n in names}
+    types = column_types(model, data)
+    changed = [f.name for f in schema(data) if f.name in readings and "string" in str(f.type)]
+    if not changed:
+        return
+    odd, n_cells = Unreadable(strict=False), Counter[str]()
+    given = {name: kind for name, kind in types.items() if name in changed}
+    tables = read_tables(data, columns=changed, column_types=given, unreadable=odd)
+    for table in looked_through(data, tables, model.preprocessor, odd):
+        n_cells.update({n: table.num_rows - table.column(n).null_count for n in changed})
+    for name, n in odd.counts.items():
+        _, cell, place = odd.first[name]
+        n_cells[name] += n if name in given else 0  # these are gaps in the tables
+        if 2 * n > n_cells[name] and not readings[name].was_text:
+            raise ValueError(
+                f"Column {name!r} held {held_before(readings[name].kind)} in training but now "
+                f"holds {cell!r} in {place}, and others like it. Correct such cells, or leave them "
+                "empty, which is a missing value."
+            )
 
 
 def check_writable(path: Path, *inputs: str | Path | None, endings: tuple[str, ...] = ()) -> None:

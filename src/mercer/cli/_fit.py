@@ -343,7 +343,9 @@ def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
     """Measure a model on the test data; without any, say what error training saw."""
     if options.test is not None:
         pictured = options.report_file is not None
-        evaluation = evaluated(model, options.test, pictured=pictured, outlier=options.outlier)
+        evaluation = evaluated(
+            model, options.test, pictured=pictured, outlier=options.outlier, strict=options.strict
+        )
         print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
         return evaluation
     for said in said_of_progress(model):

@@ -330,6 +330,13 @@ class EvaluateOptions:
     )
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse cells that cannot be what their column is, rather than take gaps.",
+        ),
+    ] = False
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
@@ -397,6 +404,13 @@ class PredictOptions:
         ),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse cells that cannot be what their column is, rather than take gaps.",
+        ),
+    ] = False
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None

@@ -80,10 +80,10 @@ def run(options: PredictOptions) -> None:
     if workers is None:
         arrow = is_arrow_pipe(data) if options.format is None else options.format == "arrow"
         with piped_tables(arrow=arrow) if piped else table_writer(out) as writer:
-            said = _to_file(loaded, data, writer, kept, options.interval)
+            said = _to_file(loaded, data, writer, kept, options)
     else:
         with logged(options.log):
-            said = _to_folder(loaded, data, out, kept, options.interval, workers)
+            said = _to_folder(loaded, data, out, kept, options, workers)
     note(f"{'standard output' if piped else out}: {said}")
 
 
@@ -138,12 +138,12 @@ def check_interval(model: TableModel, coverage: float | None) -> None:
 
 
 def _to_file(
-    model: TableModel, data: str, writer: TableWriter, kept: list[str], coverage: float | None
+    model: TableModel, data: str, writer: TableWriter, kept: list[str], options: PredictOptions
 ) -> str:
     """Write one file; say what is in it."""
     n_rows = 0
-    for table, X, _ in encoded_tables(model, data, more=kept):
-        writer.write(arrow_columns(predicted_columns(model, kept, table, X, coverage)))
+    for table, X, _ in encoded_tables(model, data, more=kept, strict=options.strict):
+        writer.write(arrow_columns(predicted_columns(model, kept, table, X, options.interval)))
         n_rows += len(X)
     _check_rows(n_rows, data)
     return f"{n_rows:,} predictions"
@@ -154,11 +154,11 @@ def _to_folder(
     data: str,
     out: Path,
     kept: list[str],
-    coverage: float | None,
+    options: PredictOptions,
     workers: Workers,
 ) -> str:
     """Write a file for each shard; say what is in them."""
-    asked = Asked(model, None, tuple(kept), coverage)
+    asked = Asked(model, None, tuple(kept), options.interval, options.strict)
     odd: dict[int, Oddities] = {}
     layout: Any = None
     empty: list[Path] = []
@@ -189,7 +189,7 @@ def _of_shard(
     asked: Asked, shard: FileShard, number: int
 ) -> tuple[tuple[list[Any], Oddities], int]:
     """Predict for a shard."""
-    odd = Oddities()
+    odd = Oddities(strict=asked.strict)
     tables = [
         arrow_columns(predicted_columns(asked.model, asked.more, table, X, asked.coverage))
         for table, X, _ in encoded_shard(asked, shard, odd)

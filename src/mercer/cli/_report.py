@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer.cli._evaluation import Evaluation, evaluate, progress_error
 from mercer.cli._files import column_types, columns_of, encoded_tables, values_of
 from mercer.data import read_tables
-from mercer.data.tables import Labelled, in_place
+from mercer.data.tables import Labelled, Unreadable, in_place
 from mercer.estimators import TableModel
 from mercer.inspection import describe, loss_units
 from mercer.losses import Squared
@@ -156,11 +156,14 @@ def _values_of(
         wanted.setdefault(row.tobytes(), []).append(i)
     found = {name: np.empty(len(X), dtype=object) for name in names}
     tables = read_tables(
-        data, columns=columns_of(model, model.target, ()), column_types=column_types(model, data)
+        data,
+        columns=columns_of(model, model.target, ()),
+        column_types=column_types(model, data),
+        unreadable=Unreadable(strict=False),  # of which the training has told
     )
 
     def encoded(table: Any) -> tuple[Any, NDArray[np.floating]]:
-        inputs = model.inputs(table, extra="drop", learned=True)
+        inputs = model.inputs(table, extra="drop", learned=True, lenient=True)
         return table, np.ascontiguousarray(inputs, dtype=X.dtype)
 
     for table, inputs in in_place(data, tables, encoded, labelled=Labelled(model.target)):

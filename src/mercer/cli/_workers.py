@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from mercer.cli._files import (
     refuse_text,
 )
 from mercer.cli._stages import StageView
+from mercer.data.tables import in_place, looked_through
 from mercer.distributed.predicting import Answer, over_shards
 from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
@@ -87,12 +89,15 @@ class Asked(NamedTuple):
         What else the answer needs.
     coverage : float or None
         Of intervals, if these are wanted.
+    strict : bool
+        Whether cells that cannot be what their columns are are refused.
     """
 
     model: TableModel
     target: str | None
     more: tuple[Any, ...] = ()
     coverage: float | None = None
+    strict: bool = False
 
 
 def workers_of(options: EngineOptions) -> Workers | None:
@@ -212,4 +217,7 @@ def of_shards(
 
 def encoded_shard(asked: Asked, shard: FileShard, odd: Oddities) -> Iterator[Encoded]:
     """Yield tables of a shard with encoded inputs and, with a target, targets."""
-    return encoded_in_place(shard.encoded, asked.model, asked.target, odd)
+    file, first, unreadable = shard.part.file, shard.part.first, odd.unreadable
+    tables = looked_through(file, shard(unreadable), asked.model.preprocessor, unreadable, first)
+    read = partial(in_place, file, tables, start=first)
+    return encoded_in_place(read, asked.model, asked.target, odd)

@@ -86,6 +86,8 @@ class Csv:
         """Infer the types of the columns from the beginning and the end; null where no value is."""
         import pyarrow as pa
 
+        told = {name: kind for name, kind in types.items() if is_number_type(kind)}
+        types = {**types, **dict.fromkeys(told, pa.string())}  # some cells may be none
         fields = list(_inferred(file, types, marks=True))
         if any(pa.types.is_binary(field.type) for field in fields):
             _refuse_bad_bytes(file)
@@ -102,7 +104,7 @@ class Csv:
             for n, column in enumerate(last.columns):
                 kind = Csv.joined(fields[n].type, column.type, partial(last.column, n))
                 fields[n] = fields[n].with_type(kind)
-        return pa.schema(fields)
+        return pa.schema([f.with_type(told.get(f.name, f.type)) for f in fields])
 
     @staticmethod
     def joined(one: Any, other: Any, cells: Callable[[], Any]) -> Any:
@@ -495,12 +497,13 @@ class _Place(NamedTuple):
 
     def of(self, row: int) -> str:
         """Say where a row of the block is."""
+        name = self.file if isinstance(self.file, MemoryFile) else self.file.name
         header = int(self.beginning and bool(_sniffed(self.file).dialect.header))
         rows = _rows(self.file, io.StringIO(self.block.decode(), newline=""))
         with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
             for _, end, _ in islice(rows, row + header, None):
-                return f"line {self.line + end:,} of {self.file.name}"
-        return f"{self.file.name}, behind line {self.line:,}"
+                return f"line {self.line + end:,} of {name}"
+        return f"{name}, behind line {self.line:,}"
 
 
 def _leniently(

@@ -571,7 +571,12 @@ class TablePreprocessor(Component):
         return audit_of(self._read(), self._seen(), self._frozen())
 
     def transform(
-        self, table: Any, *, extra: Literal["error", "drop"] = "error", learned: bool = False
+        self,
+        table: Any,
+        *,
+        extra: Literal["error", "drop"] = "error",
+        learned: bool = False,
+        lenient: bool = False,
     ) -> NDArray[np.floating]:
         """Encode a table; the preprocessor does not change.
 
@@ -584,6 +589,8 @@ class TablePreprocessor(Component):
         learned : bool, default=False
             Whether a model will learn these rows. What their own targets said of categories and
             texts then does not count for them: a fifth of the warm-up is left out for each row.
+        lenient : bool, default=False
+            Whether text in columns that held numbers, dates or times is a gap, not an error.
 
         Returns
         -------
@@ -602,7 +609,8 @@ class TablePreprocessor(Component):
         check_choice("extra", extra, ("error", "drop"))
         view = view_table(table)
         self._check_columns(view, allow_extra=extra == "drop")
-        return encoding.transform(self._read().read(view), self.dtype, learned=learned)
+        read = self._read().read(view, lenient=lenient)
+        return encoding.transform(read, self.dtype, learned=learned)
 
     def new_gaps(self, table: Any) -> dict[str, int]:
         """Count missing values in columns that had none in the warm-up.
@@ -624,7 +632,7 @@ class TablePreprocessor(Component):
         ({'age': 1}, {'age': 'the mean, 30'})
         """
         readings, view = self._read(), view_table(table)
-        read = readings.read(view)
+        read = readings.read(view, lenient=True)
         filled = [name for name in self.fillings() if name in readings.columns]
         counts = {name: missing_cells(read.column(name)) for name in filled}
         return {name: n for name, n in counts.items() if n}
@@ -649,7 +657,7 @@ class TablePreprocessor(Component):
         >>> seen.new_categories({"town": ["Ulm", "Bonn"]})
         {'town': (1, 'Ulm')}
         """
-        return self._frozen().new_categories(self._read().read(view_table(table)))
+        return self._frozen().new_categories(self._read().read(view_table(table), lenient=True))
 
     def unreadable(self, table: Any) -> list[tuple[str, str, int, str, int]]:
         """Find cells that are not written as those of their columns were, and so are gaps.

@@ -157,8 +157,17 @@ class Reading:
         """Names of the columns that it is read as."""
         return [self.name, *(f"{self.name}:{part}" for part in self.parts)]
 
-    def read(self, column: Numbers | Levels) -> Numbers | Levels:
-        """Read a column as what it was taken for."""
+    @property
+    def of_text(self) -> NumberForm | DateForm | None:
+        """How text is read, that of columns that held none as a computer writes it."""
+        if isinstance(self.form, NumberForm | DateForm):
+            return self.form
+        if self.form is not None or self.was_text:
+            return None
+        return NumberForm(".") if self.kind == "number" else _WRITTEN.get(self.kind)
+
+    def read(self, column: Numbers | Levels, *, lenient: bool = False) -> Numbers | Levels:
+        """Read a column as what it was taken for; text where none was is a gap or an error."""
         if self.kind in ("category", "text"):
             as_it_is = self.was_text and not self.note.startswith(_TOLD)
             levels = levels_of(column, self.name) if as_it_is else _as_levels(column)
@@ -166,13 +175,14 @@ class Reading:
                 return Texts(levels.codes, levels.levels)
             return levels
         if isinstance(column, Levels):
-            form = _WRITTEN.get(self.kind) if self.form is None else self.form
-            if form in CODES:
-                values = np.append(read_codes(column.levels, str(form)), np.nan)[column.codes]
+            if self.form in CODES:
+                values = np.append(read_codes(column.levels, str(self.form)), np.nan)[column.codes]
                 return Numbers(values, integer=False)
-            if not isinstance(form, NumberForm | DateForm):
-                return column
-            row = first_stray(self.kind, column) if self.form is None else None
+            form = self.of_text
+            typed = self.form is None and not lenient
+            if form is None or column.boolean or (typed and self.kind == "number"):
+                return column  # whoever takes numbers refuses it
+            row = first_stray(self.kind, column) if typed else None
             if row is not None:
                 raise ValueError(
                     f"Column {self.name!r} held {held_before(self.kind)} in training but now holds "
@@ -263,8 +273,16 @@ class Readings:
         """Names of the parts of the calendar among :attr:`names`."""
         return [name for one in self.columns.values() if one.used for name in one.names[1:]]
 
-    def read(self, view: TableView) -> TableView:
-        """Return a view of what the columns mean: numbers, categories and texts only."""
+    def read(self, view: TableView, *, lenient: bool = False) -> TableView:
+        """Return a view of what the columns mean: numbers, categories and texts only.
+
+        Parameters
+        ----------
+        view : TableView
+            The columns.
+        lenient : bool, default=False
+            Whether text in columns that held numbers, dates or times is a gap, not an error.
+        """
         sources = {
             name: (reading, part)
             for reading in self.columns.values()
@@ -276,9 +294,9 @@ class Readings:
         def column(name: str) -> Numbers | Levels:
             reading, part = sources[name]
             if part is None and not reading.parts:
-                return reading.read(view.column(name))
+                return reading.read(view.column(name), lenient=lenient)
             if reading.name not in seen:
-                seen[reading.name] = reading.read(view.column(reading.name))
+                seen[reading.name] = reading.read(view.column(reading.name), lenient=lenient)
             base = seen[reading.name]
             if part is None or isinstance(base, Levels):
                 return base
@@ -288,7 +306,7 @@ class Readings:
             names=list(sources),
             n_rows=view.n_rows,
             column=column,
-            slice=lambda start, stop: self.read(view.slice(start, stop)),
+            slice=lambda start, stop: self.read(view.slice(start, stop), lenient=lenient),
         )
 
     def unreadable(self, view: TableView) -> list[tuple[str, str, int, str, int]]:
@@ -300,12 +318,14 @@ class Readings:
             Column, what it is, how many cells, the first of them and its row.
         """
         found = []
+        there = set(view.names)
         for one in self.columns.values():
-            if not one.used or not isinstance(one.form, NumberForm | DateForm):
+            form = one.of_text
+            if not one.used or form is None or one.name not in there:
                 continue
             column = view.column(one.name)
-            if isinstance(column, Levels):
-                rows = rows_of_levels(column, np.isnan(one.form.read(column.levels)).tolist())
+            if isinstance(column, Levels) and not column.boolean:
+                rows = rows_of_levels(column, np.isnan(form.read(column.levels)).tolist())
                 if rows.size:
                     first = int(rows[0])
                     cell = column.levels[column.codes[first]]

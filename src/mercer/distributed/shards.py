@@ -22,7 +22,6 @@ from mercer.data.tables import (
     common_schema,
     file_parts,
     has_types,
-    in_place,
     require_pyarrow,
 )
 from mercer.distributed.keys import row_keys
@@ -352,12 +351,6 @@ class FileShard(NamedTuple):
         """Read it as a sequence of tables, and take down cells that cannot be read."""
         seen = Unreadable(strict=self.strict) if unreadable is None else unreadable
         return self.part.tables(self.layout, rows_per_table=_ROWS, unreadable=seen)
-
-    def encoded(
-        self, encode: Callable[[Any], Result], labelled: Labelled | None = None
-    ) -> Iterator[Result]:
-        """Encode its tables one by one; errors say which rows of the file they concern."""
-        return in_place(self.part.file, self(), encode, self.part.first, labelled=labelled)
 
 
 def _of_path(path: str | os.PathLike[str]) -> list[Shard]:

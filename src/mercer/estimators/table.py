@@ -620,7 +620,12 @@ class TableModel(TableAnswers, Explaining):
     # -- reading --------------------------------------------------------------------------------
 
     def inputs(
-        self, table: Any, *, extra: Literal["error", "drop"] = "error", learned: bool = False
+        self,
+        table: Any,
+        *,
+        extra: Literal["error", "drop"] = "error",
+        learned: bool = False,
+        lenient: bool = False,
     ) -> NDArray[np.floating]:
         """Encode a table for the estimator.
 
@@ -633,6 +638,8 @@ class TableModel(TableAnswers, Explaining):
         learned : bool, default=False
             Whether :meth:`learn` will take these rows: see
             :meth:`mercer.data.TablePreprocessor.transform`.
+        lenient : bool, default=False
+            Whether text in columns that held numbers, dates or times is a gap, not an error.
 
         Returns
         -------
@@ -644,7 +651,7 @@ class TableModel(TableAnswers, Explaining):
         ValueError
             If a column is missing, new, or changed between numbers and text.
         """
-        return self.preprocessor.transform(table, extra=extra, learned=learned)
+        return self.preprocessor.transform(table, extra=extra, learned=learned, lenient=lenient)
 
     def targets(self, table: Any, *, column: str | None = None) -> NDArray[Any]:
         """Read the targets of a table, checked.

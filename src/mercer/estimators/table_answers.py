@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from mercer.conformal import check_coverage
+from mercer.data.columns import missing_cells, view_table
+from mercer.data.tables import Unreadable
+from mercer.estimators.inputs import warn_user
 
 if TYPE_CHECKING:
+    from mercer.data import TablePreprocessor
     from mercer.data.readings import TargetForm
     from mercer.estimators.table import TableTask
 
@@ -27,6 +31,7 @@ class TableAnswers:
     target_mean_: float
     target_scale_: float
     target_form_: TargetForm | None
+    preprocessor: TablePreprocessor
     inputs: Any
     targets: Any
 
@@ -51,7 +56,7 @@ class TableAnswers:
         AttributeError
             For a ranking that answers on pairs only: see :meth:`predict_pair`.
         """
-        return self.as_written(self.predict_inputs(self.inputs(table, extra=extra)))
+        return self.as_written(self.predict_inputs(self._asked(table, extra)))
 
     def as_written(self, values: NDArray[Any]) -> NDArray[Any]:
         """Turn numbers that :meth:`predict_inputs` gave into what the target holds.
@@ -68,6 +73,22 @@ class TableAnswers:
             else the values.
         """
         return values if self.target_form_ is None else self.target_form_.answers(values)
+
+    def _asked(self, table: Any, extra: Literal["error", "drop"]) -> NDArray[np.floating]:
+        """Encode rows to answer for; cells that cannot be what their column is are gaps, and said.
+
+        A column most of whose cells cannot be is another one, which is an error.
+        """
+        columns, odd = self.preprocessor, Unreadable(strict=False)
+        view, lenient = view_table(table), True
+        for name, kind, n, cell, row in columns.unreadable(table):
+            odd.add(name, kind, n, cell, f"row {row} of this table")
+            some = view.n_rows - missing_cells(view.column(name))
+            lenient &= columns.readings_[name].was_text or 2 * n <= some
+        X = self.inputs(table, extra=extra, lenient=lenient)
+        for text in odd.said():
+            warn_user(text, UserWarning)
+        return X  # type: ignore[no-any-return]
 
     def predict_pair(
         self, table1: Any, table2: Any, *, extra: Literal["error", "drop"] = "error"
@@ -99,7 +120,7 @@ class TableAnswers:
                 f"Only a ranking has values of pairs of rows, but this is {self._task.words}. Use "
                 "a KernelRanker, which `mercer fit --task rank` trains."
             )
-        first, second = (self.inputs(table, extra=extra) for table in (table1, table2))
+        first, second = (self._asked(table, extra) for table in (table1, table2))
         if len(first) != len(second):
             raise ValueError(
                 "`table1` and `table2` must have one row for each pair, got "
@@ -155,7 +176,7 @@ class TableAnswers:
         AttributeError
             If the estimator has no probabilities.
         """
-        return np.asarray(self.estimator.predict_proba(self.inputs(table, extra=extra)))
+        return np.asarray(self.estimator.predict_proba(self._asked(table, extra)))
 
     def decision_function(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
         """Scores of a classifier, (n_rows,) for two classes, else (n_rows, n_classes).
@@ -173,7 +194,7 @@ class TableAnswers:
         AttributeError
             For a regression, and a ranking that answers on pairs only.
         """
-        return np.asarray(self.estimator.decision_function(self.inputs(table, extra=extra)))
+        return np.asarray(self.estimator.decision_function(self._asked(table, extra)))
 
     # -- intervals ------------------------------------------------------------------------------
 
@@ -208,7 +229,7 @@ class TableAnswers:
         ValueError
             As ``predict_interval`` of :class:`mercer.KernelRegressor`.
         """
-        X = self.inputs(table, extra=extra)
+        X = self._asked(table, extra)
         return self.as_written(self.interval_of_inputs(X, coverage, method=method))
 
     def interval_of_inputs(
@@ -262,7 +283,7 @@ class TableAnswers:
             raise AttributeError(
                 f"Only classifications have sets of classes, but this is {self._task.words}."
             )
-        X = self.inputs(table, extra=extra)
+        X = self._asked(table, extra)
         found = self.estimator.predict_set(X, coverage, by_class=by_class, empty=empty)
         return np.asarray(found)
 

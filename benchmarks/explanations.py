@@ -20,6 +20,12 @@ the accuracy at all, so it says little of their order.
 
 *What the table says.* "order alike" is Spearman's correlation of the two orders of the columns. 1
 is the same order. "same first" says whether the same column comes first.
+
+*Two seeds* (`--seeds`, a table of its own): two models of the same rows, which differ in
+`random_state` alone. "apart" is the largest difference between the shares of a column, and
+"standard error" the largest of those that a model tells of its own shares (it knows the rows that
+it was asked for, and not what another model would have learned). Both are parts of the largest
+share. The digits are scikit-learn's.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ import _common
 import _default_sets
 import numpy as np
 from scipy.stats import spearmanr
+from sklearn.datasets import load_digits
 from sklearn.inspection import permutation_importance
 
 from mercer import KernelClassifier, KernelRegressor
@@ -38,6 +45,8 @@ from mercer.maps import Leaves
 
 SETS = [name for name in _default_sets.SUITE if name != "banana"]  # which has two columns
 TEST_ROWS, REPEATS = 1000, 10
+#: Two seeds are compared on pictures, on a table of rules, and on noisy ones: at most so many rows.
+SEEDS = {"digits": 0, "mnist": 5000, "car": 0, "credit_g": 0, "wine_quality_white": 0, "abalone": 0}
 ALIKE = 0.8
 
 
@@ -150,6 +159,30 @@ def row_of(name: str, data: str | None) -> dict[str, Any]:
     }
 
 
+def seeds_of(name: str, size: int, data: str | None) -> dict[str, Any]:
+    """Compare the shares of two models on one set."""
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        kind: Any = KernelClassifier
+    else:
+        split = _default_sets.load(name, 0, size, _default_sets.data_directory(data))
+        X, y = split.X, split.y
+        kind = KernelRegressor if _default_sets.source_of(name).regression else KernelClassifier
+    models = [kind(random_state=seed).fit(X, y) for seed in (0, 1)]
+    shares = [model.feature_importances_ for model in models]
+    largest = max(map(np.max, shares))
+    errors = max(float(np.max(model.feature_importances_errors_)) for model in models)
+    return {
+        "set": name,
+        "rows": len(X),
+        "columns": X.shape[1],
+        "largest share": round(float(largest), 3),
+        "apart / largest": round(float(np.max(np.abs(shares[0] - shares[1])) / largest), 3),
+        "standard error / largest": round(errors / float(largest), 3),
+        "same first": "yes" if np.argmax(shares[0]) == np.argmax(shares[1]) else "no",
+    }
+
+
 def said(rows: list[dict[str, Any]]) -> str:
     """What the table says, in numbers."""
     n = len(rows)
@@ -169,8 +202,13 @@ def said(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET", default=SETS)
+    parser.add_argument("--seeds", action="store_true", help="compare two seeds instead")
     parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
     options = parser.parse_args()
+    if options.seeds:
+        found = [seeds_of(name, size, options.data) for name, size in SEEDS.items()]
+        _common.publish("importances_seeds", found)
+        return
     rows = []
     for name in options.sets:
         rows.append(row_of(name, options.data))

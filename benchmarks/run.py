@@ -58,6 +58,7 @@ ORIGINS = {
     "class_sets": "intervals",
     "class_sets_sets": "intervals",
     "probabilities": "intervals",
+    "importances_seeds": "explanations",
     "multidist_budget": "multidist",
     "row_calls": "throughput",
     "streams_numbers": "streams",
@@ -119,6 +120,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "explanations": (
             "Which columns matter",
             "Are columns in the order that permuting them on test rows gives?",
+        ),
+        "importances_seeds": (
+            "Which columns matter, by two seeds",
+            "Do two models of the same rows tell the same?",
         ),
         "default_learner_all": (
             "The default learner and its peers",

@@ -846,3 +846,12 @@ def test_threads_that_read_ahead_hold_no_object_of_python(tmp_path, monkeypatch)
     assert schema(tmp_path / "a.csv").names == ["x", "y"]
     assert given
     assert all(buffer.is_mutable for buffer in given)  # pyarrow's own memory; bytes are not
+
+
+@pytest.mark.parametrize("line", ["0000049105306A", "a;b"])
+def test_a_file_of_one_column_says_how_to_tell_of_more(tmp_path, line):
+    (tmp_path / "data.txt").write_text(f"{line}\n" * 9)
+    with pytest.raises(ValueError, match="has no column 'y'") as caught:
+        list(read_tables(tmp_path / "data.txt", columns=["y"]))
+    told = "`dialect=CsvDialect(widths=...)`"
+    assert (told in str(caught.value)) == (";" not in line)

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import nearest
+from mercer.data.dialect import advise
+from mercer.exceptions import Advice
 
 __all__ = [
     "LARGEST",
@@ -441,9 +443,21 @@ def check_names(
     missing = [name for name in wanted if name not in present]
     if missing:
         free = [name for name in found if name not in {*wanted, *taken}]
-        raise ValueError(
+        said = (
             f"{where} has no column{'s' * (len(missing) > 1)} {listed(missing)}."
             f"{nearest(missing[0], free)} Its columns are {listed(found)}."
+        )
+        if len(found) > 1:
+            raise ValueError(said)
+        raise ValueError(
+            Advice(
+                f"{said} If lines of a file hold more columns than this one, say what separates "
+                "them with ",
+                advise("delimiter"),
+                ", or where columns of fixed widths lie with ",
+                advise("widths"),
+                ".",
+            )
         )
     if not allow_extra and len(present) > len(wanted):
         extra = sorted(present - set(wanted))

@@ -104,7 +104,7 @@ def load_scoring_model(path: Path) -> TableModel:
 def check_columns(model: TableModel, data: str | PathLike[str], kept: Sequence[str]) -> None:
     """Raise ``ValueError`` unless data have the columns of a model, and those to copy."""
     names, columns = schema(data).names, model.preprocessor
-    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
+    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude, of_file=True)
     check_names(kept, names, f"{data}")
 
 

@@ -433,11 +433,12 @@ def check_names(
     *,
     allow_extra: bool = True,
     taken: Iterable[str] = (),
+    of_file: bool = False,
 ) -> None:
     """Raise ``ValueError`` for wanted columns that are missing and, if asked, for extra ones.
 
     Nobody can have meant a column that is wanted, too, or ``taken`` for something else, such as
-    the target.
+    the target. A file that seems to have one column may have several.
     """
     present = set(found)
     missing = [name for name in wanted if name not in present]
@@ -447,7 +448,7 @@ def check_names(
             f"{where} has no column{'s' * (len(missing) > 1)} {listed(missing)}."
             f"{nearest(missing[0], free)} Its columns are {listed(found)}."
         )
-        if len(found) > 1:
+        if len(found) > 1 or not of_file:
             raise ValueError(said)
         raise ValueError(
             Advice(

@@ -179,7 +179,7 @@ def read_tables(
     if columns is not None:
         if isinstance(columns, str):
             raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
-        check_names(columns, layout.names, f"`{path}`")
+        check_names(columns, layout.names, f"`{path}`", of_file=True)
         layout = arrow.schema([layout.field(name) for name in columns])
     batches = _batches(map(FilePart, files), layout, rows_per_table, unreadable or Unreadable())
     return _rechunk(batches, layout, rows_per_table)

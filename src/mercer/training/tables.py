@@ -146,7 +146,7 @@ class TableTraining:
         told = self._columns["exclude"] if self.time is None else (
             *self._columns["exclude"], self.time
         )  # fmt: skip
-        check_names(told, names, f"{self.data}")
+        check_names(told, names, f"{self.data}", of_file=True)
         # Numbers of rows that data frames store beside their columns are no inputs.
         own = {self.target, *self._columns["exclude"]}
         numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]

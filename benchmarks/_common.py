@@ -45,6 +45,13 @@ def publish(name: str, rows: list[dict[str, Any]], note: str = "") -> None:
     sys.stdout.write(markdown(rows) + "\n" + (note + "\n" if note else ""))
 
 
+def published(name: str) -> list[dict[str, Any]]:
+    """Rows of a table that is kept, if there is one."""
+    place = RESULTS / f"{name}.json"
+    rows: list[dict[str, Any]] = json.loads(place.read_text())["rows"] if place.exists() else []
+    return rows
+
+
 def markdown(rows: list[dict[str, Any]]) -> str:
     """Table of rows that share their keys."""
     if not rows:

@@ -46,6 +46,7 @@ To run it:
 
     python benchmarks/intervals.py --data FOLDER        # or MERCER_DATA
     python benchmarks/intervals.py --tables draws       # made-up rows only
+    python benchmarks/intervals.py --tables said        # which rows it says depend on each other
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ import _default_sets
 import numpy as np
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.exceptions import DependentRowsWarning
 
 COVERAGE = 0.9
 SEEDS = 3
@@ -399,7 +401,9 @@ CASES: dict[str, tuple[Callable[[np.random.Generator], Drawn], str | None]] = {
 def judged_draw(rows: Drawn, told: str | None) -> Row:
     """Coverage and width on the new rows of a draw."""
     more = {} if told is None else {told: getattr(rows, told)}
-    model: Any = KernelRegressor(random_state=0).fit(rows.X, rows.y, **more)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependentRowsWarning)
+        model: Any = KernelRegressor(random_state=0).fit(rows.X, rows.y, **more)
     low, high = model.predict_interval(rows.X_new, COVERAGE).T
     missed = np.abs(rows.y_new - model.predict(rows.X_new))
     return {
@@ -430,20 +434,62 @@ def draw_rows(n_draws: int, names: list[str]) -> list[Row]:
     return rows
 
 
+def ordinary_tables() -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Tables whose rows are no series and no groups."""
+    from sklearn import datasets
+
+    loaded = ("iris", "wine", "breast_cancer", "diabetes", "digits")
+    made = ("friedman1", "friedman2", "regression", "classification", "moons")
+    return [
+        *((name, *getattr(datasets, f"load_{name}")(return_X_y=True)) for name in loaded),
+        *((name, *getattr(datasets, f"make_{name}")(500, random_state=0)) for name in made),
+    ]
+
+
+def warned_of(X: np.ndarray, y: np.ndarray) -> str:
+    """What a fit says of rows that look like groups or a series."""
+    model: Any = KernelClassifier(random_state=0)
+    if np.unique(y).size > len(y) // 10:
+        model = KernelRegressor(random_state=0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", DependentRowsWarning)
+        model.fit(X, y)
+    return ", ".join(str(one.message).split(" are alike")[0] for one in found) or "nothing"
+
+
+def said_rows() -> list[Row]:
+    """What is said of ordinary tables, as they are and sorted, and of draws of each case."""
+    rows = []
+    for name, X, y in ordinary_tables():
+        for how, order in (("as it is", None), ("sorted by target", np.argsort(y, kind="stable"))):
+            cut = slice(None) if order is None else order
+            rows.append({"rows": f"{name}, {how}", "said": warned_of(X[cut], y[cut])})
+    for name, (draw, told) in CASES.items():
+        if told is None:
+            found = [draw(np.random.default_rng(seed)) for seed in range(5)]
+            said = [warned_of(one.X, one.y) for one in found]
+            rows.append({"rows": f"{name}, five draws", "said": "; ".join(said)})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="data folder; by default MERCER_DATA")
     parser.add_argument("--sets", nargs="*", default=list(_default_sets.SUITE))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument(
-        "--tables", nargs="*", choices=("suite", "draws"), default=["suite", "draws"]
+        "--tables", nargs="*", choices=("suite", "draws", "said"), default=["suite", "draws"]
     )
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES))
     options = parser.parse_args()
     if "draws" in options.tables:
         drawn = draw_rows(options.draws, options.cases)
-        _common.publish("intervals_draws", drawn, f"Means over {options.draws} draws.")
+        rows = {row["case"]: row for row in [*_common.published("intervals_draws"), *drawn]}
+        rows = [rows[case] for case in CASES if case in rows]
+        _common.publish("intervals_draws", rows, f"Means over {options.draws} draws.")
+    if "said" in options.tables:
+        print(_common.markdown(said_rows()))
     if "suite" not in options.tables:
         return
     directory = _default_sets.data_directory(options.data)

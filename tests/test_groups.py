@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +12,26 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_classification,
+    make_friedman1,
+    make_moons,
+    make_regression,
+    make_s_curve,
+)
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.data import TablePreprocessor
 from mercer.default.held_out import Judged
 from mercer.estimators import TableModel
+from mercer.estimators.inputs import say_if_alike
+from mercer.exceptions import DependentRowsWarning
 from mercer.kernels import Gaussian
 from mercer.model_file import load_model, save_model
 from mercer.selection import FEWEST_GROUPS, group_order, repeats
@@ -361,6 +375,91 @@ def test_groups_that_the_command_cannot_honour_are_refused(
     assert code != 0
     assert message in " ".join(err.split())
     assert not (tmp_path / "m").exists()
+
+
+# -- what is said ----------------------------------------------------------------------------------
+
+
+def said_of(rows: Rows, names: list[str]) -> list[str]:
+    """What is said of rows in their order."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        say_if_alike(rows, dict(zip(names, rows.X.T, strict=True)), names, 0)
+    assert all(one.category is DependentRowsWarning for one in found)
+    return [str(one.message) for one in found]
+
+
+def coded(X: Any, y: Any) -> Rows:
+    """Rows with numbers as targets, or codes of classes."""
+    X, y = np.asarray(X, dtype=float), np.asarray(y)
+    codes = np.where(y[:, np.newaxis] == np.unique(y), 1.0, -1.0) if y.dtype.kind != "f" else y
+    return Rows(X, codes.reshape(len(y), -1), np.ones(len(y)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [load_iris, load_wine, load_diabetes, load_breast_cancer, load_digits, make_friedman1,
+     make_moons, make_classification, make_regression, make_s_curve],
+    ids=lambda data: data.__name__[5:],
+)  # fmt: skip
+def test_nothing_is_said_of_ordinary_tables(data: Any) -> None:
+    made = data.__name__.startswith("make")
+    X, y = data(500, random_state=0) if made else data(return_X_y=True)
+    names = [f"x{number}" for number in range(X.shape[1])]
+    if data is load_diabetes:
+        y = y.astype(float)
+    rows = coded(X, y)
+    assert said_of(rows, names) == []
+    for sorter in (X[:, 0], y, X[:, 1] > np.median(X[:, 1])):
+        assert said_of(rows[np.argsort(sorter, kind="stable")], names) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("told_by", ["columns", "subject", "patient_id"])
+def test_rows_that_look_like_groups_are_said(seed: int, shuffled: bool, told_by: str) -> None:
+    X, y, of = subjects(50, 5, seed)
+    X, names = (X, ["a", "b", "c"]) if told_by == "columns" else (
+        np.column_stack([of, X[:, 2]]), [told_by, "c"]
+    )  # fmt: skip
+    order = np.random.default_rng(seed).permutation(len(y)) if shuffled else np.arange(len(y))
+    (said,) = said_of(coded(X, y)[order], names)
+    assert f"Rows with the same '{names[0]}' are alike" in said
+    assert f"`groups='{names[0]}'`" in said
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["walk", "noise", "classes"])
+def test_rows_that_look_like_a_series_are_said(seed: int, kind: str) -> None:
+    rng, n = np.random.default_rng(seed), 300
+    noise = np.zeros(n)
+    for row in range(1, n):
+        noise[row] = 0.85 * noise[row - 1] + rng.normal()
+    X = rng.normal(size=(n, 2))
+    y = X[:, 0] + noise
+    if kind == "walk":
+        X, y = np.column_stack([np.arange(n), X[:, 0]]), np.cumsum(rng.normal(size=n))
+    elif kind == "classes":
+        y = noise > 0
+    (said,) = said_of(coded(X, y), ["a", "b"])
+    assert "Neighbouring rows are alike" in said
+    assert "give `time`" in said
+    assert said_of(coded(X, y)[rng.permutation(n)], ["a", "b"]) == []
+
+
+def test_fit_and_the_command_say_how_to_mend(mercer: Any, tmp_path: Any) -> None:
+    X, y, of = subjects(40, 5, 0)
+    table = pd.DataFrame(X[:, 2:], columns=["a"]).assign(person=[f"p{n}" for n in of])
+    with pytest.warns(DependentRowsWarning, match=r"give `groups='person'`"):
+        KernelRegressor(random_state=0).fit(table, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelRegressor(random_state=0).fit(table, y, groups="person")
+    table.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    code, _, err = mercer("fit", tmp_path / "rows.csv", "--target", "y", "--out", tmp_path / "m")
+    assert code == 0, err
+    assert err.count("Rows with the same 'person' are alike") == 1
+    assert "give `--group person`" in err
 
 
 # -- time in files ---------------------------------------------------------------------------------

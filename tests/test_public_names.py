@@ -112,6 +112,7 @@ NAMES = {
     "mercer.exceptions": [
         "Advice",
         "ConditioningWarning",
+        "DependentRowsWarning",
         "DivergenceError",
         "InPython",
         "InputScaleWarning",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 __all__ = [
     "Advice",
     "ConditioningWarning",
+    "DependentRowsWarning",
     "DivergenceError",
     "InPython",
     "InputScaleWarning",
@@ -43,6 +44,10 @@ class TrajectoryWarning(UserWarning):
 
 class LeakWarning(UserWarning):
     """A column tells the target alone, and may not be known when the target is to be predicted."""
+
+
+class DependentRowsWarning(UserWarning):
+    """Rows are alike beyond what their inputs say, so that errors promise too much for new ones."""
 
 
 class ShardError(ValueError):

@@ -285,6 +285,10 @@ class DefaultLearner(Learner):
         function = self.function
         return coded_rows(self.loss, X, targets, weights, function.n_outputs, function.dtype)
 
+    def used_rows(self, X: Any, targets: Array, weights: Array) -> RevisitableRows:
+        """Rows that count, in their order, with numbers or codes as targets."""
+        return self._revisitable(X, targets, weights, np.flatnonzero(weights > 0.0))
+
     def _revisitable(
         self, X: Any, targets: Array, weights: Array, numbers: NDArray[np.int64]
     ) -> RevisitableRows:

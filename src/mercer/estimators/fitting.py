@@ -230,7 +230,11 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             rows = self._visited(data.X)
             with jobs(self.n_jobs):
                 learner.learn_passes(rows, encoded, data.weights, orders, report)
+            self._look_at_order(given, data, encoded)
         return self
+
+    def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
+        """Warn where rows depend on each other, of estimators that hold some out by it."""
 
     def _held_together(self, given: Given) -> Given:
         """Read which rows are to be held out together, of estimators that hold some out."""

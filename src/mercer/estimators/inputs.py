@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -15,9 +15,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.data.columns import Levels, TableView, is_frame, says_nothing, view_table
-from mercer.exceptions import InputScaleWarning
+from mercer.exceptions import (
+    Advice,
+    DependentRowsWarning,
+    InputScaleWarning,
+    InPython,
+    Setting,
+)
 from mercer.kernels import Kernel
-from mercer.selection import FEWEST_GROUPS
+from mercer.selection import FEWEST_GROUPS, columns_of_groups, groups_alike, neighbours_alike
+from mercer.sums import RevisitableRows
 
 __all__ = [
     "HeldBy",
@@ -26,7 +33,9 @@ __all__ = [
     "finite_or_where",
     "resolve_kernel",
     "sample_of",
+    "say_if_alike",
     "taken_out",
+    "values_by_column",
     "warn_if_one_column_decides",
     "warn_user",
     "without_column",
@@ -361,6 +370,72 @@ class HeldBy(NamedTuple):
                 "Leave it out, or name another column."
             )
         return self._replace(groups=numbers.astype(np.int64))
+
+
+def values_by_column(table: Any) -> dict[str, NDArray[Any]]:
+    """Columns of a table as numbers or codes."""
+    view = view_table(table)
+    columns = {name: view.column(name) for name in view.names}
+    return {
+        name: column.codes if isinstance(column, Levels) else column.values
+        for name, column in columns.items()
+    }
+
+
+def say_if_alike(
+    rows: RevisitableRows,
+    columns: Mapping[str, NDArray[Any]],
+    owners: Sequence[str],
+    seed: int,
+    *,
+    named: bool = True,
+) -> None:
+    """Warn where rows look like groups or a series, and nobody said so.
+
+    Parameters
+    ----------
+    rows : RevisitableRows
+        With numbers or codes of classes as targets, in the order in which they came.
+    columns : mapping of str to ndarray
+        Columns of the first rows, as numbers or codes, that may name groups.
+    owners : sequence of str
+        Column that each input is made of.
+    seed : int
+        Of what is drawn.
+    named : bool, default=True
+        Whether columns have names by which they can be named in ``groups``.
+
+    Warns
+    -----
+    mercer.exceptions.DependentRowsWarning
+        With how to say so.
+    """
+    for name, groups in columns_of_groups(columns).items():
+        others = np.array([owner != name for owner in owners], dtype=bool)
+        found = groups_alike(rows, groups, others, seed)
+        if found:
+            told = f"`groups={name!r}`" if named else "`groups` to `fit`"
+            said = Advice(
+                f"Rows with the same {name!r} are alike beyond what the inputs say (their errors "
+                f"correlate {found:.2f}), so errors and intervals promise too much for rows with "
+                "new ones. If such are to come, give ",
+                InPython(told, (Setting("group", name),)),
+                ".",
+            )
+            warn_user(said, DependentRowsWarning)
+            return
+    found = neighbours_alike(rows, seed)
+    if found:
+        said = Advice(
+            "Neighbouring rows are alike beyond what the inputs say (their errors correlate "
+            f"{found:.2f}), so errors and intervals promise too much for rows to come. If rows are "
+            "in the order of time, give ",
+            InPython("`time`", ("`--time`",)),
+            "; if neighbours are of the same person, machine or place, ",
+            InPython("`groups`", ("`--group`",)),
+            ".",
+        )
+        warn_user(said, DependentRowsWarning)
 
 
 def _each_row(name: str, given: Any, n_rows: int) -> NDArray[Any]:

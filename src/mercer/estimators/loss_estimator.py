@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._validation import check_integer
+from mercer.data.columns import is_frame
+from mercer.default import DefaultLearner
 from mercer.estimators.columns import check_named
 from mercer.estimators.fitted import FittedLoss
-from mercer.estimators.fitting import Callback, Given, KernelEstimator
-from mercer.estimators.inputs import HeldBy, taken_out
+from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
+from mercer.estimators.inputs import HeldBy, say_if_alike, taken_out, values_by_column
 from mercer.estimators.problem import automatic_expansion
+from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion, Stream
 from mercer.learning.regression_targets import begins_with_regression
@@ -22,6 +25,8 @@ from mercer.objectives import Pointwise
 from mercer.risks import Tracker, as_risk
 
 __all__ = ["LossEstimator"]
+
+Array = NDArray[np.float64]
 
 # Trackers that a risk has if nothing is said of the steps that they follow.
 _UNTRACKED = (None, Tracker())
@@ -140,6 +145,30 @@ class LossEstimator(FittedLoss, KernelEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         held_by = HeldBy(groups, time).checked(n_rows, given.sample_weight)
         return given._replace(X=X, held_by=held_by)
+
+    def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
+        """See :class:`KernelEstimator`: nobody said what is held out together, and no rows repeat.
+
+        A block length that was chosen says how rows depend on each other.
+        """
+        learner = self.learner_
+        if not isinstance(learner, DefaultLearner) or learner.resources.block_length != "auto":
+            return
+        copies = learner.judged is not None and learner.judged.rows.groups is not None
+        told = any(each is not None for each in given.held_by)
+        if told or copies or not isinstance(data.X, np.ndarray):
+            return
+        used = np.flatnonzero(data.weights > 0.0)
+        named, columns = is_frame(given.X), {}
+        of: Any = self._columns
+        owners = column_names(self) if of is None else of.owners_out()
+        if named:
+            columns = values_by_column(given.X)
+        elif self._columns is None:
+            columns = dict(zip(column_names(self), data.X.T, strict=True))
+        columns = {name: values[used] for name, values in columns.items()}
+        rows = learner.used_rows(data.X, encoded, data.weights)
+        say_if_alike(rows, columns, owners, learner.resources.seed, named=named)
 
     def _check_risk(self) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""

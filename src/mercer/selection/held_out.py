@@ -8,6 +8,8 @@ by such errors is too local; so blocks of rows are held out together where that 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +29,12 @@ __all__ = [
     "block_of_series",
     "block_order",
     "calibrate",
+    "columns_of_groups",
     "group_order",
+    "groups_alike",
     "left_out_by_pilot",
     "mean_loss",
+    "neighbours_alike",
     "order_in_blocks",
     "pilot_kernel",
     "repeats",
@@ -69,6 +74,19 @@ _PRIOR, _CLASS_PRIOR = 1.0, 0.1
 _TELLING = 100
 _LEAST_FACTOR = 0.1  # of scores, when they are calibrated
 _HEAVY = 1e4  # of the equation that weights add up to 1, beside all others
+# Rows are said to be alike if their errors correlate so much, by so many standard errors: those
+# of drawn signs, and of neighbours those over stretches, too.
+_WORTH, _BEYOND_DOUBT, _OF_STRETCHES = 0.2, 4.0, 2.0
+_FEWEST_TELL, _MOST_TELL = 100, 1000  # rows that tell it
+_SIMILAR = 5  # rows that are similar to another
+_SORTED_SHARE, _FEW_CHANGES = 0.95, 6
+# Columns that may name groups: with so many values, of the first columns and rows.
+_LEAST_VALUES, _FIRST_COLUMNS, _FIRST_ROWS, _MOST_NAMING = 10, 100, 5000, 30
+_NAMES_A_GROUP = re.compile(
+    r"(.*[_ .-])?(id|subject|patient|person|participant|user|customer|client|animal|student|family"
+    r"|household|school|station|machine|device|sensor|batch)([_ .-]?(id|no|nr|number|code|name))?",
+    re.IGNORECASE,
+)
 
 
 def block_length(rows: RevisitableRows, seed: int) -> int:
@@ -296,6 +314,146 @@ def _errors(rows: Rows, some: NDArray[np.int64], block: int) -> NDArray[np.float
     """Squared error of each row when its block was left out, with a pilot on some of the rows."""
     left_out = left_out_by_pilot(rows, block, some) - rows.targets
     return np.asarray(np.sum(left_out**2, axis=1))
+
+
+def neighbours_alike(rows: RevisitableRows, seed: int) -> float:
+    """How much errors of neighbours correlate, where they do beyond what inputs say; else 0.
+
+    In stretches of rows a pilot predicts each row by all others. Its errors at a row and the next
+    one are compared with those at a row and the most similar ones that are not beside it: where
+    inputs tell, both are alike. A column that counts the rows is no input here. Rows that are
+    sorted by their target or by another input say nothing.
+
+    Parameters
+    ----------
+    rows : RevisitableRows
+        In the order in which they came, with numbers or codes of classes as targets.
+    seed : int
+        Of the pilot's points.
+    """
+    n = len(rows)
+    if n < _FEWEST_TELL:
+        return 0.0
+    stretch = min(_MOST_TELL, n) // _STRETCHES
+    starts = np.arange(_STRETCHES, dtype=np.int64) * n // _STRETCHES
+    some = rows[(starts[:, np.newaxis] + np.arange(stretch)).ravel()]
+    if _in_order(some.targets):
+        return 0.0
+    steps = np.diff(some.X.reshape(_STRETCHES, stretch, -1).astype(np.float64), axis=1)
+    counts = np.isclose(steps, steps[:1, :1], rtol=1e-3).all(axis=(0, 1)) & (steps[0, 0] != 0.0)
+    some = replace(some, X=np.ascontiguousarray(some.X[:, ~counts]))
+    if _one_way(some.X).any():
+        return 0.0
+    drawn = np.random.default_rng(seed).permutation(len(some))
+    errors = _errors_alone(some, drawn)
+    Z = some.X.astype(np.float64)
+    Z = (Z - Z.mean(axis=0)) / np.where(Z.std(axis=0) > 0.0, Z.std(axis=0), 1.0)
+    places = np.arange(len(some))
+    squares = np.sum(Z**2, axis=1)
+    distances = squares - 2.0 * (Z @ Z.T)
+    distances[np.abs(places[:, np.newaxis] - places) <= 1] = np.inf
+    # In a drawn order, so that of equal ones any is taken.
+    similar = drawn[np.argpartition(distances[:, drawn], _SIMILAR, axis=1)[:, :_SIMILAR]]
+    beside = np.sum(errors[:-1] * errors[1:], axis=1)
+    elsewhere = np.sum(errors * errors[similar].mean(axis=1), axis=1)[:-1]
+    cut = (_STRETCHES, stretch)
+    pairs = [np.append(each, 0.0).reshape(cut)[:, :-1].mean(axis=1) for each in (beside, elsewhere)]
+    size = float(np.mean(np.sum(errors**2, axis=1)))
+    more = pairs[0] - pairs[1]
+    signs = np.sum((beside - elsewhere) ** 2) / beside.size**2
+    sure = more.mean() > _BEYOND_DOUBT * np.sqrt(signs)
+    sure &= more.mean() > _OF_STRETCHES * more.std(ddof=1) / np.sqrt(_STRETCHES)
+    large = min(more.mean(), pairs[0].mean()) > _WORTH * size
+    return float(pairs[0].mean() / size) if sure and large else 0.0
+
+
+def groups_alike(
+    rows: RevisitableRows, groups: NDArray[np.int64], others: NDArray[np.bool_], seed: int
+) -> float:
+    """How much errors within groups correlate, if a group is predicted by all others; else 0.
+
+    Parameters
+    ----------
+    rows : RevisitableRows
+        With numbers or codes of classes as targets.
+    groups : ndarray of shape (n,) of int64
+        Numbers of the groups from 0 on, of the first rows.
+    others : ndarray of shape (n_features,) of bool
+        Inputs that are not made of what names the groups: they may hold means of its targets.
+    seed : int
+        Of the groups and the pilot's points.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = rng.permutation(int(groups.max()) + 1)[groups]
+    chosen = np.argsort(numbers, kind="stable")[:_MOST_TELL]
+    some = rows[chosen]
+    X = np.ascontiguousarray(some.X[:, others])
+    some = replace(some, X=X, groups=numbers[chosen])
+    errors = _errors_alone(some, rng.permutation(len(some)))
+    firsts = some.ends[:-1]
+    counts = np.diff(some.ends)
+    squares = np.sum(errors**2, axis=1)
+    sizes = np.add.reduceat(squares, firsts)
+    within = float(np.sum(np.add.reduceat(errors, firsts) ** 2) - sizes.sum())
+    by_chance = float(np.sum(sizes**2) - np.sum(squares**2))
+    n_pairs = float(np.sum(counts * (counts - 1.0)))
+    if not n_pairs or not by_chance > 0.0:
+        return 0.0
+    found = within / n_pairs / float(squares.mean())
+    sure = within > _BEYOND_DOUBT * np.sqrt(2.0 * by_chance)
+    return found if sure and found > _WORTH else 0.0
+
+
+def columns_of_groups(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.int64]]:
+    """Columns that may name what several rows are of, and the number of each of the first rows.
+
+    They are called so, or another column of about as many values is the same within each of theirs,
+    as the age of a person is.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray of shape (n,)
+        Numbers, or codes of categories.
+    """
+    found, named = {}, {}
+    for name, values in list(columns.items())[:_FIRST_COLUMNS]:
+        codes = np.unique(values[:_FIRST_ROWS], return_inverse=True)[1].astype(np.int64)
+        if codes.size and _LEAST_VALUES <= int(codes.max()) + 1 <= codes.size // 2:
+            found[name] = codes
+    most = sorted(found, key=lambda name: -int(found[name].max()))[:_MOST_NAMING]
+    for name in most:
+        codes, k = found[name], int(found[name].max()) + 1
+        first = np.zeros(k, dtype=np.int64)
+        first[codes[::-1]] = np.arange(codes.size)[::-1]
+        others = (found[one] for one in most if one != name and found[one].max() + 1 >= k / 2)
+        if _NAMES_A_GROUP.fullmatch(name) or any(
+            np.array_equal(other[first][codes], other) for other in others
+        ):
+            named[name] = codes
+    return named
+
+
+def _in_order(targets: Array) -> bool:
+    """Whether rows are sorted by a target, or class by class."""
+    changes = np.count_nonzero(np.diff(targets, axis=0), axis=0)
+    return bool((changes <= _FEW_CHANGES).all() or _one_way(targets).any())
+
+
+def _one_way(columns: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which columns rise or fall, row by row, more than a few times."""
+    steps = np.diff(columns, axis=0)
+    changes, up = np.count_nonzero(steps, axis=0), np.count_nonzero(steps > 0.0, axis=0)
+    one_way = np.maximum(up, changes - up) >= _SORTED_SHARE * changes
+    return np.asarray(one_way & (changes > _FEW_CHANGES))
+
+
+def _errors_alone(rows: Rows, drawn: NDArray[np.int64]) -> Array:
+    """Errors of a pilot without each row, or its group; of the mean where the pilot is worse."""
+    rows = _standard(rows)
+    if not rows.X.shape[1]:
+        return rows.targets
+    errors = rows.targets - left_out_by_pilot(rows, 1, drawn)
+    return errors if np.mean(errors**2) < np.mean(rows.targets**2) else rows.targets
 
 
 def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) -> Array:

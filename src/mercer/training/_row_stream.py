@@ -22,6 +22,7 @@ from mercer.data.tables import Labelled, Unreadable, in_place, looked_through, t
 from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_expansion
+from mercer.estimators.inputs import say_if_alike, values_by_column
 from mercer.expansions import Auto
 from mercer.selection import FEWEST_GROUPS, block_length, block_of_series
 from mercer.sums import Rows, RowsByNumber
@@ -162,7 +163,7 @@ class RowStream:
         """Let the default expansion hold out blocks, if rows are a series in their own order.
 
         It could not find out by itself once they are shuffled. The first rows tell, as many as are
-        shuffled at a time.
+        shuffled at a time. Where rows look like a series or like groups, that is said, too.
         """
         estimator = self.model.estimator
         expansion = chosen_expansion(estimator)
@@ -174,7 +175,8 @@ class RowStream:
             return  # the estimator gets them in their order
         held: list[Block] = []
         n_held, size = 0, max(self._buffer_rows, _CHUNK)
-        for block in self._in_order():
+        tables: list[Any] = []
+        for block in self._in_order(tables):
             held.append(block)
             n_held += len(block[1])
             if n_held >= size:
@@ -188,7 +190,11 @@ class RowStream:
                 targets = np.where(targets == labels, 1.0, -1.0)
             return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
 
-        length = block_length(RowsByNumber(len(y), take), expansion.seed)
+        rows = RowsByNumber(len(y), take)
+        inputs, columns = self.model.preprocessor, values_by_column(tables[0])
+        columns = {name: columns[name] for name in inputs.feature_names_in_}
+        say_if_alike(rows, columns, inputs.owners_out(), expansion.seed)
+        length = block_length(rows, expansion.seed)
         if length > 1:
             params = {**expansion.get_params(deep=False), "block_length": length}
             estimator.set_params(expansion=Auto(**params))
@@ -204,8 +210,15 @@ class RowStream:
         row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype).itemsize
         return max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
 
-    def _in_order(self) -> Iterator[Block]:
+    def _in_order(self, first: list[Any] | None = None) -> Iterator[Block]:
+        """Rows in the order of the files; their first table goes to a list, if there is one."""
         model = self.model
+
+        def encoded(table: Any) -> Block:
+            if first is not None and not first:
+                first.append(table)
+            return *model.rows(table), key(table)
+
         key = model.groups if model.time is None else model.times
         self.labelled = Labelled(model.target if model.has_target else None)
         unreadable = Unreadable(strict=self.strict)
@@ -219,7 +232,7 @@ class RowStream:
         return in_place(
             self.data,
             looked_through(self.data, tables, model.preprocessor, unreadable),
-            lambda table: (*model.rows(table), key(table)),
+            encoded,
             labelled=self.labelled,
         )
 

@@ -664,9 +664,10 @@ def test_a_slip_in_test_data_is_named_with_its_line(mercer, tmp_path):
     header, *lines = file.read_text().split("\n")
     good = [line for line in lines if line != lines[40]]
     file.write_text("\n".join([header, *good * 150, lines[40], *good]))
-    code, _, err = mercer("evaluate", tmp_path / "m", file)
-    assert code == 2
-    assert "in line 8,852 of typo.csv" in err
+    for strict, expected in ([], 0), (["--strict"], 2):
+        code, _, err = mercer("evaluate", tmp_path / "m", file, *strict)
+        assert code == expected
+        assert "line 8,852 of typo.csv" in err
 
 
 def test_fit_names_the_classes(files, mercer, tmp_path):

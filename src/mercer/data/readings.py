@@ -951,7 +951,7 @@ def time_form(name: str, column: Numbers | Levels) -> DateForm | NumberForm | No
     Examples
     --------
     >>> time_form("day", Levels(np.array([0, 1]), ["31.1.2024", "1.2.2024"])).order
-    'dmy.'
+    'dmy'
     """
     if isinstance(column, Numbers):
         return None

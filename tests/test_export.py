@@ -81,6 +81,9 @@ from mercer.maps import Affine, Chain, Curves, Indicators
 from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart
 from mercer.training import TransitionColumns
 
+# Its tables hold cells that are no numbers and no dates among such.
+pytestmark = pytest.mark.filterwarnings("ignore:.*cells? that cannot be read as a")
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.1, 2.0, (80, 5))
 NEW = RNG.uniform(0.0, 2.2, (40, 5))

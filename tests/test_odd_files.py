@@ -213,8 +213,9 @@ def test_numbers_with_zeros_before_them_are_predicted_as_numbers(plain_model, tm
 
 def test_other_text_in_a_column_of_numbers_is_named(plain_model, tmp_path, mercer):
     (tmp_path / "a.csv").write_text("x,z\n1.0,often\n0.5,5\n")
-    code, _, err = mercer("predict", plain_model, tmp_path / "a.csv", "--out", "-")
-    assert (code, "'often'" in err) == (2, True)
+    for strict, expected in ([], 0), (["--strict"], 2):
+        code, _, err = mercer("predict", plain_model, tmp_path / "a.csv", "--out", "-", *strict)
+        assert (code, "'often'" in err) == (expected, True), err
 
 
 def test_codes_that_begin_with_zeros_are_categories(tmp_path, mercer):

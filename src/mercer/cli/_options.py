@@ -73,6 +73,13 @@ Delimiter = Annotated[
 ]
 Decimal = Annotated[str | None, option("Decimal mark: comma or point.", _CSV)]
 Encoding = Annotated[str | None, option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse cells that cannot be what their column is, rather than take gaps.",
+    ),
+]
 Escape = Annotated[
     str | None, option("Before quotes or delimiters that mean themselves: backslash.", _CSV)
 ]
@@ -330,13 +337,7 @@ class EvaluateOptions:
     )
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Refuse cells that cannot be what their column is, rather than take gaps.",
-        ),
-    ] = False
+    strict: Strict = False
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
@@ -404,13 +405,7 @@ class PredictOptions:
         ),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="Threads (1); -1 for all cores.")] = None
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Refuse cells that cannot be what their column is, rather than take gaps.",
-        ),
-    ] = False
+    strict: Strict = False
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None

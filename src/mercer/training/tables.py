@@ -143,9 +143,7 @@ class TableTraining:
         if self.task != "auto":
             self._estimator()  # checks the parameters
         names = schema(self.data).names
-        told = self._columns["exclude"] if self.time is None else (
-            *self._columns["exclude"], self.time
-        )  # fmt: skip
+        told = [*self._columns["exclude"], *([] if self.time is None else [self.time])]
         check_names(told, names, f"{self.data}", of_file=True)
         # Numbers of rows that data frames store beside their columns are no inputs.
         own = {self.target, *self._columns["exclude"]}

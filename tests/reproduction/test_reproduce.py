@@ -1,6 +1,5 @@
 """Experiments of the papers: the frame they run in, the command, the page."""
 
-import importlib.util
 import json
 import os
 import re
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmark_scripts import scripts
 from mercer.cli import main
 from mercer.kernels import Gaussian
 from mercer_reproduction import (
@@ -324,16 +324,14 @@ def test_wrong_names_and_missing_data_are_explained(mercer, tmp_path, monkeypatc
 
 def test_the_page_of_reproductions_is_what_the_results_say():
     """docs/reproduction.md is written by benchmarks/reproduce.py and by nothing else."""
-    spec = importlib.util.spec_from_file_location("page", ROOT / "benchmarks" / "reproduce.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert (ROOT / "docs" / "reproduction.md").read_text() == script.page()
+    with scripts("reproduce") as found:
+        assert (ROOT / "docs" / "reproduction.md").read_text() == found.reproduce.page()
 
 
-def test_every_section_opens_with_what_its_record_says(monkeypatch):
+def test_every_section_opens_with_what_its_record_says():
     """Numbers of an outcome stand in the record, the settings or the paper's numbers."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    openings = importlib.import_module("_reproduction_openings").OPENINGS
+    with scripts("_reproduction_openings") as found:
+        openings = found._reproduction_openings.OPENINGS
     assert list(openings) == NAMES
     page = (ROOT / "docs" / "reproduction.md").read_text()
     for name, opening in openings.items():

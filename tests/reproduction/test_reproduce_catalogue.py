@@ -1,6 +1,5 @@
 """Every table and figure of the papers is accounted for, in the list and on the page."""
 
-import importlib.util
 import io
 import json
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchmark_scripts import scripts
 from mercer.cli import main
 from mercer_reproduction import Context, Experiment, Result, experiments
 from mercer_reproduction import _catalogue as catalogue
@@ -33,11 +33,11 @@ PLACES = {
 }
 
 
+@pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("page", ROOT / "benchmarks" / "reproduce.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Give what writes the page."""
+    with scripts("reproduce") as found:
+        yield found.reproduce
 
 
 def records():
@@ -116,23 +116,23 @@ def test_data_sets_have_short_names():
 # -- times ----------------------------------------------------------------------------------------
 
 
-def test_times_are_those_of_the_committed_records():
+def test_times_are_those_of_the_committed_records(script):
     packed = json.loads((ROOT / "src/mercer_reproduction/run_times.json").read_text())
     order = {name: i for i, name in enumerate(NAMES)}
     known = sorted(
         (record for record in records() if record["name"] in order),
         key=lambda record: order[record["name"]],
     )
-    estimates = json.loads(script().ESTIMATES.read_text())
-    assert packed == script().run_times(known, estimates)
+    estimates = json.loads(script.ESTIMATES.read_text())
+    assert packed == script.run_times(known, estimates)
     # None is kept beside a time that was measured, and each says where it comes from.
     assert set(estimates) == {name for name, time in packed.items() if not time["exact"]}
     assert all(estimate["from"] for estimate in estimates.values())
 
 
-def test_records_without_a_time_have_an_estimate():
+def test_records_without_a_time_have_an_estimate(script):
     new, old = {"name": "new", "cpu_seconds": 30.0}, {"name": "old"}
-    assert script().run_times([new, old], {"old": {"cpu_minutes": 2.0}}) == {
+    assert script.run_times([new, old], {"old": {"cpu_minutes": 2.0}}) == {
         "new": {"cpu_minutes": 0.5, "exact": True},
         "old": {"cpu_minutes": 2.0, "exact": False},
     }
@@ -265,8 +265,8 @@ def test_the_list_has_no_options_of_a_run(capsys):
 # -- the page -------------------------------------------------------------------------------------
 
 
-def test_the_page_links_only_to_experiments_that_were_run():
-    rows = script().catalogue([{"name": "dsg-adult"}])
+def test_the_page_links_only_to_experiments_that_were_run(script):
+    rows = script.catalogue([{"name": "dsg-adult"}])
     assert len(rows) == len(CATALOGUE) + len(OWN_STUDIES)
     linked = [row for row in rows if "](#" in row["run by"]]
     assert [row["item"] for row in linked] == ["DSG Table 4", "DSG Fig. 6 (1, 4)"]

@@ -1,4 +1,4 @@
-"""Means of rare classes and rare counts, untuned: the default and its peers.
+"""Means of rare classes and rare counts, untuned: mercer and its peers.
 
 *Data.* 4,000 rows of four normal columns are learned, and 20,000 others are predicted. A class is
 "rare" with a probability, and a count has a rate, that depends on the first column alone.
@@ -7,6 +7,9 @@
 *Means.* "learned" is the mean of what is predicted for the rows learned, over the mean of their
 targets; "new" is the same for the other rows. 1 is right. The two numbers are of two draws. Rows
 count by their weights.
+
+"as a stream" learns the rows one by one. It is a model that moves all the time, so its "learned"
+is the mean of what it said of each row just before it learned it. It learns no counts.
 
 *Loss.* It is the log loss, or the Poisson deviance, of the new rows: the mean of the two draws.
 """
@@ -23,18 +26,58 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance
 
 from mercer import KernelClassifier, KernelRegressor
+from mercer.expansions import KOMP, Dictionary, RandomFeatures, Stream
 
 N_LEARNED, N_NEW = 4000, 20_000
 SEEDS = (0, 1)
 CATBOOST = {"verbose": 0, "thread_count": 1, "random_seed": 0, "allow_writing_files": False}
+EXPANSIONS = {
+    "KOMP": KOMP(max_size=200),
+    "dictionary": Dictionary(200),
+    "random features": RandomFeatures(256),
+}
+
+
+class AsStream:
+    """A classifier that learns row by row, and keeps what it said of each row before."""
+
+    def fit(self, X, y, sample_weight):
+        self.model = KernelClassifier(expansion=Stream(), random_state=0)
+        self.said = np.full(len(X), np.nan)
+        for number, (x, label) in enumerate(zip(X, y.tolist(), strict=True)):
+            if number:
+                self.said[number] = self.model.predict_proba_one(x).get(1, 0.0)
+            self.model.learn_one(x, label)
+        self.said[0] = y.mean()
+        return self
+
+    def predict_proba(self, X):
+        chances = self.model.predict_proba(X)
+        chances[: len(self.said), 1] = self.said
+        return chances
+
+
 CLASSES = {
     "mercer": lambda: KernelClassifier(random_state=0),
+    **{
+        f"mercer, {name}": lambda expansion=expansion: KernelClassifier(
+            expansion=expansion, random_state=0
+        )
+        for name, expansion in EXPANSIONS.items()
+    },
+    "mercer, as a stream": AsStream,
     "CatBoost": lambda: CatBoostClassifier(**CATBOOST),
     "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
     "linear model": LogisticRegression,
 }
 COUNTS = {
     "mercer": lambda: KernelRegressor("poisson", random_state=0),
+    **{
+        f"mercer, {name}": lambda expansion=expansion: KernelRegressor(
+            "poisson", expansion=expansion, random_state=0
+        )
+        for name, expansion in EXPANSIONS.items()
+    },
     "CatBoost": lambda: CatBoostRegressor(loss_function="Poisson", **CATBOOST),
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(loss="poisson", random_state=0),
     "linear model": lambda: PoissonRegressor(alpha=1e-4),

@@ -14,7 +14,7 @@ from mercer._threads import in_order, one_blas_thread
 from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, Resources
 from mercer.default.held_out import FitWithout, HeldOut, Judged
-from mercer.default.means import LearnedMean, level_of
+from mercer.default.means import LearnedMean, Looked, level_of
 from mercer.default.newton import Gradients, GradientsElsewhere, GradientsOfRows, refine
 from mercer.default.settings import CORRECTING, Phase, Settings
 from mercer.default.targets import Learnable, LearnedTargets
@@ -722,9 +722,13 @@ class DefaultLearner(Learner):
         else:  # rows in sums are old
             some = kept.discounted(forgetting)
             mean = np.average(some.targets, axis=0, weights=some.weights)
-        rows = some if rows is None else rows
-        seed = self.resources.seed
-        function.level = level_of(function.before_level, rows, mean, self.loss, seed)
+        seen: RevisitableRows = some if rows is None else rows
+
+        def look(numbers: NDArray[np.int64]) -> Looked:
+            found = seen[numbers]
+            return function.before_level(found.X), found.targets, found.weights
+
+        function.level = level_of(look, len(seen), mean, self.loss, self.resources.seed)
 
     # -- rows that are learned elsewhere ----------------------------------------------------------
 

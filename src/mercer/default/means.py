@@ -1,8 +1,8 @@
-"""What the default learner says on average: the mean of the targets that it has learned.
+"""What a model says on average: the mean of the targets that it has learned.
 
-Weights of components and the bend of scores are chosen by few rows, which have few of a rare class,
-and counts are learned by their logarithms. So a *level* of the scores is found last, with which the
-mean of what is predicted is that of the targets.
+Steps end before a rare class has its share, weights of components and the bend of scores are chosen
+by few rows, and counts are learned by their logarithms. So a *level* of the scores is found last,
+with which the mean of what is predicted is that of the targets.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from scipy.special import logsumexp
 from mercer.functions.sum_of_components import rows_from_state
 from mercer.learning.regression_targets import counts_of
 from mercer.losses import Loss, Poisson, Softmax, Squared
-from mercer.sums import RevisitableRows, Rows
+from mercer.sums import Rows
 
-__all__ = ["LearnedMean", "level_of"]
+__all__ = ["LearnedMean", "has_mean", "level_of"]
 
 Array = NDArray[np.float64]
+# Scores, targets and weights of some rows.
+Looked = tuple[Array, Array, Array]
 
 # Rows, and their bytes, of a sample of those that are kept in sums only.
 _MOST_ROWS, _MOST_BYTES = 50_000, 2**23
@@ -177,8 +179,13 @@ class LearnedMean:
         self._keys, self._n_rows = keys, int(state["n"])
 
 
+def has_mean(loss: Loss) -> bool:
+    """Whether what is predicted is a mean: of numbers, or the chances of classes."""
+    return loss.has_probabilities or loss.of_mean
+
+
 def level_of(
-    values_at: Callable[[Any], Array], rows: RevisitableRows, mean: Array, loss: Loss, seed: int
+    look: Callable[[NDArray[np.int64]], Looked], n: int, mean: Array, loss: Loss, seed: int
 ) -> Array:
     """Find what to add to scores, so that the mean of what they predict is that of the targets.
 
@@ -187,10 +194,11 @@ def level_of(
 
     Parameters
     ----------
-    values_at : callable
-        Scores, (n, n_outputs), of inputs.
-    rows : RevisitableRows
-        A sample of the rows learned, or all of them. Targets are numbers or codes of classes.
+    look : callable
+        Numbers of rows to their scores (n, n_outputs), targets and weights. Targets are numbers or
+        codes of classes.
+    n : int
+        How many rows there are to look at: a sample of the rows learned, or all of them.
     mean : ndarray of shape (n_targets,)
         Weighted mean of the targets of all rows.
     loss : Loss
@@ -202,23 +210,20 @@ def level_of(
     -------
     level : ndarray of shape (n_outputs,)
     """
-    n, goal = len(rows), _shares(mean) if _of_classes(loss) else mean
+    goal = _shares(mean) if _of_classes(loss) else mean
     order = np.random.default_rng(seed).permutation(n)
-    pieces: list[Rows] = []
-    found: list[Array] = []
+    found: list[Looked] = []
     for start in range(0, n, _CHUNK):
-        some = rows[np.sort(order[start : start + _CHUNK])]
-        found.append(values_at(some.X))
-        pieces.append(replace(some, X=some.X[:, :0], groups=None))
-        seen, values = Rows.joined(pieces), np.concatenate(found)
-        targets = _shares(seen.targets) if _of_classes(loss) else seen.targets
-        share, likely = seen.weights / seen.weights.sum(), _predicted(loss, values)
+        found.append(look(np.sort(order[start : start + _CHUNK])))
+        values, targets, weights = (np.concatenate(each) for each in zip(*found, strict=True))
+        targets = _shares(targets) if _of_classes(loss) else targets
+        share, likely = weights / weights.sum(), _predicted(loss, values)
         middle = share @ targets
         off, spread = targets - middle, likely - share @ likely
         variance = share @ off**2
         # What rows that were drawn have more of than all, they predict more of, too.
         slope = share @ (spread * off) / np.where(variance > 0.0, variance, 1.0)
-        unsure = np.sqrt(share**2 @ (spread - slope * off) ** 2 * (1.0 - len(seen) / n))
+        unsure = np.sqrt(share**2 @ (spread - slope * off) ** 2 * (1.0 - len(share) / n))
         size = goal if loss.curvature is None or _of_classes(loss) else np.sqrt(variance)
         if (unsure <= _PRECISE * np.maximum(size, abs(goal))).all():
             break

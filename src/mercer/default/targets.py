@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_real
+from mercer.default.means import has_mean
 from mercer.functions.sum_of_components import correction_from_state, correction_to_state
 from mercer.kernels import Kernel
 from mercer.learning.regression_targets import (
@@ -97,7 +98,7 @@ class LearnedTargets:
     @property
     def of_mean(self) -> bool:
         """Whether what is predicted is a mean: of numbers, or the chances of classes."""
-        return self.risk is None and (self.loss.has_probabilities or self.loss.of_mean)
+        return self.risk is None and has_mean(self.loss)
 
     @property
     def risk(self) -> Risk | None:

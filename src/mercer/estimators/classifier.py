@@ -154,7 +154,9 @@ class KernelClassifier(
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, n_outputs)
-        Coefficients: f(x) = Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+        Coefficients: f(x) = intercept_ + Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant term of each score: its ``level_``, 0 where there is none.
     model_order_ : int
         Number of points.
     kernel_ : Kernel

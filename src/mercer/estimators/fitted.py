@@ -100,7 +100,7 @@ class FittedFunction(TableInputs):
         Returns
         -------
         Z : ndarray of shape (n_samples, model_order_)
-            f(X) = Z @ ``coefficients_``, plus ``intercept_`` of a regressor.
+            f(X) = Z @ ``coefficients_``, plus ``intercept_`` where there is one.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class FittedFunction(TableInputs):
         if not isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
                 f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
-                "kernel_(X, dictionary_) @ coefficients_ (+ intercept_ of a regressor)."
+                "kernel_(X, dictionary_) @ coefficients_ (+ intercept_)."
             )
         X = self._rows_to_predict(X)
         with jobs(self.n_jobs):
@@ -124,7 +124,7 @@ class FittedFunction(TableInputs):
     def coefficients_(self) -> Array:
         """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point.
 
-        To the sum a regressor adds its ``intercept_``.
+        To the sum classifiers and regressors add their ``intercept_``.
         """
         coefficients: Array = self._fitted().current_function().coefficients
         return coefficients[:, : self.targets_.n_scores]
@@ -166,13 +166,22 @@ class FittedFunction(TableInputs):
         return self._checked_rows(X, first=False, gaps=self._has_gaps(), learns=False)
 
     def _evaluate(self, X: Any) -> Array:
-        """Values of the function at checked inputs, one column for each of its outputs."""
+        """Values at checked inputs, one column for each output of the function."""
+        values, level = self._before_level(X), self._level_now()
+        return values if level is None else values + level
+
+    def _level_now(self) -> Array | None:
+        """Return what is added to the values, for each output; None for nothing."""
+        return None
+
+    def _before_level(self, X: Any) -> Array:
+        """Values of the function at checked inputs."""
         if self._map is None or X.shape[0] <= _BLOCK:
             # In double precision, in which images of rows do not depend on the rows beside.
             precise = X if self._map is None else X.astype(np.float64, copy=False)
             return self.learner_.evaluate(self._image(precise))
         starts = range(0, X.shape[0], _BLOCK)  # so that few images are in memory
-        return np.vstack([self._evaluate(X[start : start + _BLOCK]) for start in starts])
+        return np.vstack([self._before_level(X[start : start + _BLOCK]) for start in starts])
 
     def _image(self, X: Any) -> Any:
         """Rows as the function takes them."""
@@ -267,18 +276,25 @@ class FittedLoss(FittedFunction):
 
     @property
     def level_(self) -> NDArray[np.float64] | None:
-        """What a model of the default expansion adds to each score in the end, (n_outputs,).
+        """What is added to each score in the end, (n_outputs,).
 
         With it the mean of what is predicted for the rows learned is the mean of their targets,
         and the mean chance of a class its share. None where nothing is added: of losses whose
-        predictions are no means, and of classes and numbers with a kernel that was given.
-
-        Raises
-        ------
-        AttributeError
-            If the model has another expansion.
+        predictions are no means, under a risk, and of classes and numbers with a kernel that was
+        given.
         """
-        return self._components().level
+        function = self._fitted().current_function()
+        return function.level if isinstance(function, SumOfComponents) else self._level_now()
+
+    @property
+    def intercept_(self) -> Array:
+        """Constant term of each score: its ``level_``, and where ``kernel="auto"`` centred, more.
+
+        Regressors with a kernel that they choose centre their target, where they make steps.
+        """
+        level = self.level_
+        centre = self.targets_.intercept
+        return centre if level is None else centre + level
 
     @property
     def correction_(self) -> Correction | None:

@@ -188,6 +188,9 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _keep_learned(self, X: Any, weights: Array) -> None:
         """Keep some rows for explanations, where there are such."""
 
+    def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
+        """Find what is added to scores, by all rows of ``fit``, where something is."""
+
     def _forget(self) -> None:
         """Forget what rows said that were learned before; whoever keeps something adds it."""
         self._row_names = self._map = self._kept = self._left_out = None
@@ -230,6 +233,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             rows = self._visited(data.X)
             with jobs(self.n_jobs):
                 learner.learn_passes(rows, encoded, data.weights, orders, report)
+            self._find_level(data.X, encoded, data.weights)
             self._look_at_order(given, data, encoded)
         return self
 

@@ -13,8 +13,9 @@ from mercer.data.columns import is_frame
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import check_named
 from mercer.estimators.fitted import FittedLoss
-from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
+from mercer.estimators.fitting import Callback, Data, Given
 from mercer.estimators.inputs import HeldBy, say_if_alike, taken_out, values_by_column
+from mercer.estimators.levels import Levelled
 from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
@@ -35,7 +36,7 @@ _FEW_ROWS = 256
 _OF_STREAMS = (Squared, Logistic, Softmax)
 
 
-class LossEstimator(FittedLoss, KernelEstimator):
+class LossEstimator(FittedLoss, Levelled):
     """Base of estimators with a loss and, possibly, a risk of it; not for direct use.
 
     Pairs of independent rows reach the objective as neighbours in a batch; this class puts them
@@ -213,7 +214,7 @@ class LossEstimator(FittedLoss, KernelEstimator):
         """Refuse what names no columns."""
         check_named(self.categorical_features)
 
-    _checks = (*KernelEstimator._checks, _check_risk, _check_stream, _check_categories)
+    _checks = (*Levelled._checks, _check_risk, _check_stream, _check_categories)
 
     def _begins_stream(self, X: Any) -> bool:
         """See :class:`KernelEstimator`: a few dense rows of a usual loss do."""

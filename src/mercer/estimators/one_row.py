@@ -38,6 +38,7 @@ class OneRow:
     targets_: Targets
     _row_names: list[Any] | None
     _keep_one: Callable[[Array, float], None]
+    _level_now: Callable[[], Array | None]
     _begins_stream: Callable[[Any], bool]
     _has_gaps: Callable[[], bool]
     _columns: Columns | None
@@ -225,7 +226,8 @@ class OneRow:
         row = self._vector(x)
         if self._map is not None:
             row = self._image(row[np.newaxis])[0]
-        return self.learner_.evaluate_row(row)[: self.targets_.n_scores]
+        values, level = self.learner_.evaluate_row(row), self._level_now()
+        return (values if level is None else values + level)[: self.targets_.n_scores]
 
 
 @jit(nogil=True, error_model="numpy")

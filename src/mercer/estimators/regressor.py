@@ -293,12 +293,6 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
         return known, automatic
 
     @property
-    def intercept_(self) -> Array:
-        """Constant term of each score; 0 unless ``kernel="auto"`` has centred the target."""
-        self._fitted()
-        return self.targets_.intercept
-
-    @property
     def n_targets_(self) -> int:
         """Number of targets."""
         self._fitted()

@@ -131,6 +131,13 @@ class StoredEstimator(Stored):
     def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:
         """Inverse of :meth:`_kept_state`."""
 
+    def _level_state(self) -> dict[str, Any]:
+        """Return what the level of the scores is found by, where there is one."""
+        return {}
+
+    def _restore_level(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`_level_state`."""
+
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
 
@@ -156,6 +163,7 @@ class StoredEstimator(Stored):
             **({} if self._left_out is None else {"left_out": self._left_out}),
             **self._calibration_to_state(),
             **self._kept_state(),
+            **self._level_state(),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -193,6 +201,7 @@ class StoredEstimator(Stored):
             model._left_out = str(state["left_out"])
         n_inputs = model._n_inputs
         model._restore_kept(state, n_inputs)
+        model._restore_level(state)
         known = cls._targets_type.from_state(state, n_inputs)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):

@@ -233,6 +233,11 @@ class LossTargets(Targets):
         """As a row, and as the partner of another."""
         return 1 if self.pairs == "tracked" else 2
 
+    @property
+    def intercept(self) -> Array:
+        """What is added to each score that is learned."""
+        return np.zeros(self.n_scores)
+
     @abstractmethod
     def decode(self, targets: Array) -> NDArray[Any]:
         """Return labels, or numbers, of codes of classes, or numbers, that were learned."""

@@ -477,6 +477,7 @@ _FUNCTIONS: dict[str, Callable[[Spec, Array], Array]] = {
     "trees": _trees,
     "sum": _sum,
     "behind": _behind,
+    "levelled": lambda spec, X: function_values(spec["function"], X) + spec["level"],
     "zero": lambda s, X: np.zeros((len(X), s["n_outputs"])),
 }
 

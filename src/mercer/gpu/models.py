@@ -41,7 +41,7 @@ def blocks_of_model(model: Any, *, device: Any = None, cache_bytes: int = 2**30)
     -------
     blocks : FeatureBlocks
         ``blocks.evaluate(X, model.coefficients_)`` are the values of the function, less the
-        ``intercept_`` of a regressor. In float32, or float64 for a model of
+        ``intercept_``. In float32, or float64 for a model of
         ``precision="double"``.
 
     Raises
@@ -122,9 +122,10 @@ def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
     # Every block is used once.
     blocks = _blocks(model, function, rows.device, cache_bytes=0)
     values: Any = blocks.evaluate(rows, function.coefficients)
-    if getattr(model.targets_, "centre", None) is not None:  # the target was centred
-        centre = model.intercept_  # of the scores; risks may learn directions besides
-        values[:, : len(centre)] += require_torch().as_tensor(centre).to(values)
+    # The target may be centred, and scores have a level.
+    if getattr(model.targets_, "centre", None) is not None or model._level_now() is not None:
+        constant = model.intercept_  # of the scores; risks may learn directions besides
+        values[:, : len(constant)] += require_torch().as_tensor(constant).to(values)
     return values
 
 

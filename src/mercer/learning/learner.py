@@ -124,6 +124,8 @@ class Learner(ABC):
     solves: ClassVar[tuple[Callable[[Objective], bool], ...]] = ()
     #: Why an objective cannot be learned on a function: reasons, or None where it can.
     refuses: ClassVar[tuple[Callable[[Objective, Any], str | None], ...]] = ()
+    #: Whether scores get a level after `fit`: some find their own, and some follow a stream.
+    gets_level: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -355,6 +357,8 @@ class StepLearner(Learner):
 
     See :class:`Learner` for its parameters.
     """
+
+    gets_level = True
 
     def check_steps(self, step_sizes: Array, first: int, shrinkage: float) -> None:
         """Check step sizes before the first of them is made.

@@ -41,6 +41,7 @@ class RecursiveLearner(StepLearner):
     """The loop of recursive least squares; see :class:`Learner` for its parameters."""
 
     function: RecursiveFunction
+    gets_level = False
     solves = (is_quadratic,)
     refuses = (_lacks_squares,)
 

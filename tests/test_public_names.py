@@ -497,7 +497,7 @@ mercer.recipes.unregularized(loss='logistic', *, step_size='auto', class_weight=
     expansion='full', kernel='gaussian', average=None, n_passes=1, shuffle=True,
     random_state=None, verbose=0)
 mercer.data.TablePreprocessor(categories=128, *, min_count=5, warmup_rows=50000, scaling='auto',
-    exclude=(), dtype='float64', kinds=None, include=(), suspects='drop')
+    exclude=(), dtype='float64', kinds=None, include=(), suspects='drop', null_values=None)
 mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, shuffle_buffer=0,
     random_state=None, dtype='float64')
 mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
@@ -505,7 +505,7 @@ mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=Non
 mercer.export.export_python(model, path, *, std=False)
 mercer.training.FileTraining(data, target=None, *, task='auto', group=None, time=None,
     loss=None, options=None, n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536,
-    warmup_rows=50000, categories=128, columns=None, n_jobs=None, strict=False)
+    warmup_rows=50000, categories=128, columns=None, n_jobs=None, strict=False, null_values=None)
 mercer.river.AnomalyDetector(nu=0.1, *, kernel='auto', expansion='auto', step_size='auto',
     average='suffix', n_jobs=None, seed=None)
 mercer.river.Classifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',

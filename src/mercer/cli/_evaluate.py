@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mercer.cli._console import print_result
 from mercer.cli._evaluation import check_test_data
-from mercer.cli._files import check_writable, load_table_model, note_extra
+from mercer.cli._files import as_learned, check_writable, load_table_model, note_extra
 from mercer.cli._inputs import note_dialects, reading
 from mercer.cli._messages import file_name, note, shown
 from mercer.cli._options import EvaluateOptions
@@ -38,6 +38,7 @@ def run(options: EvaluateOptions) -> None:
             f"{model} was saved in Python and does not know the column of what it predicts. Name "
             "it with `--target`."
         )
+    data = as_learned(loaded, data, target)
     note_dialects(data)
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mercer.cli._console import print_result
 from mercer.cli._files import (
     TableWriter,
     arrow_columns,
+    as_learned,
     check_writable,
     encoded_tables,
     load_table_model,
@@ -49,11 +51,13 @@ def run(options: ExplainOptions) -> None:
     if options.data is None:
         _importances(model, options)
         return
-    names = schema(options.data).names
+    data = as_learned(model, options.data)
+    options = replace(options, data=data)
+    names = schema(data).names
     taken = model.preprocessor.exclude
-    check_names(model.feature_names_in_, names, f"{options.data}", taken=taken)
-    note_dialects(options.data)
-    note_extra(model, options.data)
+    check_names(model.feature_names_in_, names, f"{data}", taken=taken)
+    note_dialects(data)
+    note_extra(model, data)
     background = _compared(model, options.background)
     told = _explained(model, options, background)
     if options.out is None:
@@ -115,7 +119,7 @@ def _compared(model: TableModel, background: str | None) -> Any:
     """Read rows to compare with: an even part of a file."""
     if background is None:
         return None
-    names = model.feature_names_in_
+    background, names = as_learned(model, background), model.feature_names_in_
     check_names(names, schema(background).names, background, taken=model.preprocessor.exclude)
     tables = [table for table, _, _ in encoded_tables(model, background)]
     if not sum(table.num_rows for table in tables):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import typer
@@ -23,7 +23,8 @@ from mercer.cli._messages import leave_output, note
 from mercer.cli._rows import table_model_of
 from mercer.data import read_tables, schema
 from mercer.data.columns import listed
-from mercer.data.places import check_place, local_path
+from mercer.data.null_values import NullValues
+from mercer.data.places import FilePath, check_place, local_path
 from mercer.data.readings import held_before
 from mercer.data.tables import (
     Labelled,
@@ -32,6 +33,7 @@ from mercer.data.tables import (
     has_types,
     in_place,
     looked_through,
+    with_nulls,
 )
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
@@ -41,6 +43,7 @@ __all__ = [
     "Oddities",
     "TableWriter",
     "arrow_columns",
+    "as_learned",
     "check_new_folder",
     "check_writable",
     "column_types",
@@ -57,6 +60,8 @@ __all__ = [
     "table_writer",
     "values_of",
 ]
+
+Place = TypeVar("Place", bound=FilePath)
 
 # Of names that are meant for files, where predictions are a folder.
 _ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".ipc")
@@ -110,6 +115,24 @@ def said_of_extra(model: TableModel, data: str | os.PathLike[str], *used: str | 
     extra = [name for name in schema(data).names if name not in known]
     said = f"{data}: not looked at, as training had no such column: {listed(extra)}"
     return [said] if extra else []
+
+
+def as_learned(model: TableModel, data: Place, target: str | None = None) -> Place:
+    """Join a path with what stands for no value in the files that a model learned.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    data : path
+        Files to answer for.
+    target : str or None, default=None
+        What the column of the targets is called there, if not as in training.
+    """
+    marks = model.preprocessor.nulls_.marks
+    if target is not None:
+        marks += tuple((target, mark) for name, mark in marks if name == model.target)
+    return with_nulls(data, NullValues(marks))
 
 
 def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:

@@ -11,13 +11,14 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from mercer.cli._messages import named, note
 from mercer.data import CsvDialect, CsvPath
+from mercer.data.null_values import NullValues
 from mercer.data.places import ending_of_bytes
 from mercer.data.tables import unusual_files
 
@@ -25,6 +26,7 @@ __all__ = ["is_arrow_pipe", "note_dialects", "reading"]
 
 Options = TypeVar("Options")
 
+_DATA = ("data", "test", "background", "calibrate")
 _NAME = "standard-input"  # of the file that standard input is copied to
 
 
@@ -48,13 +50,28 @@ def dialect_of(options: Any) -> CsvDialect:
         header=getattr(options, "header", None),
         escape=options.escape,
         widths=options.widths,
+        null_values=make_null_values(getattr(options, "null_values", None)),
     )
+
+
+def make_null_values(words: Sequence[str] | None) -> NullValues | None:
+    """Read ``--null-values``: marks for no value, of all columns or as COLUMN=MARK of one.
+
+    Examples
+    --------
+    >>> make_null_values(["-999", "n.v.", "age=-1", "country="]).to_config()
+    {'': ['-999', 'n.v.'], 'age': ['-1'], 'country': ['']}
+    """
+    if words is None:
+        return None
+    parts = [word.rpartition("=") for word in words]
+    return NullValues(tuple((column, mark.strip()) for column, _, mark in parts))
 
 
 @contextmanager
 def _found(options: Any) -> Iterator[Any]:
     """Put in place of the data what :func:`mercer.data.read_tables` reads as it was told."""
-    given = {name: getattr(options, name, None) for name in ("data", "test", "background")}
+    given = {name: getattr(options, name, None) for name in _DATA}
     paths = {name: path for name, path in given.items() if path is not None}
     told = dialect_of(options)
     if list(paths.values()).count("-") > 1:

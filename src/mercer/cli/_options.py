@@ -46,6 +46,10 @@ _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
 _CSV = "CSV files (found out from each file, if not said)"
 _ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
 _STEPS = "The logged steps"
+_NULLS = (
+    "Cell that is a gap, as -999, or age=-1 in one column; an empty one, '' or country=, says that "
+    "NA, null, ... are values. May be repeated."
+)
 
 
 ModelFile = Annotated[
@@ -267,6 +271,7 @@ class FitOptions:
             _DATA,
         ),
     ] = None
+    null_values: Annotated[list[str] | None, option(_NULLS, _DATA)] = None
     strict: Annotated[
         bool,
         option("Refuse cells that cannot be what their column is, rather than take gaps.", _DATA),
@@ -578,6 +583,7 @@ class StreamOptions:
     widths: Annotated[
         str | None, option("Of columns without delimiters: 5,3,10 or 1-5,6-8.", _ARRIVING)
     ] = None
+    null_values: Annotated[list[str] | None, option(_NULLS, _ARRIVING)] = None
     follow: Annotated[
         bool, option("At the end of a file or folder wait for more.", _ARRIVING, "--follow")
     ] = False

@@ -15,6 +15,7 @@ from mercer.cli._files import (
     Oddities,
     TableWriter,
     arrow_columns,
+    as_learned,
     check_new_folder,
     check_writable,
     encoded_tables,
@@ -70,10 +71,11 @@ def run(options: PredictOptions) -> None:
     elif not piped:
         check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
     loaded = load_scoring_model(model)
+    data = as_learned(loaded, data)
     note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
     if options.calibrate is not None:
-        _calibrate(loaded, options.calibrate, options.interval)
+        _calibrate(loaded, as_learned(loaded, options.calibrate), options.interval)
     check_interval(loaded, options.interval)
     check_columns(loaded, data, kept)
     note_extra(loaded, data, *kept)

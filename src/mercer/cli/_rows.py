@@ -80,7 +80,9 @@ def table_model_of(model: Any, target: str | None = None) -> TableModel | None:
     means = np.zeros(len(names)) if means is None else np.asarray(means, dtype=np.float64)
     ends = [means - np.maximum(1.0, np.abs(means)), means + np.maximum(1.0, np.abs(means))]
     rows = dict(zip(names, np.transpose(ends), strict=True))
-    columns = kind(scaling="none", exclude=(column,))
+    nulls = getattr(model, "_nulls", None)
+    nulls = None if nulls is None else nulls.within((*names, column)).to_config()
+    columns = kind(scaling="none", exclude=(column,), null_values=nulls)
     return TableModel(model, columns.fit({**rows, column: np.zeros(2)}), column)
 
 

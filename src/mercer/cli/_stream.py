@@ -16,7 +16,7 @@ from mercer.cli._answers import Answers, is_pipe, open_answers
 from mercer.cli._choices import StreamFormat, StreamTask
 from mercer.cli._files import check_writable, load_model_file
 from mercer.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
-from mercer.cli._inputs import dialect_of
+from mercer.cli._inputs import dialect_of, make_null_values
 from mercer.cli._messages import Stopped, in_words_of_the_command, note
 from mercer.cli._options import StreamOptions
 from mercer.conformal import check_coverage
@@ -62,6 +62,7 @@ _SETTINGS = (
     "encoding",
     "escape",
     "widths",
+    "null_values",
     "interval",
 )
 
@@ -161,6 +162,7 @@ class _Run:
                 needs_target=not options.predict_only,
                 gaps=not parameters,  # which the default learns
                 strict=options.strict,
+                null_values=make_null_values(options.null_values),
             ),
             _maker(options, parameters),
             max_waiting=options.max_waiting,

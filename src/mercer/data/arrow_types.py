@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-__all__ = ["is_number_type", "is_text_type", "wider"]
+__all__ = ["is_number_type", "is_text_type", "one_value", "values_of", "wider"]
 
 
 def is_text_type(kind: Any) -> bool:
@@ -96,3 +97,35 @@ def _moments(one: Any, other: Any) -> Any:
 
     zones = [getattr(kind, "tz", None) for kind in (one, other)]
     return pa.timestamp("us", zones[0] or zones[1])
+
+
+def one_value(text: str, kind: Any) -> Any:
+    """Read text as an array of one value of a type, null if it is none."""
+    import pyarrow as pa
+
+    try:
+        if pa.types.is_time(kind):  # which text is not cast to
+            return pa.array([f"1970-01-01 {text}"]).cast(pa.timestamp("us")).cast(kind)
+        if pa.types.is_timestamp(kind):  # of UTC, where no zone is given
+            return pa.array([text]).cast(pa.timestamp(kind.unit)).cast(kind)
+        if pa.types.is_boolean(kind) and text.lower() not in ("true", "false"):
+            return pa.nulls(1, kind)
+        return pa.array([text]).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(1, kind)
+
+
+@lru_cache(maxsize=256)
+def values_of(texts: tuple[str, ...], kind: Any) -> Any:
+    """Read texts as an array of those that are values of a type; no number is one nearby.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> values_of(("-1", "0.5", "n.v."), pa.int64()).to_pylist()
+    [-1]
+    """
+    import pyarrow as pa
+
+    found = [one_value(text, kind) for text in texts]
+    return pa.concat_arrays([pa.nulls(0, kind), *found]).drop_null()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from mercer._validation import nearest
 from mercer.data.dialect import advise
+from mercer.data.null_values import NullValues, moment_of, number_of
 from mercer.exceptions import Advice
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "rows_of_levels",
     "says_nothing",
     "view_table",
+    "without_marks",
 ]
 
 LARGEST = 1e150  # the square of a larger number overflows float64
@@ -118,6 +121,50 @@ def chosen_rows(view: TableView, rows: NDArray[np.intp]) -> TableView:
         column=column,
         slice=lambda start, stop: chosen_rows(view, rows[start:stop]),
     )
+
+
+def without_marks(view: TableView, nulls: NullValues) -> TableView:
+    """Look at a table in which what was named as no value is a gap."""
+    if not nulls:
+        return view
+
+    def column(name: str) -> Numbers | Levels:
+        found, marks = view.column(name), nulls.named(name)
+        if isinstance(found, Levels):
+            gone = [level.strip() in marks for level in found.levels]
+            # The code -1 of missing values picks the last entry.
+            gaps = np.array([*gone, False])[found.codes]
+            return replace(found, codes=np.where(gaps, -1, found.codes)) if gaps.any() else found
+        gaps = np.zeros(len(found.values), dtype=bool)
+        for mark in marks:
+            value = _value_of(mark, found)
+            gaps |= False if value is None else found.values == value
+        if not gaps.any():
+            return found
+        values = np.where(gaps, np.nan, found.values.astype(np.float64))
+        return replace(found, values=values)
+
+    return TableView(
+        names=view.names,
+        n_rows=view.n_rows,
+        column=column,
+        slice=lambda start, stop: without_marks(view.slice(start, stop), nulls),
+    )
+
+
+def _value_of(mark: str, column: Numbers) -> Any:
+    """Return what a mark is in a column of numbers, dates or times; None if it is none."""
+    if column.unit == "date":
+        return moment_of(mark)
+    if column.unit == "time":
+        with suppress(ValueError):
+            return _seconds(time.fromisoformat(mark))
+        return None
+    number = number_of(mark)
+    if number is None or column.values.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return None if number is None else column.values.dtype.type(number)
+    return int(mark) if mark.lstrip("+-").isdigit() else number
 
 
 def missing_cells(column: Numbers | Levels) -> int:

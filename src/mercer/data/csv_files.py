@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.data.arrow_types import is_number_type, wider
+from mercer.data.arrow_types import is_number_type, one_value, wider
 from mercer.data.columns import is_number
 from mercer.data.dialect import (
     CsvDialect,
     ReadError,
     Sniffed,
-    ToldFile,
     advise,
     bad_bytes,
     blanked,
@@ -34,6 +33,7 @@ from mercer.data.dialect import (
     unclosed,
 )
 from mercer.data.forms import MOSTLY, NumberForm
+from mercer.data.null_values import NullValues
 from mercer.data.places import AnyFile, MemoryFile, as_bytes
 from mercer.exceptions import Advice
 
@@ -48,24 +48,6 @@ _SNIFFED_BYTES = 2**20
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 _ZEROS = re.compile(rb"(?:^|[^\w.:/+-])0\d", re.MULTILINE)  # where a code may begin
-
-# Cells that are gaps in any column are those of pyarrow: empty, NA, N/A, NaN, null, ... Text may
-# mean what these say: a fence of kind "None", a minus. So they are gaps among numbers only.
-_MARKS = (
-    *("None", "none", "NONE", "Null", "Nan", "NAN", "na", "Na", "nil", "NIL", "n.a.", "N.A."),
-    *("<NA>", "(null)", "missing", "Missing", "MISSING", "-", "--", "---", "?", "??", "."),
-    *("..", "*", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#CALC!"),
-    *("#SPILL!", ":", "**", "***", "...", "\u2026", "\u2013", "\u2014", "(X)", "(x)"),
-    *("(D)", "(S)", "(Z)", "(NA)", "n.d.", "N.D.", "n. d.", "nd", "ND", "N.D", "n/d", "N/D"),
-    *("s/d", "S/D", "s.d.", "k.A.", "k. A.", "k.a.", "k/A", "keine Angabe", "keine Angaben"),
-    *("unbekannt", "unknown", "Unknown", "UNKNOWN", "not available", "Not available"),
-    *("Not Available", "not applicable", "nicht bekannt", "no data", "No data", "No Data"),
-    *("NO DATA", "nodata", "NODATA", "empty", "blank", "undefined", "N.A", "n.a", "n. a."),
-    *("N. A.", "n.v.", "n.b.", "inconnu", "sin dato", "sin datos", "Nil", "<null>", "<NULL>"),
-    *("[NULL]", "(none)", "(missing)", "<missing>", "NaT", "#N/V", "#BEZUG!", "#WERT!"),
-    *("#NV", "#ZAHL!", "#\xa1REF!", "+nan", "-NAN", "+NaN", "-1.#INF", "1.#SNAN"),
-)
-
 
 #: Told of cells that cannot be what their column is: column, type, how many, the first, its place.
 Unfit = Callable[[str, str, int, str, str], None]
@@ -102,7 +84,8 @@ class Csv:
         last = _last_rows(file, types)
         if last is not None:
             for n, column in enumerate(last.columns):
-                kind = Csv.joined(fields[n].type, column.type, partial(last.column, n))
+                gaps = _nulls(file).number_gaps(fields[n].name)
+                kind = Csv.joined(fields[n].type, column.type, partial(_cells, column, gaps))
                 fields[n] = fields[n].with_type(kind)
         return pa.schema([f.with_type(told.get(f.name, f.type)) for f in fields])
 
@@ -115,13 +98,14 @@ class Csv:
         one, other : pyarrow.DataType
             The types.
         cells : callable
-            Returns some cells of the other place, as text.
+            Returns some cells of the other place, as text, null for those that mean a gap.
         """
         import pyarrow as pa
         from pyarrow import compute
 
         if pa.types.is_string(other) and is_number_type(one):
-            found, text = _numbers(cells(), ".", pa.float64())
+            text = cells()
+            found = _numbers(text, ".", pa.float64())
             if text.null_count < len(text):
                 # A few cells that are no numbers among many do not make text of these.
                 share = (len(found) - found.null_count) / (len(text) - text.null_count)
@@ -139,12 +123,12 @@ class Csv:
 
     @staticmethod
     def cells(file: AnyFile, name: str) -> Any:
-        """Return the first cells of a column as text."""
+        """Return the first cells of a column as text, null for those that mean a gap."""
         import pyarrow as pa
 
         types = {name: pa.string()}
         blocks = _by_blocks(file, types, [name], marks=False, size=INFERENCE_BYTES)
-        return next(blocks).column(0)
+        return _cells(next(blocks).column(0), _nulls(file).number_gaps(name))
 
     @staticmethod
     def batches(
@@ -171,7 +155,7 @@ class Csv:
                 return
         for table in _by_blocks(file, layout, layout.names, unfit=unfit):
             if n_read < table.num_rows:
-                yield from _with_gaps(table.slice(n_read), text).to_batches()
+                yield from _with_gaps(table.slice(n_read), text, _nulls(file)).to_batches()
             n_read = max(0, n_read - table.num_rows)
 
     @staticmethod
@@ -236,14 +220,20 @@ def _usual(file: AnyFile) -> str:
 
 
 def _sniffed(file: AnyFile) -> Sniffed:
+    told = getattr(file, "dialect", None) or CsvDialect()
     if isinstance(file, MemoryFile):
         if "dialect" not in file.known:
-            file.known["dialect"] = _look(file, CsvDialect(), _usual(file))
+            file.known["dialect"] = _look(file, told, _usual(file))
         found: Sniffed = file.known["dialect"]
         return found
-    told = file.dialect if isinstance(file, ToldFile) else CsvDialect()
     status = os.stat(file)
     return _look_once(os.fspath(file), status.st_size, status.st_mtime_ns, told, _usual(file))
+
+
+def _nulls(file: AnyFile) -> NullValues:
+    """Return which cells of a file stand for no value."""
+    found: NullValues = _sniffed(file).dialect.null_values
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -370,13 +360,6 @@ def _is_mendable(error: Exception) -> bool:
     return "CSV parse error: " in said or "straddl" in said or unfit
 
 
-def _usual_gaps() -> list[str]:
-    """Cells that are gaps in any column."""
-    from pyarrow import csv as arrow
-
-    return [*arrow.ConvertOptions().null_values, "\\N"]
-
-
 def _settings(
     file: AnyFile,
     types: Any,
@@ -393,7 +376,7 @@ def _settings(
     sniffed = _sniffed(file)
     dialect = sniffed.dialect.plain
     named = beginning and sniffed.as_written
-    usual = _usual_gaps()
+    gaps = dialect.null_values.number_gaps() if marks else dialect.null_values.gaps()
     return {
         "read_options": arrow.ReadOptions(
             use_threads=False,
@@ -413,9 +396,8 @@ def _settings(
             include_columns=list(columns),
             decimal_point=dialect.decimal,
             strings_can_be_null=not marks,
-            null_values=(
-                [*usual, *_MARKS, *(f" {m}" for m in (*usual, *_MARKS))] if marks else usual
-            ),
+            quoted_strings_can_be_null=not dialect.null_values.by_cell,
+            null_values=[*gaps, *(f" {gap}" for gap in gaps)] if marks else [*gaps],
         ),
     }
 
@@ -522,7 +504,9 @@ def _leniently(
     for n, field in enumerate(layout):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             continue
-        values, text = _read_text(table.column(field.name), field.type, decimal)
+        gaps = _nulls(place.file).number_gaps(field.name)
+        text = _cells(table.column(field.name), gaps)
+        values = _read_text(text, field.type, decimal)
         bad = compute.and_(values.is_null(), text.is_valid())
         rows = np.flatnonzero(bad.to_numpy(zero_copy_only=False))
         if rows.size:
@@ -532,52 +516,38 @@ def _leniently(
     return table
 
 
-def _read_text(column: Any, kind: Any, decimal: str) -> tuple[Any, Any]:
-    """Read cells as values of a type: return them, null where they are none, and the cells."""
+def _read_text(text: Any, kind: Any, decimal: str) -> Any:
+    """Read cells as values of a type, null where they are none."""
     import pyarrow as pa
     from pyarrow import compute
 
     if is_number_type(kind):
-        return _numbers(column, decimal, kind)
-    text = _cells(column)
+        return _numbers(text, decimal, kind)
     coded = text.dictionary_encode()
     levels = coded.dictionary.to_pylist()
     if pa.types.is_boolean(kind):
         read = pa.array([_TRUTH.get(level.lower()) for level in levels], kind)
     else:
-        read = pa.concat_arrays([_one(level, kind) for level in levels] or [pa.nulls(0, kind)])
-    return compute.take(read, coded.indices), text
+        read = pa.concat_arrays([one_value(level, kind) for level in levels] or [pa.nulls(0, kind)])
+    return compute.take(read, coded.indices)
 
 
-def _cells(column: Any) -> Any:
+def _cells(column: Any, gaps: Iterable[str]) -> Any:
     """Return cells as text in one piece, null for those that mean a gap."""
     import pyarrow as pa
     from pyarrow import compute
 
     text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     text = compute.utf8_trim_whitespace(text.cast(pa.string()))
-    gaps = pa.array([*_usual_gaps(), *_MARKS])
     rows = pa.array(np.arange(len(text)))
-    return text.take(compute.if_else(compute.is_in(text, gaps), None, rows))
+    return text.take(compute.if_else(compute.is_in(text, pa.array([*gaps])), None, rows))
 
 
-def _one(text: str, kind: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        if pa.types.is_time(kind):  # which text is not cast to
-            return pa.array([f"1970-01-01 {text}"]).cast(pa.timestamp("us")).cast(kind)
-        return pa.array([text]).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.nulls(1, kind)
-
-
-def _numbers(column: Any, decimal: str, kind: Any) -> tuple[Any, Any]:
+def _numbers(text: Any, decimal: str, kind: Any) -> Any:
     """Read cells as numbers, whole ones only as long as all are; marks of thousands are known."""
     import pyarrow as pa
     from pyarrow import compute
 
-    text = _cells(column)
     coded = text.dictionary_encode()
     levels = coded.dictionary.to_pylist()
     written = NumberForm("," if decimal == "," else ".").read(levels)
@@ -596,7 +566,7 @@ def _numbers(column: Any, decimal: str, kind: Any) -> tuple[Any, Any]:
         [v if v is None or whole else float(v) for v in values],
         pa.int64() if whole else pa.float64(),
     )
-    return compute.take(read, coded.indices), text
+    return compute.take(read, coded.indices)
 
 
 def _ends_in_lines(batch: Any, text: Sequence[int]) -> bool:
@@ -605,15 +575,15 @@ def _ends_in_lines(batch: Any, text: Sequence[int]) -> bool:
     return any("\n" in (cell or "") for n in text for cell in last.column(n).to_pylist())
 
 
-def _with_gaps(table: Any, text: Sequence[int]) -> Any:
+def _with_gaps(table: Any, text: Sequence[int], nulls: NullValues) -> Any:
     """Make gaps of what means a gap in text, too."""
     import pyarrow as pa
     from pyarrow import compute
 
     columns = list(table.columns)
-    gaps = pa.array(_usual_gaps())
     rows = pa.array(np.arange(table.num_rows))
     for n in text:
+        gaps = pa.array([*nulls.gaps(table.column_names[n])])
         # Rows are chosen: if_else of text that is part of a longer one is broken in old pyarrow.
         columns[n] = columns[n].take(compute.if_else(compute.is_in(columns[n], gaps), None, rows))
     return pa.Table.from_arrays(columns, schema=table.schema)
@@ -639,7 +609,7 @@ def _lines(file: AnyFile, *, errors: str = "replace") -> Iterator[Iterator[str]]
         elif not sniffed.dialect.rewritten:
             yield blanked(lines, sniffed)
         else:
-            yield rewritten(blanked(lines, sniffed), sniffed.dialect, str(file))
+            yield rewritten(blanked(lines, sniffed), sniffed.dialect, str(file), sniffed.names)
 
 
 def _rows(file: AnyFile, lines: Iterable[str]) -> Iterator[tuple[int, int, list[str]]]:

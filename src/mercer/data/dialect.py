@@ -9,12 +9,13 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate, chain, islice, pairwise, takewhile, tee
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from mercer.data.null_values import NullValues
 from mercer.exceptions import Advice, InPython, ParameterError
 
 __all__ = [
@@ -53,6 +54,8 @@ _TIE = 0.01  # what decides between readings that are as good otherwise
 _LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
 _FEWEST_LINES = 5  # whose common blanks part columns of fixed widths
 _ALIGNED = 0.9  # share of the rows that have as many words as there are names
+
+_SPECIAL = re.compile(r"[\t\"\r\n]")  # what must stand between quotes where tabs part cells
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 _DATE = re.compile(r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\s*\d{1,2}:\d{2}")
@@ -94,6 +97,11 @@ class CsvDialect:
     widths : str or None, default=None
         Of columns of fixed widths: how many characters each has, as "5,3,10", or their places,
         the first being 1, as "1-5,6-8,12-21". What separates them does not matter then.
+    null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
+        Further cells that stand for no value, such as -999 or "n.v.", in all columns, or in some:
+        ``{"age": -1}``; the column "" means all. An empty mark says that the usual ones are values,
+        and only empty cells are gaps: "", or ``{"country": ""}``. What is named is a gap in Parquet
+        and Arrow files, too.
 
     Raises
     ------
@@ -115,8 +123,11 @@ class CsvDialect:
     escape: str | None = None
     blanks: bool | None = None
     widths: str | None = None
+    null_values: Any = None
 
     def __post_init__(self) -> None:
+        if self.null_values is not None:
+            object.__setattr__(self, "null_values", NullValues.of(self.null_values))
         for name in ("delimiter", "decimal", "quote", "comment", "escape"):
             value = getattr(self, name)
             named = {"delimiter": _NAMED, "decimal": _MARKS, "escape": _ESCAPES}.get(name, {})
@@ -188,7 +199,8 @@ class CsvDialect:
     @property
     def rewritten(self) -> bool:
         """Whether lines are written anew, as only Python can read them: see :func:`rewritten`."""
-        return bool(self.widths or self.escape or self.blanks or self.delimiter == _RUNS)
+        own = self.null_values is not None and self.null_values.by_cell
+        return bool(self.widths or self.escape or self.blanks or self.delimiter == _RUNS or own)
 
     @property
     def plain(self) -> Self:
@@ -430,7 +442,7 @@ class _Beginning(NamedTuple):
         if chosen is None:
             delimiter = told.delimiter or self._of_one_column(usual, quotes[0])
             chosen = replace(told, delimiter=delimiter, quote=quotes[0])
-        absent = CsvDialect(escape="", blanks=False, widths="")
+        absent = CsvDialect(escape="", blanks=False, widths="", null_values=NullValues())
         return chosen.or_else(absent)
 
     def _ways(self, plain: CsvDialect) -> Iterator[CsvDialect]:
@@ -943,8 +955,13 @@ def _spans_of(widths: str) -> list[tuple[int, int]]:
     return spans
 
 
-def rewritten(lines: Iterable[str], dialect: CsvDialect, place: str) -> Iterator[str]:
+def rewritten(
+    lines: Iterable[str], dialect: CsvDialect, place: str, names: Sequence[str] = ()
+) -> Iterator[str]:
     r"""Give lines as :attr:`CsvDialect.plain` says, each in the place of one.
+
+    In columns that have null values of their own these are empty, and all that is a value there
+    though it is none elsewhere stands between quotes.
 
     Examples
     --------
@@ -967,13 +984,19 @@ def rewritten(lines: Iterable[str], dialect: CsvDialect, place: str) -> Iterator
 
     out = io.StringIO()
     write = csv.writer(out, delimiter="\t", lineterminator="\n").writerow
+    own = _own_gaps(dialect, names)
+    header = bool(dialect.header)
     last: list[str] = []
     for cells in reader(taken(), dialect):
         if len(cells) > 1 or (cells and cells[0].strip()):
-            write(cells)
-            yield out.getvalue()
-            out.seek(0)
-            out.truncate()
+            if own and not header and len(cells) == len(names):
+                yield _with_own_gaps(cells, own)
+            else:
+                write(cells)
+                yield out.getvalue()
+                out.seek(0)
+                out.truncate()
+            header = False
         else:
             yield "\n" * len(held)
         last, n_held = held[:], 0
@@ -984,6 +1007,28 @@ def rewritten(lines: Iterable[str], dialect: CsvDialect, place: str) -> Iterator
         except csv.Error as error:
             if "end of data" in str(error):
                 raise unclosed(place, n_lines - len(last) + 1, dialect) from None
+
+
+def _own_gaps(dialect: CsvDialect, names: Sequence[str]) -> dict[int, tuple[frozenset[str], bool]]:
+    """Return by place of a column its gaps, and whether all other cells are values."""
+    nulls = dialect.null_values or NullValues()
+    return {
+        n: (frozenset(nulls.named(name)), not nulls.has_usual(name))
+        for n, name in enumerate(names)
+        if name in nulls.by_cell
+    }
+
+
+def _with_own_gaps(cells: list[str], own: dict[int, tuple[frozenset[str], bool]]) -> str:
+    written = []
+    for n, cell in enumerate(cells):
+        gaps, literal = own.get(n, (frozenset(), False))
+        if cell.strip() in gaps:
+            cell = ""
+        if (literal and cell.strip()) or _SPECIAL.search(cell):
+            cell = '"' + cell.replace('"', '""') + '"'
+        written.append(cell)
+    return "\t".join(written) + "\n"
 
 
 def _without_marks(line: str, dialect: CsvDialect) -> str:

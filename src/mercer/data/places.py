@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.request import url2pathname
 
-from mercer.data.dialect import ToldFile
+from mercer.data.dialect import CsvDialect, ToldFile
 
 __all__ = [
     "AnyFile",
@@ -47,12 +47,15 @@ class RemoteFile:
         In bytes.
     store : pyarrow.fs.FileSystem
         The store; it travels to workers with the file.
+    dialect : CsvDialect or None
+        What was told of its cells.
     """
 
     uri: str
     path: str = field(compare=False)
     size: int = field(compare=False)
     store: Any = field(compare=False, repr=False)
+    dialect: CsvDialect | None = field(default=None, compare=False)
 
     def __fspath__(self) -> str:
         return self.uri
@@ -82,6 +85,8 @@ class MemoryFile(os.PathLike[str]):
         Its ending says what kind of file it is.
     said : str, default=""
         What messages call it, if not by its name.
+    dialect : CsvDialect or None, default=None
+        What is told of how it is written.
 
     Attributes
     ----------
@@ -95,9 +100,12 @@ class MemoryFile(os.PathLike[str]):
     [{'town': 'Bern', 'height': 540.5}]
     """
 
-    def __init__(self, content: Any, name: str, said: str = "") -> None:
+    def __init__(
+        self, content: Any, name: str, said: str = "", dialect: CsvDialect | None = None
+    ) -> None:
         self.content = content
         self.name = name
+        self.dialect = dialect
         self._said = said or name
         self.known: dict[str, Any] = {}
 

@@ -14,8 +14,16 @@ from mercer._component import Component, from_config, to_config
 from mercer._validation import check_choice, choice, integer, or_none, parameters
 from mercer.data.audit import TableAudit, audit_of, leaks_of
 from mercer.data.column_grid import ColumnGrid, column_grid
-from mercer.data.columns import TableView, check_names, is_table, missing_cells, view_table
+from mercer.data.columns import (
+    TableView,
+    check_names,
+    is_table,
+    missing_cells,
+    view_table,
+    without_marks,
+)
 from mercer.data.encoding import TableEncoding
+from mercer.data.null_values import NullValues
 from mercer.data.readings import KINDS, Reading, Readings
 from mercer.data.statistics import TableStatistics
 from mercer.data.target_means import TargetCodes
@@ -45,6 +53,11 @@ def _check_kinds(name: str, value: Any) -> None:
                 f"`{name}` must say of each column that it is one of {', '.join(KINDS)}, got "
                 f"{kind!r} for {column!r}."
             )
+
+
+def _check_nulls(_: str, value: Any) -> None:
+    if value is not None:
+        NullValues.of(value)
 
 
 class TablePreprocessor(Component):
@@ -115,6 +128,10 @@ class TablePreprocessor(Component):
     suspects : {"drop", "keep"}, default="drop"
         What becomes of numbers that look like identifiers, and of copies. Codes as text are always
         dropped, unless ``include`` names them: no row to come will have the same.
+    null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
+        Cells that stand for no value, such as -999, as in :class:`mercer.data.CsvDialect`: in all
+        columns, or in some, the target, too. Of tables in memory only what is named is a gap, and
+        what has no value of its own; an empty mark says that numbers such as -9999 are values.
 
     Attributes
     ----------
@@ -166,6 +183,7 @@ class TablePreprocessor(Component):
         kinds=_check_kinds,
         include=_check_excluded,
         suspects=choice("drop", "keep"),
+        null_values=_check_nulls,
     )
     _readings: Readings | None = None  # from the first look on
     _targets: TargetCodes | None = None  # from the first look on, if there are targets
@@ -184,6 +202,7 @@ class TablePreprocessor(Component):
         kinds: Mapping[str, str] | None = None,
         include: Sequence[str] = (),
         suspects: Literal["drop", "keep"] = "drop",
+        null_values: Any = None,
     ) -> None:
         self.categories = categories
         self.min_count = min_count
@@ -194,6 +213,7 @@ class TablePreprocessor(Component):
         self.kinds = kinds
         self.include = include
         self.suspects = suspects
+        self.null_values = null_values
         self._check()
 
     @property
@@ -230,6 +250,33 @@ class TablePreprocessor(Component):
     def n_features_out_(self) -> int:
         """Number of columns of the matrices."""
         return len(self._frozen().feature_names)
+
+    @property
+    def nulls_(self) -> NullValues:
+        """Which cells stand for no value."""
+        return NullValues.of(self.null_values)
+
+    def view(self, table: Any) -> TableView:
+        """Look at a table, in which what ``null_values`` names is a gap.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Any rows.
+
+        Returns
+        -------
+        view : TableView
+            Its columns.
+
+        Examples
+        --------
+        >>> view = TablePreprocessor(null_values={"age": -1}).view({"age": [40, -1], "n": [1, -1]})
+        >>> view.column("age").values, view.column("n").values
+        (array([40., nan]), array([ 1., -1.]))
+        """
+        view = view_table(table)
+        return view if self.null_values is None else without_marks(view, self.nulls_)
 
     def feature_names_out(self) -> list[str]:
         """Return the names of the columns of the matrices, such as ``"town=Bern"``.
@@ -340,7 +387,7 @@ class TablePreprocessor(Component):
         """
         if self.frozen_:
             return self
-        view = view_table(table)
+        view = self.view(table)
         y = None if y is None else np.asarray(y)
         before = self._readings, self._targets
         try:
@@ -412,10 +459,12 @@ class TablePreprocessor(Component):
         """
         if self._readings is not None:
             return self
-        view = view_table(table)
+        view = self.view(table)
         check_names(self.exclude, view.names, "`exclude` names a column, but the table")
         check_names(self.include, view.names, "`include` names a column, but the table")
         check_names(list(self.kinds or ()), view.names, "`kinds` names a column, but the table")
+        own = [] if self.null_values is None else self.nulls_.columns
+        check_names(own, view.names, "`null_values` names a column, but the table")
         names = [name for name in view.names if name not in set(self.exclude)]
         if not names:
             raise ValueError("The table has no columns left to learn from.")
@@ -439,18 +488,20 @@ class TablePreprocessor(Component):
             What such columns do.
         """
         readings = self._read()
-        return leaks_of(readings.read(view_table(table)), readings.used, np.asarray(y))
+        return leaks_of(readings.read(self.view(table)), readings.used, np.asarray(y))
 
     def _found(self, view: TableView, names: Sequence[str], y: Any) -> Readings:
         """Find out what columns are."""
         if self.warmup_rows is not None:
             view = view.slice(0, min(view.n_rows, self.warmup_rows))
+        nulls = None if self.null_values is None else self.nulls_
         return Readings.of(
             view,
             names,
             kinds=dict(self.kinds or {}),
             include=self.include,
             keep=self.suspects == "keep",
+            literal=[] if nulls is None else [n for n in names if not nulls.has_usual(n)],
             min_count=self.min_count,
             y=None if y is None else np.asarray(y)[: view.n_rows],
         )
@@ -607,7 +658,7 @@ class TablePreprocessor(Component):
         """
         encoding = self._frozen()
         check_choice("extra", extra, ("error", "drop"))
-        view = view_table(table)
+        view = self.view(table)
         self._check_columns(view, allow_extra=extra == "drop")
         read = self._read().read(view, lenient=lenient)
         return encoding.transform(read, self.dtype, learned=learned)
@@ -631,7 +682,7 @@ class TablePreprocessor(Component):
         >>> seen.new_gaps({"age": [30.0, None]}), seen.fillings()
         ({'age': 1}, {'age': 'the mean, 30'})
         """
-        readings, view = self._read(), view_table(table)
+        readings, view = self._read(), self.view(table)
         read = readings.read(view, lenient=True)
         filled = [name for name in self.fillings() if name in readings.columns]
         counts = {name: missing_cells(read.column(name)) for name in filled}
@@ -657,7 +708,7 @@ class TablePreprocessor(Component):
         >>> seen.new_categories({"town": ["Ulm", "Bonn"]})
         {'town': (1, 'Ulm')}
         """
-        return self._frozen().new_categories(self._read().read(view_table(table), lenient=True))
+        return self._frozen().new_categories(self._read().read(self.view(table), lenient=True))
 
     def unreadable(self, table: Any) -> list[tuple[str, str, int, str, int]]:
         """Find cells that are not written as those of their columns were, and so are gaps.
@@ -678,7 +729,7 @@ class TablePreprocessor(Component):
         >>> seen.unreadable({"price": ["$900", "free", None]})
         [('price', 'number', 1, 'free', 1)]
         """
-        return self._read().unreadable(view_table(table))
+        return self._read().unreadable(self.view(table))
 
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none in the warm-up."""
@@ -696,6 +747,9 @@ class TablePreprocessor(Component):
         array([[2.]])
         """
         config = to_config(self)
+        del config["params"]["null_values"]
+        if self.null_values is not None:
+            config["params"]["null_values"] = to_config(self.nulls_.to_config())
         texts = {} if self._encoding is None else self._encoding.texts
         return {
             "format": _FORMAT,

@@ -361,6 +361,7 @@ class Readings:
         include: Collection[str],
         keep: bool,
         min_count: int,
+        literal: Collection[str] = (),
         y: NDArray[Any] | None = None,
     ) -> Self:
         """Find out how columns are to be read.
@@ -379,6 +380,8 @@ class Readings:
             Whether to use all numbers that look like identifiers, and all copies.
         min_count : int
             Rows that make a category a frequent one.
+        literal : collection of str, default=()
+            Columns whose numbers all are values.
         y : ndarray of shape (n_rows,) or None, default=None
             Targets, which say whether the order of an identifier means something.
 
@@ -397,7 +400,7 @@ class Readings:
             if name in kinds:
                 found = _as_told(name, column, kinds[name])
             else:
-                found = _look(name, column, min_count)
+                found = _look(name, column, min_count, literal=name in literal)
                 if found.kind == "identifier" and y is not None:
                     found = _in_order(found, column, y)
             same = first.setdefault(_fingerprint(column), name) if _varies(column) else name
@@ -552,11 +555,13 @@ def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:
     return Reading(name, "text", was_text=True, note=note)
 
 
-def _look(name: str, column: Numbers | Levels, min_count: int) -> Reading:
+def _look(name: str, column: Numbers | Levels, min_count: int, *, literal: bool) -> Reading:
     """Find out what a column is, and which of its numbers mean that there is none."""
     found = _look_at(name, column, min_count)
     if found.kind != "number":
         return found
+    if literal:
+        return replace(found, huge=True)
     read = replace(found, huge=True).read(column)
     if not isinstance(read, Numbers) or read.unit:
         return found

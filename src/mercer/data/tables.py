@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_integer
-from mercer.data.arrow_types import is_number_type, wider
+from mercer.data.arrow_types import is_number_type, values_of, wider
 from mercer.data.columns import check_names
 from mercer.data.csv_files import Csv, Unfit
 from mercer.data.dialect import CsvDialect, CsvPath, ReadError, ToldFile
+from mercer.data.null_values import NullValues
 from mercer.data.places import (
     AnyFile,
     FilePath,
@@ -44,17 +46,21 @@ __all__ = [
     "has_types",
     "in_place",
     "looked_through",
+    "nulls_told",
     "place_of",
     "read_tables",
     "require_pyarrow",
     "schema",
     "sniff_csv",
+    "told",
     "told_types",
     "unusual_files",
+    "with_nulls",
     "written_at",
 ]
 
 Result = TypeVar("Result")
+Place = TypeVar("Place", bound=FilePath)
 
 _NONE: Mapping[str, str] = {}
 _NO_COUNTS: Mapping[str, int] = {}
@@ -153,7 +159,8 @@ def read_tables(
     values, in text columns as well. In columns whose other cells are all numbers, dates or truth
     values, so are "None", "-", "--", "?", ".", "..", "*", ":", "(D)", "missing", "unknown", "n.a.",
     "k.A.", "<NA>", "nil", errors of spreadsheets such as "#DIV/0!" and others; among text these are
-    text, as it may mean what they say. Digits of which some begin with zeros, as 02139, are text.
+    text, as it may mean what they say. ``null_values`` of the ``dialect`` names further ones, or says
+    that these are values. Digits of which some begin with zeros, as 02139, are text.
 
     Empty lines are skipped, and so are lines that begin with "#", where these are comments: at the
     top, or among the rows with another number of cells. Of a line of comments above numbers that
@@ -172,7 +179,7 @@ def read_tables(
     [2, 1]
     >>> folder.cleanup()
     """
-    arrow, path = require_pyarrow(), _told(path, dialect)
+    arrow, path = require_pyarrow(), told(path, dialect)
     check_integer("rows_per_table", rows_per_table, low=1)
     files = find_files(path)
     layout = common_schema(files, column_types or {})
@@ -288,7 +295,7 @@ def schema(
         As :func:`read_tables`.
     """
     require_pyarrow()
-    return common_schema(find_files(_told(path, dialect)), column_types or {})
+    return common_schema(find_files(told(path, dialect)), column_types or {})
 
 
 def sniff_csv(path: FilePath) -> CsvDialect:
@@ -398,20 +405,41 @@ def find_files(path: FilePath) -> list[AnyFile]:
                 "or copy it to a disk."
             )
     dialect = getattr(path, "dialect", None)
-    if dialect is not None:
-        return [ToldFile(f, dialect) if isinstance(f, Path) else f for f in files]
-    return files
+    return files if dialect is None else [_told_file(file, dialect) for file in files]
+
+
+def _told_file(file: AnyFile, dialect: CsvDialect) -> AnyFile:
+    if isinstance(file, Path):
+        return ToldFile(file, dialect)
+    return replace(file, dialect=dialect) if isinstance(file, RemoteFile) else file
 
 
 def _is_csv(file: AnyFile) -> bool:
     return issubclass(_format_of(file), Csv)
 
 
-def _told(path: FilePath, dialect: CsvDialect | None) -> FilePath:
+def told(path: Place, dialect: CsvDialect | None) -> Place:
     """Join a path with what is told of its files."""
     if dialect is None:
         return path
-    return CsvPath(path, dialect.or_else(getattr(path, "dialect", CsvDialect())))
+    joined: Any
+    dialect = dialect.or_else(getattr(path, "dialect", None) or CsvDialect())
+    if isinstance(path, MemoryFile):
+        joined = MemoryFile(path.content, path.name, str(path), dialect)
+    else:
+        joined = CsvPath(path, dialect)
+    return joined  # type: ignore[no-any-return]
+
+
+def with_nulls(path: Place, nulls: NullValues) -> Place:
+    """Join a path with what stands for no value in its files."""
+    return told(path, CsvDialect(null_values=nulls)) if nulls else path
+
+
+def nulls_told(path: FilePath) -> NullValues:
+    """Return what was told of a path to stand for no value in its files."""
+    dialect = getattr(path, "dialect", None)
+    return NullValues.of(None if dialect is None else dialect.null_values)
 
 
 def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
@@ -685,8 +713,8 @@ def as_told(kinds: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     Cells of what is no date are read as they are written: a number may have zeros before it, or
     something behind it.
     """
-    told = {name for name, kind in kinds.items() if kind in ("category", "text", "number")}
-    return dict.fromkeys(sorted(told & set(names)), "string")
+    known = {name for name, kind in kinds.items() if kind in ("category", "text", "number")}
+    return dict.fromkeys(sorted(known & set(names)), "string")
 
 
 def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) -> Any:
@@ -758,9 +786,10 @@ def _batches(
     parts: Iterable[FilePart], layout: Any, rows: int, unreadable: Unreadable
 ) -> Iterator[Any]:
     for file, groups, _ in parts:
+        nulls = nulls_told(file)
         try:
             for batch in _format_of(file).batches(file, layout, rows, groups, unreadable.add):
-                yield from _conform(batch, layout, file).to_batches()
+                yield from _without(nulls, _conform(batch, layout, file)).to_batches()
         except (OSError, ValueError) as error:
             _refuse(file, error)
 
@@ -792,6 +821,30 @@ def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:
         columns.append(column)
         fields.append(field)
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _without(nulls: NullValues, table: Any) -> Any:
+    """Make gaps of the cells that were named as no values."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not nulls:
+        return table
+    rows = pa.array(np.arange(table.num_rows))
+    for n, field in enumerate(table.schema):
+        marks = nulls.named(field.name)
+        column = table.column(n)
+        if pa.types.is_dictionary(field.type):
+            column = column.cast(field.type.value_type)
+        values = values_of(marks, column.type)
+        if len(values):
+            gaps = compute.is_in(column, values)
+            if compute.any(gaps).as_py():
+                # Rows are chosen: if_else of text that is part of a longer one is broken in old
+                # pyarrow.
+                taken = table.column(n).take(compute.if_else(gaps, None, rows))
+                table = table.set_column(n, field, taken)
+    return table
 
 
 def _cast(column: Any, kind: Any) -> Any:

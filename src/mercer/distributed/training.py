@@ -76,7 +76,7 @@ class ShardTraining(TableTraining):
     >>> folder.cleanup()
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all that can be chosen
         self,
         data: str | os.PathLike[str],
         target: str | None,
@@ -94,6 +94,7 @@ class ShardTraining(TableTraining):
         address: str | None = None,
         settings: Settings = DEFAULT,
         strict: bool = False,
+        null_values: Any = None,
     ) -> None:
         super().__init__(
             data,
@@ -108,6 +109,7 @@ class ShardTraining(TableTraining):
             categories=categories,
             columns=columns,
             strict=strict,
+            null_values=null_values,
         )
         if self.task not in ("auto", *_LEARNABLE):
             raise ParameterError(

@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from mercer._component import own_copy
 from mercer._threads import check_jobs, jobs
 from mercer._validation import check_choice, check_integer, check_real
+from mercer.data.null_values import NullValues
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import StreamColumns
 from mercer.estimators.fitted import FittedFunction
@@ -180,6 +181,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     #: Names of the features of dicts, in the order of the columns; None before there was one.
     _row_names: list[Any] | None = None
 
+    #: What stood for no value in rows of a stream of files.
+    _nulls: NullValues | None = None
     #: A sample of the rows learned, for explanations; None where there is none.
     _kept: KeptRows | None = None
 
@@ -193,7 +196,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     def _forget(self) -> None:
         """Forget what rows said that were learned before; whoever keeps something adds it."""
-        self._row_names = self._map = self._kept = self._left_out = None
+        self._row_names = self._map = self._kept = self._left_out = self._nulls = None
         self._to_pass = self._passed = 0
 
     @abstractmethod

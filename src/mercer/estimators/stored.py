@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
+from mercer.data.null_values import NullValues
 from mercer.estimators.columns import columns_from_state, columns_to_state
 from mercer.estimators.problem import AVERAGING
 from mercer.estimators.table_inputs import column_names
@@ -161,6 +162,7 @@ class StoredEstimator(Stored):
             **({} if self._columns is None else {"columns": columns_to_state(self._columns)}),
             **({} if self._means is None else {"means": self._means}),
             **({} if self._left_out is None else {"left_out": self._left_out}),
+            **({"null_values": to_config(self._nulls.to_config())} if self._nulls else {}),
             **self._calibration_to_state(),
             **self._kept_state(),
             **self._level_state(),
@@ -199,6 +201,8 @@ class StoredEstimator(Stored):
         model._means = _means_from_state(state, model.n_features_in_)
         if state.get("left_out") is not None:
             model._left_out = str(state["left_out"])
+        if "null_values" in state:
+            model._nulls = NullValues.of(from_config(state["null_values"]))
         n_inputs = model._n_inputs
         model._restore_kept(state, n_inputs)
         model._restore_level(state)

@@ -682,11 +682,12 @@ class TableModel(TableAnswers, Explaining):
             )
         kind = self._task.targets if self._task.has_target else "labels"
         if kind == "quantities" and self.target_form_ is None and not self.preprocessor.frozen_:
-            view = view_table(table)
+            view = self.preprocessor.view(table)
             check_names([name], view.names, "The table")
             told = (self.preprocessor.kinds or {}).get(name, "")
             self.target_form_ = TargetForm.of(name, view.column(name), told)
-        return read_targets(table, name, kind=kind, form=self.target_form_)
+        view = self.preprocessor.view(table)
+        return read_targets(view, name, kind=kind, form=self.target_form_)
 
     def _learned(self, table: Any) -> NDArray[Any]:
         """Targets as :meth:`learn` takes them: of no width where none are learned."""
@@ -707,7 +708,9 @@ class TableModel(TableAnswers, Explaining):
         ValueError
             If the column is missing, or has rows without a value.
         """
-        return None if self.group is None else read_groups(table, self.group)
+        if self.group is None:
+            return None
+        return read_groups(self.preprocessor.view(table), self.group)
 
     def times(self, table: Any) -> Array:
         """Read what puts the rows of a table in order, as numbers, for a model with such a column.
@@ -722,7 +725,7 @@ class TableModel(TableAnswers, Explaining):
         ValueError
             If the column is missing, has rows without a value, or holds no times.
         """
-        name, view = str(self.time), view_table(table)
+        name, view = str(self.time), self.preprocessor.view(table)
         check_names([name], view.names, "The table")
         column = view.column(name)
         if self._time_form is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from mercer.conformal import check_coverage
-from mercer.data.columns import missing_cells, view_table
+from mercer.data.columns import missing_cells
 from mercer.data.tables import Unreadable
 from mercer.estimators.inputs import warn_user
 
@@ -80,7 +80,7 @@ class TableAnswers:
         A column most of whose cells cannot be is another one, which is an error.
         """
         columns, odd = self.preprocessor, Unreadable(strict=False)
-        view, lenient = view_table(table), True
+        view, lenient = columns.view(table), True
         for name, kind, n, cell, row in columns.unreadable(table):
             odd.add(name, kind, n, cell, f"row {row} of this table")
             some = view.n_rows - missing_cells(view.column(name))

@@ -20,8 +20,6 @@ from mercer.data.written import CODES, read_codes, read_dates, read_numbers
 from mercer.export._runtime import Array, Spec, function_values, own_values
 
 _CHUNK = 2**21  # kernel values at a time
-# Cells of CSV files without a value.
-_GAPS = (None, "", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "#N/A")
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -53,6 +51,20 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
 def _is_gap(value: Any) -> bool:
     # Libraries have gaps of their own, some of which are not even equal to anything.
     return value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>"))
+
+
+def _is_mark(cell: Any, marks: Spec) -> bool:
+    """Whether a cell is what somebody named as no value."""
+    if _is_gap(cell) or isinstance(cell, bool | np.bool_):
+        return False
+    if isinstance(cell, str):
+        return cell.strip() in marks["text"]
+    if isinstance(cell, time):
+        return cell.isoformat() in marks["text"]
+    if isinstance(cell, np.datetime64) or hasattr(cell, "isoformat"):
+        return _number(cell, "") in marks["moments"]
+    kind = type(cell) if isinstance(cell, np.floating) else float
+    return any(cell == kind(number) for number in marks["numbers"])
 
 
 def _numbers(cells: Any, name: str, form: Spec | None) -> Array:
@@ -146,7 +158,10 @@ def encoded(spec: Spec, rows: Any) -> Array:
     X = np.zeros((len(next(iter(columns.values()))), spec["width"]))
     for column in spec["columns"]:
         write = _write_numbers if column["kind"] == "number" else _write_levels
-        write(column, columns[column["name"]], X)
+        cells = columns[column["name"]]
+        if column["marks"]:
+            cells = [None if _is_mark(cell, column["marks"]) else cell for cell in cells]
+        write(column, cells, X)
     return X.astype(spec["type"])
 
 
@@ -280,8 +295,13 @@ def main(model: Model, arguments: Sequence[str]) -> None:
     separator = max(",;\t", key=lines.readline().count)
     lines.seek(0)
     read = csv.DictReader(lines, delimiter=separator)
-    rows = [{k: None if v in _GAPS else v for k, v in row.items()} for row in read]
     table, spec = model.spec["table"], model.spec
+    gaps = {} if table is None else {c["name"]: set(_csv_gaps(c, spec)) for c in table["columns"]}
+    usual = set(spec["gaps"]["numbers"])
+    rows = [
+        {k: None if v is None or v.strip() in gaps.get(k, usual) else v for k, v in row.items()}
+        for row in read
+    ]
     if table is None:
         cells = [[_as_number(cell, separator) for cell in row.values()] for row in rows]
         given: Any = np.array([[math.nan if c is None else c for c in row] for row in cells])
@@ -312,6 +332,12 @@ def _decoded(content: bytes) -> str:
         except UnicodeDecodeError:
             continue
     return content.decode("latin-1")
+
+
+def _csv_gaps(column: Spec, spec: Spec) -> Any:
+    """Cells of a CSV file that stand for no value in a column."""
+    kind = "numbers" if _has_numbers(column) or column.get("boolean") else "text"
+    return (column.get("gaps") or spec["gaps"])[kind]
 
 
 def _has_numbers(column: Spec) -> bool:

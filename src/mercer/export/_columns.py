@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
@@ -12,13 +13,14 @@ from mercer.data import TablePreprocessor, calendar_parts, written
 from mercer.data.columns import Levels
 from mercer.data.encoding import scales
 from mercer.data.forms import DateForm, NumberForm
+from mercer.data.null_values import NullValues, moment_of, number_of
 from mercer.data.readings import Reading
 from mercer.data.statistics import TableStatistics
 from mercer.data.target_means import CategoryMeans
 from mercer.data.written import CODES, FAMILIES
 from mercer.export._kernels import ExportError, Tree
 
-__all__ = ["modules_of", "probe_table", "statistics_of", "table_tree", "written_value"]
+__all__ = ["gaps_tree", "modules_of", "probe_table", "statistics_of", "table_tree", "written_value"]
 
 _MOST_PROBES = 50
 _UNSEEN = "(a value that training did not have)"
@@ -101,12 +103,37 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
             }
         )
     columns = [column for column in columns if _is_used(column)]
+    nulls = preprocessor.nulls_
+    for column in columns:
+        column["marks"] = _marks_tree(nulls.named(column["name"]))
+        if column["name"] in nulls.columns:
+            column["gaps"] = gaps_tree(nulls, column["name"])
     if names.at < len(names.names):
         raise ExportError(
             f"The input {names.names[names.at]!r} is made of its column in a way that exported "
             "files do not know. Leave the column out, or load the model with mercer."
         )
     return {"columns": columns, "width": len(names.names), "type": str(preprocessor.dtype)}
+
+
+def gaps_tree(nulls: NullValues, column: str = "") -> Tree:
+    """Return the cells of CSV files that stand for no value, in one column or all others."""
+    return {"text": sorted(nulls.gaps(column)), "numbers": sorted(nulls.number_gaps(column))}
+
+
+def _marks_tree(marks: Sequence[str]) -> Tree | None:
+    """Return what was named as no value: as text, as numbers, and as seconds since 1970."""
+    numbers = [number_of(mark) for mark in marks]
+    moments = [moment_of(mark) for mark in marks]
+    return (
+        {
+            "text": list(marks),
+            "numbers": [number for number in numbers if number is not None],
+            "moments": [moment for moment in moments if moment is not None],
+        }
+        if marks
+        else None
+    )
 
 
 def modules_of(tree: Tree) -> list[ModuleType]:

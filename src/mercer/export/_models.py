@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
 from mercer.data import TablePreprocessor
+from mercer.data.null_values import NullValues
 from mercer.estimators import (
     GaussianProcessRegressor,
     KernelClassifier,
@@ -28,7 +29,7 @@ from mercer.estimators import (
 )
 from mercer.estimators.table_inputs import without_columns
 from mercer.export import _answers, _runtime
-from mercer.export._columns import modules_of, probe_table, table_tree
+from mercer.export._columns import gaps_tree, modules_of, probe_table, table_tree
 from mercer.export._functions import deviations_tree, function_tree, posterior_tree
 from mercer.export._kernels import ExportError, Tree, map_tree
 from mercer.functions.sum_of_components import SumOfComponents
@@ -57,6 +58,7 @@ def _tree(task: str, function: Tree, n_features: int, n_scores: int, **more: Any
         "offset": 0.0,
         "flat": True,
         "std": None,
+        "gaps": gaps_tree(NullValues()),
     }
     return {
         "task": task,
@@ -186,6 +188,7 @@ def _of_novelty(model: NoveltyDetector) -> Tree:
 def _of_table_model(model: TableModel, std: bool) -> Tree:
     tree = model_tree(model.estimator, std=std)
     tree["table"] = table_tree(model.preprocessor)
+    tree["gaps"] = gaps_tree(model.preprocessor.nulls_)
     if model.predicts_quantities:
         tree["unit"], tree["mean"] = float(model.target_scale_), float(model.target_mean_)
         tree["moments"] = None if model.target_form_ is None else model.target_form_.moments

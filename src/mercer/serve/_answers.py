@@ -18,6 +18,7 @@ from mercer.cli._files import (
     Oddities,
     TableWriter,
     arrow_columns,
+    as_learned,
     encoded_tables,
     said_of_extra,
 )
@@ -313,8 +314,9 @@ class Answers:
         # A copy of pyarrow's own: its threads may let go of the bytes while Python ends.
         copied = pa.BufferOutputStream()
         copied.write(content)
-        data = MemoryFile(copied.getvalue(), f"file{ending_of_bytes(content)}", "the file")
         keep, model = list(dict.fromkeys(keep)), self.model
+        file = MemoryFile(copied.getvalue(), f"file{ending_of_bytes(content)}", "the file")
+        data = as_learned(model, file)
         check_columns(model, data, keep)
         notes = [f"{file}: {said}" for file, said in unusual_files(data)]
         notes += said_of_extra(model, data, *keep)

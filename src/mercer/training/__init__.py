@@ -103,6 +103,11 @@ class FileTraining(TableTraining):
     strict : bool, default=False
         Whether the first cell that cannot be what its column is, such as a word among numbers, is
         an error. Otherwise such cells are gaps, and a warning counts them.
+    null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
+        Cells that stand for no value, besides the usual ones of CSV files, such as -999 or
+        ``{"age": -1}``; or an empty mark, "" or ``{"country": ""}``, and the usual ones are values.
+        See :class:`mercer.data.CsvDialect`. The model reads all rows to come so. None: as ``data``
+        was told.
 
     Attributes
     ----------
@@ -160,6 +165,7 @@ class FileTraining(TableTraining):
         columns: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         strict: bool = False,
+        null_values: Any = None,
     ) -> None:
         super().__init__(
             data,
@@ -176,6 +182,7 @@ class FileTraining(TableTraining):
             categories=categories,
             columns=columns,
             strict=strict,
+            null_values=null_values,
         )
         self.n_passes = check_integer("n_passes", n_passes, low=1)
         self.shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, low=0)
@@ -206,6 +213,7 @@ class FileTraining(TableTraining):
             "scaling": self._columns["scaling"],
             "categories": self._columns["categories"],
             **({"columns": to_config(self._more)} if self._more else {}),
+            **{n: v for n, v in self._columns.items() if n == "null_values"},
             "warm-up rows": self._columns["warmup_rows"],
             "seed": self.seed,
             "shuffle buffer": self.shuffle_buffer,

@@ -106,11 +106,15 @@ def counts_as_none(written: str) -> str:
     Examples
     --------
     >>> counts_as_none("null")
-    "'null' counts as no value: if it is a class, give it another name. "
+    "'null' counts as no value: if it is a class, give it another name, or its column an empty \
+mark by `null_values`. "
     """
     if not written:
         return ""
-    return f"{written!r} counts as no value: if it is a class, give it another name. "
+    return (
+        f"{written!r} counts as no value: if it is a class, give it another name, or its "
+        "column an empty mark by `null_values`. "
+    )
 
 
 def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from mercer._validation import check_integer, nearest
 from mercer.conformal import AdaptiveConformal
 from mercer.data.lines import Record
+from mercer.data.null_values import NullValues, number_of
 from mercer.data.tables import Unreadable
 from mercer.estimators.table import TASKS, task_of
 from mercer.model_file import read_state, write_state
@@ -22,8 +23,6 @@ from mercer.streams import LateLabels, StreamLearner
 
 __all__ = ["Answer", "BadRowError", "Measures", "RowReader", "StreamTraining"]
 
-# Cells of CSV that stand for nothing.
-_MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"))
 _TRUTH = {"true": True, "false": False}
 # More whole numbers than these are quantities rather than classes.
 _MOST_CLASSES = 20
@@ -74,6 +73,8 @@ class RowReader:
         cell that is no number in a column that held numbers is a gap then, too, and is counted.
     strict : bool, default=False
         Whether such a cell makes the row a bad one nevertheless.
+    null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
+        Cells that stand for no value, as in :class:`mercer.data.CsvDialect`.
 
     Attributes
     ----------
@@ -107,7 +108,10 @@ class RowReader:
         needs_target: bool = True,
         gaps: bool = False,
         strict: bool = False,
+        null_values: Any = None,
     ) -> None:
+        self.nulls = NullValues.of(null_values)
+        self._gaps: dict[str, _Gaps] = {}
         self.unreadable = Unreadable(strict=False)
         self._strict = strict
         self.target, self.key, self.task = target, key, task
@@ -200,9 +204,9 @@ class RowReader:
         gap = None
         for name in names:
             value = values.get(name)
-            if type(value) is float and math.isfinite(value):
+            if type(value) is float and math.isfinite(value) and not self.nulls:
                 x[name] = value
-            elif _is_missing(value, is_text):
+            elif self._is_missing(name, value, is_text):
                 gap = name if gap is None else gap
             else:
                 try:
@@ -230,7 +234,7 @@ class RowReader:
     def _target_of(self, record: Record) -> tuple[str | None, Any]:
         """Return the kind and the value of a target; None for both if it is missing."""
         value = record.values.get(self.target)
-        if _is_missing(value, record.is_text):
+        if self._is_missing(self.target, value, record.is_text, of_text=self.kind == "text"):
             return None, None
         kind = self.kind or self._kind_of(value, record.is_text)
         if kind == "number":
@@ -257,6 +261,23 @@ class RowReader:
                 "`task='regression'`."
             )
         return kind, int(number)
+
+    def _is_missing(self, name: str, value: Any, is_text: bool, *, of_text: bool = False) -> bool:
+        """Whether a cell stands for no value, in a column of numbers unless it is one of text."""
+        if value is None:
+            return True
+        if name not in self._gaps:
+            self._gaps[name] = _Gaps.of(self.nulls, name)
+        gaps = self._gaps[name]
+        if isinstance(value, str):
+            cell = value.strip()
+            if is_text and cell in (gaps.of_text if of_text else gaps.of_numbers):
+                return True
+            number = _parsed(cell) if is_text and gaps.numbers else None
+            return cell in gaps.named or number in gaps.numbers
+        if isinstance(value, float) and math.isnan(value):
+            return True
+        return type(value) in (int, float) and value in gaps.numbers
 
     def _kind_of(self, value: Any, is_text: bool) -> str:
         """Tell from the first target of what kind targets are."""
@@ -308,12 +329,24 @@ class RowReader:
         self._classes = set(state["classes"])
 
 
-def _is_missing(value: Any, is_text: bool) -> bool:
-    if value is None:
-        return True
-    if is_text:
-        return value.strip() in _MISSING
-    return isinstance(value, float) and math.isnan(value)
+class _Gaps(NamedTuple):
+    """Cells of a column that stand for no value: in CSV, and what was named for any rows."""
+
+    of_text: frozenset[str]
+    of_numbers: frozenset[str]
+    named: frozenset[str]
+    numbers: frozenset[float]
+
+    @classmethod
+    def of(cls, nulls: NullValues, name: str) -> Self:
+        named = nulls.named(name)
+        numbers = (number_of(mark) for mark in named)
+        return cls(
+            nulls.gaps(name),
+            nulls.number_gaps(name),
+            frozenset(named),
+            frozenset(number for number in numbers if number is not None),
+        )
 
 
 def _parsed(text: str) -> float | None:
@@ -445,6 +478,7 @@ class _Learner:
             if estimator is None:
                 estimator = self._make(self._reader.task)
             estimator.learn_one(x, y)
+            estimator._nulls = self._reader.nulls
             self.estimator = estimator
 
 
@@ -549,6 +583,7 @@ class StreamTraining:
             raise ValueError(f"The target or the key is an input of the model: {list(names)}.")
         reader.set_columns(map(str, names))
         reader.gaps = isinstance(model.learner_, StreamLearner)
+        reader.nulls = reader.nulls or NullValues.of(model._nulls)
         reader.task, reader.kind, reader._guessed = task, kind, False
         self._learner.estimator = model
 

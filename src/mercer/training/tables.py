@@ -14,7 +14,16 @@ import numpy as np
 from mercer._validation import check_choice, check_integer
 from mercer.data import TablePreprocessor, TaskGuess, guess_task, read_tables, schema
 from mercer.data.columns import check_names
-from mercer.data.tables import Labelled, Unreadable, drawn_in_place, in_place, told_types
+from mercer.data.null_values import NullValues
+from mercer.data.tables import (
+    Labelled,
+    Unreadable,
+    drawn_in_place,
+    in_place,
+    nulls_told,
+    told_types,
+    with_nulls,
+)
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS, check_group, check_marks, check_time
 from mercer.losses import Loss, as_loss
@@ -82,6 +91,7 @@ class TableTraining:
         warmup_rows: int = 50_000,
         strict: bool = False,
         time: str | None = None,
+        null_values: Any = None,
     ) -> None:
         check_choice("task", task, ("auto", *TASKS))
         if target is None and task != "novelty":
@@ -89,7 +99,8 @@ class TableTraining:
                 "`target` must name the column to predict: only novelty detection (`task` "
                 f"'novelty') goes without, and this is task {task!r}."
             )
-        self.data = os.fspath(data)
+        nulls = NullValues.of(null_values) or nulls_told(data)
+        self.data = os.fspath(with_nulls(data, nulls))
         self.target = target
         self.options = dict(options or {})
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
@@ -104,12 +115,13 @@ class TableTraining:
         known: Any = None if task == "auto" else TASKS[task].losses
         self.loss = None if loss is None else as_loss(loss, known)
         self.task: str = task if task != "auto" or self.loss is None else self.loss.task
-        twice = sorted({"exclude", "scaling", "categories", "warmup_rows"} & set(columns or {}))
+        own = {"exclude", "scaling", "categories", "warmup_rows", "null_values"}
+        twice = sorted(own & set(columns or {}))
         if twice:
             raise ValueError(f"{twice} are parameters of the training, not entries of `columns`.")
-        own = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
-        if own:
-            raise ValueError(f"{own} are parameters of the training, not entries of `options`.")
+        wrong = sorted({"loss", "n_passes", "n_jobs", "random_state"} & set(self.options))
+        if wrong:
+            raise ValueError(f"{wrong} are parameters of the training, not entries of `options`.")
         self._more = dict(columns or {})
         self._columns: dict[str, Any] = {
             "exclude": tuple(
@@ -117,6 +129,7 @@ class TableTraining:
             ),
             "scaling": scaling,
             "categories": categories,
+            **({"null_values": nulls.to_config()} if nulls else {}),
             **self._more,
             "warmup_rows": check_integer("warmup_rows", warmup_rows, low=1),
         }
@@ -144,6 +157,7 @@ class TableTraining:
             self._estimator()  # checks the parameters
         names = schema(self.data).names
         told = [*self._columns["exclude"], *([] if self.time is None else [self.time])]
+        told += self._columns.get("null_values", {}).keys() - {""}
         check_names(told, names, f"{self.data}", of_file=True)
         # Numbers of rows that data frames store beside their columns are no inputs.
         own = {self.target, *self._columns["exclude"]}
@@ -203,7 +217,8 @@ class TableTraining:
             labelled = Labelled(self.target)
             more = in_place(self.data, others, model.targets, n_rows, labelled=labelled)
             check_varies(targets, more, self.target, self.task, written)
-        if self.task in ("regression", "gp"):
+        has_marks = model.preprocessor.nulls_.has_usual(str(self.target))
+        if self.task in ("regression", "gp") and has_marks:
             warn_of_no_data(targets, self.target)
         if self.task == "classification":
             self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)

@@ -1,0 +1,201 @@
+"""Cells that stand for no value: the usual ones, and those that somebody names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from numbers import Real
+from typing import Any, Self
+
+from mercer.exceptions import ParameterError
+
+__all__ = ["NullValues", "moment_of", "number_of"]
+
+_ALL = ""  # columns
+
+#: Cells of text files that are gaps in any column: those of pyarrow, and that of databases.
+_USUAL = frozenset(
+    (
+        *("", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "\\N"),
+        *("#N/A", "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    )
+)
+#: Text may mean what these say: a fence of kind "None", a minus. So they are gaps among numbers
+#: only.
+_AMONG_NUMBERS = frozenset(
+    (
+        *("None", "none", "NONE", "Null", "Nan", "NAN", "na", "Na", "nil", "NIL", "n.a.", "N.A."),
+        *("<NA>", "(null)", "missing", "Missing", "MISSING", "-", "--", "---", "?", "??", "."),
+        *("..", "*", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#CALC!"),
+        *("#SPILL!", ":", "**", "***", "...", "\u2026", "\u2013", "\u2014", "(X)", "(x)"),
+        *("(D)", "(S)", "(Z)", "(NA)", "n.d.", "N.D.", "n. d.", "nd", "ND", "N.D", "n/d", "N/D"),
+        *("s/d", "S/D", "s.d.", "k.A.", "k. A.", "k.a.", "k/A", "keine Angabe", "keine Angaben"),
+        *("unbekannt", "unknown", "Unknown", "UNKNOWN", "not available", "Not available"),
+        *("Not Available", "not applicable", "nicht bekannt", "no data", "No data", "No Data"),
+        *("NO DATA", "nodata", "NODATA", "empty", "blank", "undefined", "N.A", "n.a", "n. a."),
+        *("N. A.", "n.v.", "n.b.", "inconnu", "sin dato", "sin datos", "Nil", "<null>", "<NULL>"),
+        *("[NULL]", "(none)", "(missing)", "<missing>", "NaT", "#N/V", "#BEZUG!", "#WERT!"),
+        *("#NV", "#ZAHL!", "#\xa1REF!", "+nan", "-NAN", "+NaN", "-1.#INF", "1.#SNAN"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class NullValues:
+    """Which cells stand for no value.
+
+    Parameters
+    ----------
+    marks : tuple of (str, str), default=()
+        A column, or "" for all of them, and what stands there for nothing. An empty mark says that
+        the usual ones are values there.
+
+    Examples
+    --------
+    >>> nulls = NullValues.of({"": -999, "country": ""})
+    >>> "NA" in nulls.gaps("age"), "NA" in nulls.gaps("country"), "-999" in nulls.gaps("country")
+    (True, False, True)
+    """
+
+    marks: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Read what somebody says.
+
+        Parameters
+        ----------
+        value : str, number, sequence of these, mapping of columns to these, or None
+            A mark or several, for all columns, or for some, of which "" means all. An empty mark
+            says that the usual ones are values.
+
+        Raises
+        ------
+        ParameterError
+            If it is none of these.
+
+        Examples
+        --------
+        >>> NullValues.of([-999.0, "n.v."]).marks
+        (('', '-999'), ('', 'n.v.'))
+        """
+        if isinstance(value, cls):
+            return value
+        by_column = value if isinstance(value, Mapping) else {_ALL: () if value is None else value}
+        marks = []
+        for column, some in by_column.items():
+            one = isinstance(some, str | bytes | Mapping) or not isinstance(some, Iterable)
+            for mark in [some] if one else some:
+                text = _written(mark)
+                if not isinstance(column, str) or text is None:
+                    raise ParameterError(
+                        "`null_values` must be text or a number that stands for no value, a list "
+                        "of these, or such for columns, as {'age': -1, 'country': ''}, got "
+                        f"{mark!r}{f' for {column!r}' if column != _ALL else ''}.",
+                        parameter="null_values",
+                        value=value,
+                    )
+                marks.append((column, text))
+        return cls(tuple(dict.fromkeys(marks)))
+
+    def to_config(self) -> dict[str, list[str]]:
+        """Return plain data that :meth:`of` reads."""
+        found: dict[str, list[str]] = {}
+        for column, mark in self.marks:
+            found.setdefault(column, []).append(mark)
+        return found
+
+    def within(self, columns: Iterable[str]) -> Self:
+        """Return those of some columns, and of all."""
+        there = {_ALL, *columns}
+        return type(self)(tuple(one for one in self.marks if one[0] in there))
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns with marks of their own."""
+        return [column for column in self.to_config() if column != _ALL]
+
+    @cached_property
+    def by_cell(self) -> tuple[str, ...]:
+        """Columns in which cells of text files mean something else than in others.
+
+        Numbers can be told from others once they are read.
+        """
+        own = [name for name, mark in self.marks if name != _ALL and number_of(mark) is None]
+        return tuple(dict.fromkeys(own))
+
+    def __bool__(self) -> bool:
+        return bool(self.marks)
+
+    def has_usual(self, column: str = _ALL) -> bool:
+        """Whether the usual marks stand for nothing in a column."""
+        return not {(_ALL, ""), (column, "")} & {*self.marks}
+
+    def named(self, column: str = _ALL) -> tuple[str, ...]:
+        """Return what was named for a column, numbers in several spellings."""
+        some = [mark for name, mark in self.marks if name in (_ALL, column) and mark]
+        return tuple(dict.fromkeys(one for mark in some for one in _spelled(mark)))
+
+    def gaps(self, column: str = _ALL) -> frozenset[str]:
+        """Return the cells of text files that are gaps in a column, of whatever kind."""
+        return frozenset((*(_USUAL if self.has_usual(column) else ("",)), *self.named(column)))
+
+    def number_gaps(self, column: str = _ALL) -> frozenset[str]:
+        """Return those that are gaps in a column of numbers, dates or truth values."""
+        gaps = self.gaps(column)
+        return gaps | _AMONG_NUMBERS if self.has_usual(column) else gaps
+
+
+def number_of(mark: str) -> float | None:
+    """Return the number that a mark is; None of other text, and of codes such as 007.
+
+    Examples
+    --------
+    >>> number_of("-999"), number_of("007"), number_of("n.v."), number_of("nan")
+    (-999.0, None, None, None)
+    """
+    if "_" in mark or not mark.isascii() or re.match(r"\s*[+-]?0\d", mark):
+        return None
+    try:
+        number = float(mark)
+    except ValueError:
+        return None
+    return None if math.isnan(number) else number
+
+
+def moment_of(mark: str) -> float | None:
+    """Return the date that a mark is, in seconds since 1970; None of other text.
+
+    Examples
+    --------
+    >>> moment_of("1970-01-02"), moment_of("9999-12-31 00:00") > 2e11, moment_of("-999")
+    (86400.0, True, None)
+    """
+    try:
+        moment = datetime.fromisoformat(mark)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+
+
+def _written(mark: Any) -> str | None:
+    """Return a mark as text; None if it is none."""
+    if isinstance(mark, str):
+        return mark.strip()
+    if isinstance(mark, bool) or not isinstance(mark, Real) or math.isnan(mark):
+        return None
+    whole = math.isfinite(mark) and mark == math.floor(mark)
+    return str(math.floor(mark)) if whole else str(mark)
+
+
+def _spelled(mark: str) -> tuple[str, ...]:
+    """Return how else a whole number may be written."""
+    number = number_of(mark)
+    if number is None or abs(number) >= 2**53 or not number.is_integer():
+        return (mark,)
+    return (mark, f"{number:.0f}", f"{number:.1f}", f"{number:.2f}")

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from command_line import run
-from mercer import KernelRegressor, load_model
+from mercer import KernelRanker, KernelRegressor, load_model
 from mercer.data import TablePreprocessor, guess_task
 from mercer.data.columns import Levels, Numbers
 from mercer.data.readings import TargetForm
 from mercer.estimators import TableModel
+from mercer.expansions import KOMP
 from mercer.export import export_python
 from mercer.losses import Quantile
 from mercer.report._whole import kept_back
@@ -233,3 +234,39 @@ def test_dates_may_be_classes_if_somebody_says_so(mercer, tmp_path):
 def test_arrays_of_dates_are_refused_with_what_to_do():
     with pytest.raises(ValueError, match="TableModel, which learns a column of dates"):
         KernelRegressor().fit(A[:, None], DATES.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("due", "words"),
+    [
+        (DATES.strftime("%d.%m.%Y"), "dates written dmy"),
+        (DATES.strftime("%Y%m%d").astype(int), "dates as 20240131"),
+        (DATES, "dates"),
+        (["02.11.2023" if a < 0 else "01.12.2023" for a in A], "dates written dmy"),
+        ([f"${1000 + 9 * day:,}.50" for day in DAYS - DAYS.min()], "numbers"),
+        (DAYS, ""),
+        (np.where(A > 0, "yes", "no"), ""),
+    ],
+)
+def test_a_ranking_takes_dates_and_amounts_in_their_order(due, words, tmp_path):
+    ranker = KernelRanker(kernel="gaussian", expansion=KOMP(max_size=100), random_state=0)
+    model = learned(np.asarray(due), ranker)
+    assert model.ranked_by.startswith(words)
+    assert bool(model.ranked_by) == bool(words)
+    model.save(tmp_path / "m.mercer")
+    again = load_model(tmp_path / "m.mercer")
+    np.testing.assert_array_equal(again.targets(table(due)), model.targets(table(due)))
+    for one in (model, again):
+        low, high = one.predict({"a": np.array([-1.5, 1.5])})
+        assert low < high
+        assert one.target_form_ is None
+
+
+def test_the_command_says_by_what_rows_are_ranked(mercer, tmp_path):
+    pd.DataFrame(table(DATES.strftime("%d.%m.%Y"))).to_csv(tmp_path / "due.csv", index=False)
+    words = ["--target", "due", "--task", "rank", "--out", tmp_path / "m", "--max-size", "100"]
+    code, _, err = mercer("fit", tmp_path / "due.csv", *words)
+    assert code == 0
+    assert "ranked by 'due' as dates written dmy" in err
+    code, out, _ = mercer("evaluate", tmp_path / "m", tmp_path / "due.csv", "--json")
+    assert json.loads(out)["concordance"] > 0.8

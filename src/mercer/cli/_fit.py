@@ -301,6 +301,8 @@ def _announce(training: TableTraining, options: FitOptions) -> None:
         quiet=quiet,
     )
     note(str(model.audit_), quiet=quiet)
+    if model.ranked_by:
+        note(f"ranked by {options.target!r} as {model.ranked_by}", quiet=quiet)
     if options.group is not None:
         together = _kept_together(_shuffle_buffer(options))
         what = "pairs within groups" if model.task == "rank" else "held out together by groups"

@@ -159,8 +159,8 @@ def read_tables(
     values, in text columns as well. In columns whose other cells are all numbers, dates or truth
     values, so are "None", "-", "--", "?", ".", "..", "*", ":", "(D)", "missing", "unknown", "n.a.",
     "k.A.", "<NA>", "nil", errors of spreadsheets such as "#DIV/0!" and others; among text these are
-    text, as it may mean what they say. ``null_values`` of the ``dialect`` names further ones, or says
-    that these are values. Digits of which some begin with zeros, as 02139, are text.
+    text, as it may mean what they say. ``null_values`` of the ``dialect`` names further ones, or
+    says that these are values. Digits of which some begin with zeros, as 02139, are text.
 
     Empty lines are skipped, and so are lines that begin with "#", where these are comments: at the
     top, or among the rows with another number of cells. Of a line of comments above numbers that

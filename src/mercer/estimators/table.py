@@ -162,7 +162,7 @@ def read_targets(
     kind : {"labels", "quantities", "any"}
         Whether they are labels, numbers to approach, or either: what can be ranked.
     form : TargetForm or None, default=None
-        How quantities are written, if they are more than plain numbers.
+        How quantities, or what can be ranked, are written, if they are more than plain numbers.
 
     Returns
     -------
@@ -184,7 +184,8 @@ def read_targets(
             f"rows, first in row {int(np.argmax(missing))} of this table. There is nothing to "
             "learn from or to compare with in such rows: remove them, or fill in the target."
         )
-    if kind == "labels" or (kind == "any" and (isinstance(values, Levels) or bool(values.integer))):
+    ranked = kind == "any" and form is None
+    if kind == "labels" or (ranked and (isinstance(values, Levels) or bool(values.integer))):
         return _labels(values, name)
     if form is not None and view.n_rows and not (isinstance(values, Levels) and values.boolean):
         return _written(values, name, form)
@@ -548,6 +549,7 @@ class TableModel(TableAnswers, Explaining):
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
         self.target_form_: TargetForm | None = None
+        self._ranked_form: TargetForm | None = None  # the same, of what rows are ranked by
         self.leaks_: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -568,6 +570,12 @@ class TableModel(TableAnswers, Explaining):
     def compared_within(self) -> str | None:
         """Column of the groups within which rows are compared; None but of rankings."""
         return self.group if self.task == "rank" else None
+
+    @property
+    def ranked_by(self) -> str:
+        """How a ranking takes its target, in words, if it is more than plain numbers or labels."""
+        form = self._ranked_form
+        return "" if form is None else form.said.partition(", with errors")[0]
 
     @property
     def scores_rows(self) -> bool:
@@ -613,7 +621,7 @@ class TableModel(TableAnswers, Explaining):
     @property
     def text_columns_(self) -> list[str]:
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
-        form = self.target_form_
+        form = self.target_form_ or self._ranked_form
         written = [] if form is None or not form.is_text else [str(self.target)]
         return [*self.preprocessor.text_columns_, *written]
 
@@ -667,7 +675,8 @@ class TableModel(TableAnswers, Explaining):
         -------
         y : ndarray of shape (n_rows,)
             Labels (int64, text or bool) or quantities (float64) in their own units, dates in those
-            of ``target_form_``, such as days since 1970; for a ranking what the column holds.
+            of ``target_form_``, such as days since 1970; for a ranking what the column holds, of
+            dates, too, numbers in their order.
 
         Raises
         ------
@@ -681,13 +690,16 @@ class TableModel(TableAnswers, Explaining):
                 "compare with are."
             )
         kind = self._task.targets if self._task.has_target else "labels"
-        if kind == "quantities" and self.target_form_ is None and not self.preprocessor.frozen_:
-            view = self.preprocessor.view(table)
+        view, form = self.preprocessor.view(table), self.target_form_ or self._ranked_form
+        if kind != "labels" and form is None and not self.preprocessor.frozen_:
             check_names([name], view.names, "The table")
             told = (self.preprocessor.kinds or {}).get(name, "")
-            self.target_form_ = TargetForm.of(name, view.column(name), told)
-        view = self.preprocessor.view(table)
-        return read_targets(view, name, kind=kind, form=self.target_form_)
+            form = TargetForm.of(name, view.column(name), told)
+            if kind == "quantities":
+                self.target_form_ = form
+            else:
+                self._ranked_form = form
+        return read_targets(view, name, kind=kind, form=form)
 
     def _learned(self, table: Any) -> NDArray[Any]:
         """Targets as :meth:`learn` takes them: of no width where none are learned."""
@@ -1065,6 +1077,7 @@ class TableModel(TableAnswers, Explaining):
             "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
             "leaks": [list(leak) for leak in self.leaks_.items()],
             "target_form": None if self.target_form_ is None else self.target_form_.to_state(),
+            **({} if self._ranked_form is None else {"ranked_form": self._ranked_form.to_state()}),
         }
 
     @classmethod
@@ -1088,5 +1101,7 @@ class TableModel(TableAnswers, Explaining):
         model.target_mean_, model.target_scale_ = mean, scale
         form = state.get("target_form")
         model.target_form_ = None if form is None else TargetForm.from_state(form)
+        if "ranked_form" in state:
+            model._ranked_form = TargetForm.from_state(state["ranked_form"])
         model.leaks_ = {str(name): str(said) for name, said in state.get("leaks", ())}
         return model

@@ -334,7 +334,7 @@ def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
     for name, n in odd.counts.items():
         _, cell, place = odd.first[name]
         n_cells[name] += n if name in given else 0  # these are gaps in the tables
-        if 2 * n > n_cells[name] and not readings[name].was_text:
+        if readings[name].is_another(n, n_cells[name]):
             raise ValueError(
                 f"Column {name!r} held {held_before(readings[name].kind)} in training but now "
                 f"holds {cell!r} in {place}, and others like it. Correct such cells, or leave them "

@@ -166,6 +166,10 @@ class Reading:
             return None
         return NumberForm(".") if self.kind == "number" else _WRITTEN.get(self.kind)
 
+    def is_another(self, n_odd: int, n_cells: int) -> bool:
+        """Whether a column of so many cells, not text before, is another one: most cannot be it."""
+        return not self.was_text and 2 * n_odd > n_cells
+
     def read(self, column: Numbers | Levels, *, lenient: bool = False) -> Numbers | Levels:
         """Read a column as what it was taken for; text where none was is a gap or an error."""
         if self.kind in ("category", "text"):

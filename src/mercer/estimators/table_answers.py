@@ -84,7 +84,7 @@ class TableAnswers:
         for name, kind, n, cell, row in columns.unreadable(table):
             odd.add(name, kind, n, cell, f"row {row} of this table")
             some = view.n_rows - missing_cells(view.column(name))
-            lenient &= columns.readings_[name].was_text or 2 * n <= some
+            lenient &= not columns.readings_[name].is_another(n, some)
         X = self.inputs(table, extra=extra, lenient=lenient)
         for text in odd.said():
             warn_user(text, UserWarning)

@@ -9,8 +9,8 @@ first rows are dropped.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from mercer.sums import Rows, RowsByNumber
 
 __all__ = ["RowStream", "shuffled_groups"]
 
+Result = TypeVar("Result")
 Grouped = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
 _PIECE = 8192  # rows
 Block = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]
@@ -175,8 +176,9 @@ class RowStream:
             return  # the estimator gets them in their order
         held: list[Block] = []
         n_held, size = 0, max(self._buffer_rows, _CHUNK)
-        tables: list[Any] = []
-        for block in self._in_order(tables):
+        first = None
+        for table, block in self._in_order(lambda table: (table, self._encoded(table))):
+            first = table if first is None else first
             held.append(block)
             n_held += len(block[1])
             if n_held >= size:
@@ -191,7 +193,7 @@ class RowStream:
             return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
 
         rows = RowsByNumber(len(y), take)
-        inputs, columns = self.model.preprocessor, values_by_column(tables[0])
+        inputs, columns = self.model.preprocessor, values_by_column(first)
         columns = {name: columns[name] for name in inputs.feature_names_in_}
         say_if_alike(rows, columns, inputs.owners_out(), expansion.seed)
         length = block_length(rows, expansion.seed)
@@ -210,16 +212,14 @@ class RowStream:
         row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype).itemsize
         return max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
 
-    def _in_order(self, first: list[Any] | None = None) -> Iterator[Block]:
-        """Rows in the order of the files; their first table goes to a list, if there is one."""
+    def _encoded(self, table: Any) -> Block:
+        """Return inputs, targets, and groups or times of the rows of a table."""
         model = self.model
+        return *model.rows(table), (model.groups if model.time is None else model.times)(table)
 
-        def encoded(table: Any) -> Block:
-            if first is not None and not first:
-                first.append(table)
-            return *model.rows(table), key(table)
-
-        key = model.groups if model.time is None else model.times
+    def _in_order(self, encode: Callable[[Any], Result]) -> Iterator[Result]:
+        """Tables in the order of the files, encoded."""
+        model = self.model
         self.labelled = Labelled(model.target if model.has_target else None)
         unreadable = Unreadable(strict=self.strict)
         self._of_passes.append(unreadable)
@@ -232,12 +232,12 @@ class RowStream:
         return in_place(
             self.data,
             looked_through(self.data, tables, model.preprocessor, unreadable),
-            encoded,
+            encode,
             labelled=self.labelled,
         )
 
     def _one_pass(self, number: int) -> Iterator[Block]:
-        rows: Iterator[Any] = self._in_order()
+        rows: Iterator[Any] = self._in_order(self._encoded)
         size, seed = self._buffer_rows, np.random.SeedSequence([self.seed, number])
         if self.model.group is not None:
             rows = rows if self.shuffle_buffer < 2 else shuffled_groups(rows, size, seed)

@@ -53,13 +53,20 @@ def _logging(log):
     return (log.level, log.disabled, log.propagate, *handlers)
 
 
+def _thread_hook():
+    """The handler, if it is neither Python's own nor pytest's, some of which are new each time."""
+    hook = threading.excepthook
+    usual = hook is threading.__excepthook__ or hook.__module__.startswith("_pytest")
+    return "the usual one" if usual else hook
+
+
 #: By name: what says it, cheaply.
 STATE = {
     "environment": _environment,
     "current folder": _folder,
     "handlers of signals": lambda: {number: signal.getsignal(number) for number in SIGNALS},
     # Not `sys.excepthook`: packages set it when they are imported, and no test comes to it.
-    "handler of errors in threads": lambda: threading.excepthook,
+    "handler of errors in threads": _thread_hook,
     "arguments of the command line": lambda: list(sys.argv),
     "recursion limit": sys.getrecursionlimit,
     "logging": lambda: {str(name): _logging(logging.getLogger(name)) for name in LOGGERS},

@@ -70,6 +70,16 @@ def slept(seconds, value):
     return value
 
 
+def waited_for(place, value, seconds=60.0):
+    """Return the value once there is a file."""
+    until = time.monotonic() + seconds
+    while not Path(place).exists():
+        if time.monotonic() > until:
+            raise TimeoutError(f"no {place} within {seconds:g} s")
+        time.sleep(0.01)
+    return value
+
+
 def slept_there(seconds):
     """Return the worker's number, when others have had time to take the next task."""
     time.sleep(seconds)

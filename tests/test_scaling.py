@@ -156,9 +156,9 @@ def test_points_are_rows_that_were_learned_as_far_as_the_kernel_tells():
 def test_several_targets_and_levels_have_a_centre_each():
     both = np.column_stack([Y, -3.0 * Y])
     model = regressor(expansion="komp").fit(X, both)
-    assert_allclose(model.intercept_, both.mean(axis=0))
+    assert_allclose(model.targets_.intercept, both.mean(axis=0))
     model = regressor(loss=Quantile([0.1, 0.9]), expansion="komp").fit(X, both)
-    assert_array_equal(model.intercept_, np.repeat(np.sort(both, axis=0)[79], 2))
+    assert_array_equal(model.targets_.intercept, np.repeat(np.sort(both, axis=0)[79], 2))
     assert model.predict(NEW).shape == (40, 4)
 
 
@@ -221,7 +221,7 @@ def test_a_new_fit_forgets_the_map():
     assert isinstance(model.kernel_, Mapped)
     model.set_params(kernel=Gaussian(1.0)).fit(X[:, :1], SIGNAL)
     assert model.kernel_ == Gaussian(1.0)
-    assert_array_equal(model.intercept_, [0.0])
+    assert_array_equal(model.targets_.intercept, [0.0])
 
 
 # -- where it says nothing -----------------------------------------------------------------------
@@ -232,11 +232,11 @@ def test_given_kernels_and_few_or_sparse_rows_leave_inputs_as_they_are():
     assert not isinstance(given.kernel_, Mapped)
     few = regressor(expansion="komp").partial_fit(X[:19, :1], SIGNAL[:19])
     assert not isinstance(few.kernel_, Mapped)
-    assert_array_equal(few.intercept_, [0.0])
+    assert_array_equal(few.targets_.intercept, [0.0])
     rows = sparse.csr_array(np.abs(X))
     model = regressor(expansion="komp").fit(rows, Y)
     assert not isinstance(model.kernel_, Mapped)
-    assert_allclose(model.intercept_, [Y.mean()])
+    assert_allclose(model.targets_.intercept, [Y.mean()])
 
 
 def test_rows_without_weight_say_nothing():
@@ -246,14 +246,14 @@ def test_rows_without_weight_say_nothing():
     spoilt[100:] *= 1e6
     targets[100:] = -1e9
     model = regressor(expansion="komp").fit(spoilt, targets, sample_weight=weights)
-    assert_allclose(model.intercept_, [Y[:100].mean()])
+    assert_allclose(model.targets_.intercept, [Y[:100].mean()])
     assert model.score(X[:100], Y[:100]) > 0.7
 
 
 def test_counts_keep_their_origin_and_inputs_are_scaled():
     counts = np.random.default_rng(0).poisson(np.exp(SIGNAL))
     model = regressor(loss="poisson", expansion="komp").fit(X, counts)
-    assert_array_equal(model.intercept_, [0.0])
+    assert_array_equal(model.targets_.intercept, [0.0])
     assert isinstance(model.kernel_, Mapped)
 
 
@@ -362,7 +362,7 @@ class LogSquared(Squared):
 def test_losses_with_a_link_of_their_own_are_not_centred():
     y = np.exp(1.0 + 0.5 * SIGNAL)
     model = regressor(loss=LogSquared(), expansion="komp", n_passes=3).fit(X, y)
-    assert_array_equal(model.intercept_, [0.0])
+    assert_array_equal(model.targets_.intercept, [0.0])
     assert model.score(X, y) > 0.6
 
 

@@ -44,7 +44,6 @@ NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
     *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
     *("cell_readings", "explaining_tables", "jit", "leftovers", "no_data", "types_across_files"),
-    *("dates_as_targets", "null_values", "odd_cells_in_predictions"),
     *(
         "late_labels",
         "mapped_models",

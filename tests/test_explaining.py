@@ -177,10 +177,27 @@ def test_columns_that_are_known_well_enough_take_no_more_time(rng):
         return X @ np.r_[np.full(3, 5.0), np.full(47, 0.1)][:, None]
 
     found = total_effects(values, rows, np.arange(50), 50, 12_000, 0.02)
-    assert sum(seen) < 12_000 + 3 * 200
+    assert sum(seen) < 12_000 + 5 * 200  # and the rest of a round
     assert found.standard_errors.max() < 0.1 * found.effects.max()
-    evenly_spread = total_effects(values, rows, np.arange(50), 50, 12_000)
-    assert found.standard_errors[:3].max() < evenly_spread.standard_errors[:3].max()
+    seen.clear()
+    total_effects(values, rows, np.arange(50), 50, 12_000, 1.0)
+    assert sum(seen) < 7_500  # half of them, and the rest of a round
+
+
+@pytest.mark.parametrize("n_columns", [60, 200])
+def test_columns_that_are_known_worst_get_most_pairs(n_columns):
+    """Where none is known well enough: changes are now and then large, and columns many."""
+    rows = np.random.default_rng(0).normal(size=(900, n_columns))
+    slopes = np.r_[np.ones(10), np.full(n_columns - 10, 0.3)][:, None]
+    seen = []
+
+    def values(X):
+        seen.append(len(X))
+        return X**3 @ slopes
+
+    found = total_effects(values, rows, np.arange(n_columns), n_columns, 12_000, 0.01)
+    assert sum(seen) < 12_000 + 900 + 12_000 // 8
+    assert found.standard_errors.max() < 0.3 * found.effects.max()  # .4 if all columns get as many
 
 
 # -- estimators -------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def total_effects(
 
     Each row x is compared with those that are 1, 2, ... places further. All columns get the same
     pairs first, for half of the evaluations; the other half goes to columns that are not known well
-    enough yet.
+    enough yet, and of these to those that are known worst.
 
     Parameters
     ----------
@@ -308,10 +308,12 @@ def total_effects(
     of_column = [np.flatnonzero(owners == column) for column in range(n_columns)]
     moving = np.array([column for column in range(n_columns) if of_column[column].size], dtype=int)
     known = _Pairs(n_columns, n)
-    # So many pairs at a time; those of a round over all rows are as far apart.
-    size = int(np.clip(n_evaluations // (2 * max(1, moving.size)), min(_LEAST_PAIRS, n), n))
     left, place = n_evaluations, 0
     while moving.size and place < n * (n - 1):
+        # So many pairs at a time; those of a round over all rows are as far apart. Where few of
+        # them differ, evaluations are left for long, and rounds get longer.
+        size = max(left // (4 * moving.size), place // 8)
+        size = int(np.clip(size, min(_LEAST_PAIRS, n), n))
         which = np.arange(place, min(place + size, n * (place // n + 1))) % n
         others = (which + 1 + place // n) % n
         for column in moving:
@@ -328,14 +330,17 @@ def total_effects(
         place += which.size
         if left <= 0:
             break
-        if left < n_evaluations // 2:
+        if left <= n_evaluations // 2:
             found = known.effects()
-            most = accuracy * found.effects.max(initial=0.0)
-            moving = np.flatnonzero(found.standard_errors > most)
+            known_well = accuracy * found.effects.max(initial=0.0)
+            like_the_worst = _WORST * found.standard_errors.max(initial=0.0)
+            moving = np.flatnonzero(found.standard_errors > max(known_well, like_the_worst))
     return known.effects()
 
 
 _LEAST_PAIRS = 32
+# Columns whose standard error is below this share of the largest one wait for the others.
+_WORST = 0.7
 
 
 class _Pairs:

@@ -20,7 +20,7 @@ OTHERS = {
     "PYTEST_CURRENT_TEST",
     *("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"),  # scikit-learn
     "_RJEM_MALLOC_CONF",  # polars
-    "PYGAME_HIDE_SUPPORT_PROMPT",  # gymnasium
+    *("PYGAME_HIDE_SUPPORT_PROMPT", "SDL_AUDIODRIVER"),  # gymnasium
     "RAY_CLIENT_MODE",
 }
 #: Seconds within which threads and processes that were ended have gone.

@@ -766,8 +766,8 @@ def test_a_killed_command_resumes_to_the_same_bytes(many, tmp_path):
     words = [*many, "--passes", "3", "--checkpoint-every", "8000", "--out"]
     process = subprocess.Popen([*COMMAND, *words, str(tmp_path / "m"), "--quiet"])
     checkpoint = tmp_path / "m.checkpoint"
-    end = time.monotonic() + 60
-    while not checkpoint.exists() and time.monotonic() < end:
+    end = time.monotonic() + 300
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.005)
     process.kill()
     assert process.wait() == -signal.SIGKILL

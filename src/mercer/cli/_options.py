@@ -46,6 +46,7 @@ _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
 _CSV = "CSV files (found out from each file, if not said)"
 _ARRIVING, _ANSWERS = "Rows and labels", "Answers and measures"
 _STEPS = "The logged steps"
+_STRICT = "Refuse cells that cannot be what their column is, rather than take gaps."
 _NULLS = (
     "Cell that is a gap, as -999, or age=-1 in one column; an empty one, '' or country=, says that "
     "NA, null, ... are values. May be repeated."
@@ -79,10 +80,7 @@ Decimal = Annotated[str | None, option("Decimal mark: comma or point.", _CSV)]
 Encoding = Annotated[str | None, option("Such as utf-8, utf-16, latin-1, cp1250.", _CSV)]
 Strict = Annotated[
     bool,
-    typer.Option(
-        "--strict",
-        help="Refuse cells that cannot be what their column is, rather than take gaps.",
-    ),
+    typer.Option("--strict", help=_STRICT),
 ]
 Escape = Annotated[
     str | None, option("Before quotes or delimiters that mean themselves: backslash.", _CSV)
@@ -274,7 +272,7 @@ class FitOptions:
     null_values: Annotated[list[str] | None, option(_NULLS, _DATA)] = None
     strict: Annotated[
         bool,
-        option("Refuse cells that cannot be what their column is, rather than take gaps.", _DATA),
+        option(_STRICT, _DATA),
     ] = False
     scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
     categories: Annotated[

@@ -331,6 +331,54 @@ def test_a_long_remark_ends_with_a_word():
     assert "word word ...\n" in shown
 
 
+BESIDE = {
+    "never": ("{:.2f}", "Never"),
+    "call for price": ("${:,.2f}", "Call for price"),
+    "varies": ("{:.1f}M", "Varies with device"),
+    "a unit alone": ("{:.2f} bhp", "bhp"),
+    "too long for its field": ("{:8.2f}", "********"),
+    "days of zeros": ("2024-01-{:02d}", "0000-00-00"),
+    "times of zeros": ("2024-01-{:02d} 10:30:00", "0000-00-00 00:00:00"),
+    "slashes and zeros": ("{:02d}/01/2024", "00/00/0000"),
+    "day 0 of a sheet": ("1/{}/2024", "1/0/1900"),
+    "the last day": ("{:02d}/01/2024", "31/12/9999"),
+    "present": ("{:02d} Jan 2024", "present"),
+    "closed": ("14:{:02d}", "closed"),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("words", [1, 2])
+def test_a_few_words_that_repeat_are_gaps_among_quantities(name, words, rng):
+    form, word = BESIDE[name]
+    values = rng.lognormal(7, 1, N) if "f" in form else 1 + rng.permutation(N) % 28
+    gone = rng.random(N) < 0.3
+    cells = [form.format(value) for value in values]
+    texts = [
+        ([word, "soon"][i % words] if no else cell)
+        for i, (cell, no) in enumerate(zip(cells, gone, strict=True))
+    ]
+    blank = [None if no else cell for cell, no in zip(cells, gone, strict=True)]
+    seen = TablePreprocessor().fit({"x": texts})
+    expected = TablePreprocessor().fit({"x": blank})
+    assert f"{gone.sum()} cells that are no " in seen.audit_[0].remarks
+    assert_array_equal(seen.transform({"x": texts}), expected.transform({"x": blank}))
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ["S", "M", "L", "XL", *map(str, range(34, 60))],  # four words
+        ["none", *map(str, range(9))],  # few numbers
+        ["none", *(f"{i:05d}" for i in range(30))],  # codes
+        ["a", "b", *(f"X{i}" for i in range(40))],
+    ],
+)
+def test_categories_with_numbers_stay_categories(levels):
+    seen = TablePreprocessor().fit({"x": [levels[i % len(levels)] for i in range(N)]})
+    assert seen.audit_[0].kind in ("category", "text")
+
+
 # -- identifiers whose order says something --------------------------------------------------------
 
 

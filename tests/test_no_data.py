@@ -7,8 +7,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from mercer import KernelRegressor
 from mercer.data import TablePreprocessor
 from mercer.data.readings import no_data_of
+from mercer.estimators import TableModel
+from mercer.export import export_python
 from mercer.training import FileTraining
 
 N = 400
@@ -112,3 +115,75 @@ def test_marks_in_a_target_are_said(tmp_path):
     training = FileTraining(str(tmp_path / "a.csv"), "y")
     with pytest.warns(UserWarning, match=r"'y' is -9999 in 20 of the first 400 rows"):
         training.start()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A model of columns with such numbers and days, and its exported twin."""
+    days = marked(DAYS.astype("M8[s]"), np.datetime64("9999-12-31T00:00:00"))
+    table = pd.DataFrame({"x": marked(NORMAL, -9999.0), "at": days, "z": AGES})
+    table["y"] = marked(NORMAL, 0.0) + AGES / 9
+    model = TableModel(KernelRegressor(expansion="komp"), TablePreprocessor(exclude=("y",)), "y")
+    model.partial_fit(table[:200]).finish()
+    space: dict = {"__name__": "exported"}
+    file = tmp_path_factory.mktemp("exported") / "m.py"
+    export_python(model, file)
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    return model, space["predict"], table.drop(columns="y")
+
+
+DAYS = np.datetime64("2021-03-01") + DRAW.integers(0, 700, N)
+
+
+@pytest.mark.parametrize("x", [None, -9999.0, 3.4028235e38, -1e20])
+def test_exported_models_have_the_same_gaps(exported, x):
+    model, predict, table = exported
+    new = table[:30] if x is None else table[:30].assign(x=x)
+    np.testing.assert_allclose(predict(new), model.predict(new), rtol=1e-6)
+
+
+# -- days ------------------------------------------------------------------------------------------
+
+NO_DAYS = ["0001-01-01", "1753-01-01", "1900-01-01", "1970-01-01", "2099-12-31", "9999-12-31"]
+WRITTEN = {
+    "typed": lambda days: days.astype("M8[s]"),
+    "ISO": lambda days: days.astype(str),
+    "dmy": lambda days: [d.item().strftime("%d.%m.%Y") for d in days],
+    "mdy": lambda days: [d.item().strftime("%m/%d/%Y 00:00") for d in days],
+    "numbers": lambda days: [int(d.item().strftime("%Y%m%d")) for d in days],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    # Whole numbers are dates from 1900 on.
+    [(name, mark) for name in WRITTEN for mark in NO_DAYS if name != "numbers" or mark >= "1900"],
+)
+def test_days_that_mean_none_are_gaps(name, mark):
+    write = WRITTEN[name]
+    values = marked(DAYS, np.datetime64(mark))
+    written = write(values)
+    written = pd.Series(written, dtype=object if name in ("ISO", "dmy", "mdy") else None)
+    gaps = written.mask(values == np.datetime64(mark))
+    seen = TablePreprocessor().fit(pd.DataFrame({"x": written, "z": NORMAL}))
+    assert seen.audit_[0].kind == "date"
+    assert seen.audit_[0].missing == len(MARKED) / N
+    assert "no value" in seen.audit_[0].remarks or "no date" in seen.audit_[0].remarks
+    expected = TablePreprocessor().fit(pd.DataFrame({"x": gaps, "z": NORMAL}))
+    np.testing.assert_array_equal(
+        seen.transform(pd.DataFrame({"x": written, "z": NORMAL})),
+        expected.transform(pd.DataFrame({"x": gaps, "z": NORMAL})),
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "mark"),
+    [("1890-01-01", "2020-01-01", "1900-01-01"), ("1960-01-01", "2020-01-01", "1970-01-01"),
+     ("1930-01-01", "2010-01-01", "1900-01-01"), ("2020-01-01", "2090-01-01", "2099-12-31")],
+)  # fmt: skip
+def test_real_days_are_no_marks(first, last, mark):
+    low, high = np.datetime64(first), np.datetime64(last)
+    days = low + DRAW.integers(0, (high - low).astype(int), N)
+    days[MARKED] = np.datetime64(mark)
+    seen = TablePreprocessor().fit({"x": days.astype("M8[s]"), "z": NORMAL})
+    assert seen.audit_[0].missing == 0.0

@@ -61,9 +61,16 @@ _DIGITS = r"\d{5,}"  # of codes; years have less
 _MANY_PHRASES = 100  # different values of free text, at least
 _LIST_MARK = re.compile(r"[,;|]\s*(?=[^\W\d])")  # between values of a list, as "Comedy, Drama"
 _LISTED = 0.2  # marks of lists, in the mean
+_MOST_WORDS = 3  # different ones beside quantities
+#: Words, and dates that there are not: those of zeros, Excel's day 0, and the first and last years.
+_NO_QUANTITY = re.compile(
+    r"(?:[^\d¼-¾⅐-⅞]|0)*|(?:0?1[/.-]0?0|0?0[/.-]0?1)[/.-](?:19)?00\b.*|"
+    r"(?:.*[/.-])?(?:0001|9999)(?:[/.T -].*)?"
+)
 _COMMON = 0.5  # share of rows that frequent categories have at least
 _DENSE = 0.5  # share of the whole numbers of a range from which they count rows
 _FEWEST_DATES = 10  # different numbers such as 20240131 before they are taken for dates
+_NO_DATES = (0, 99991231, 99999999)  # among them
 _ID_NAME = re.compile(
     r"(?i)(.*[_\s.-])?(id|ids|uuid|guid|key|index|idx|rowid|row_?(nr|no|num|number|id)|nr)|"
     r".*[a-z](Id|ID|Key|Nr)|unnamed:?_?\s?\d+|rownames"
@@ -88,6 +95,15 @@ _MAY_BE_FILLED = (
 _FEWEST_OTHERS = 20  # numbers besides, from which a mark can be told
 _REPEATED = 3  # rows of a mark
 _FAR, _FARTHEST = 3.0, 100.0  # of the others, in their range; a single row
+#: Days that programs write where there is none, in seconds since 1970.
+_FILLED_DAYS = tuple(
+    np.datetime64(day, "s").astype(float)
+    for day in (
+        *("0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1901-01-01"),
+        *("1970-01-01", "2099-12-31", "2100-01-01", "2199-12-31", "2999-12-31", "3000-01-01"),
+        *("9999-01-01", "9999-12-30", "9999-12-31"),
+    )
+)
 _HUGE = 1e12
 _ALONE = 5.0  # of the others, in the largest distance of two neighbours among them
 
@@ -122,7 +138,7 @@ class Reading:
     calendar : bool
         Whether parts of the calendar count, besides the time itself.
     no_data : tuple of float
-        Numbers that mean that there is none, such as -9999.
+        Numbers that mean that there is none, such as -9999; of dates in seconds since 1970.
     huge : bool
         Whether it held numbers of 1e12 and more, so that 3.4e38 may be one.
     """
@@ -166,6 +182,12 @@ class Reading:
             return None
         return NumberForm(".") if self.kind == "number" else _WRITTEN.get(self.kind)
 
+    @property
+    def marks(self) -> tuple[float, ...]:
+        """All numbers that mean that there is none, those that nobody measures among them."""
+        filled = self.kind == "number" and not self.huge
+        return (*self.no_data, *_FILLED, *(-mark for mark in _FILLED)) if filled else self.no_data
+
     def is_another(self, n_odd: int, n_cells: int) -> bool:
         """Whether a column of so many cells, not text before, is another one: most cannot be it."""
         return not self.was_text and 2 * n_odd > n_cells
@@ -198,24 +220,21 @@ class Reading:
             values = np.append(form.read(column.levels), np.nan)[column.codes]
             return self._without_marks(Numbers(values, integer=False))
         if self.form == "yyyymmdd" and not column.unit:
-            return Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
+            column = Numbers(compact_dates(column.values.astype(np.float64)), integer=False)
         return self._without_marks(column)
 
     def _without_marks(self, column: Numbers) -> Numbers:
         """Make gaps of numbers that mean that there is none."""
-        if self.kind != "number" or column.unit or not column.values.size:
+        marks, values = self.marks, column.values
+        if not (marks and values.size) or (column.unit and self.kind == "number"):
             return column
-        values = column.values
-        filled = not self.huge and bool(
-            float(np.fmax.reduce(values)) >= _FILLED_FROM
-            or float(np.fmin.reduce(values)) <= -_FILLED_FROM
-        )
-        if not (self.no_data or filled):
-            return column
+        if (
+            not self.no_data
+            and max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values))) < _FILLED_FROM
+        ):
+            return column  # as it mostly is
         values = values.astype(np.float64)
-        gaps = _among(values, self.no_data)
-        if filled:
-            gaps |= _among(np.abs(values), _FILLED)
+        gaps = _among(values, marks)
         if not gaps.any():
             return column
         return replace(column, values=np.where(gaps, np.nan, values), integer=False)
@@ -562,19 +581,22 @@ def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:
 def _look(name: str, column: Numbers | Levels, min_count: int, *, literal: bool) -> Reading:
     """Find out what a column is, and which of its numbers mean that there is none."""
     found = _look_at(name, column, min_count)
-    if found.kind != "number":
+    if found.kind not in ("number", "date"):
         return found
     if literal:
-        return replace(found, huge=True)
+        return replace(found, huge=found.kind == "number")
     read = replace(found, huge=True).read(column)
-    if not isinstance(read, Numbers) or read.unit:
+    if not isinstance(read, Numbers) or (read.unit and found.kind == "number"):
         return found
     values = read.values
-    marks, rest = no_data_of(values)
+    marks, rest = no_data_of(values) if found.kind == "number" else (_no_days_of(values), 0.0)
     if not marks:
         return found if rest < _HUGE else replace(found, huge=True)
     n = int(np.count_nonzero(_among(values.astype(np.float64), marks)))
-    shown = ", ".join(f"{mark:.10g}" for mark in marks)
+    if found.kind == "date":
+        shown = ", ".join(map(str, as_moments(np.array(marks), "D", clock=False)))
+    else:
+        shown = ", ".join(f"{mark:.10g}" for mark in marks)
     note = _joined(found.note, f"{shown} means no value, in {n:,} cell{'s' * (n != 1)}")
     return replace(found, no_data=marks, huge=rest >= _HUGE, note=note)
 
@@ -582,8 +604,9 @@ def _look(name: str, column: Numbers | Levels, min_count: int, *, literal: bool)
 def _among(values: Floats, marks: Sequence[float]) -> NDArray[np.bool_]:
     """Whether values are some of a few numbers, as far as single precision can tell."""
     found = np.zeros(values.shape, dtype=bool)
-    for mark in marks:
-        found |= np.abs(values - mark) <= 2e-6 * abs(mark)
+    with np.errstate(over="ignore"):
+        for mark in marks:
+            found |= np.abs(values - mark) <= 2e-6 * abs(mark)
     return found
 
 
@@ -653,6 +676,28 @@ def _means_none(value: float, count: int, low: float, high: float, gap: float) -
     return outside >= _FAR * span or (alone and outside >= span)
 
 
+def _no_days_of(seconds: Floats) -> tuple[float, ...]:
+    """Find days that programs write where there is none: known ones, far from all others.
+
+    Examples
+    --------
+    >>> days = np.arange(400.0) * 86_400 + 1.7e9
+    >>> _no_days_of(np.append(days, 253402214400.0))  # 9999-12-31
+    (253402214400.0,)
+    >>> _no_days_of(np.append(days, 0.0))  # may be one that was meant
+    ()
+    """
+    distinct, counts = np.unique(seconds[np.isfinite(seconds)], return_counts=True)
+    marked = _among(distinct, _FILLED_DAYS)
+    others = distinct[~marked]
+    if not marked.any() or counts[~marked].sum() < _FEWEST_OTHERS or others.size < 2:
+        return ()
+    low, high = others[0], others[-1]
+    outside = np.maximum(low - distinct, distinct - high) / (high - low)
+    none = marked & (outside >= np.where(counts >= _REPEATED, _FAR, _FARTHEST))
+    return tuple(distinct[none].tolist())
+
+
 def _look_at(name: str, column: Numbers | Levels, min_count: int) -> Reading:
     """Find out what a column is."""
     if isinstance(column, Numbers):
@@ -673,8 +718,11 @@ def _look_at_numbers(name: str, column: Numbers) -> Reading:
     if not whole or distinct.size < 2:
         return Reading(name, "number")
     dates = compact_dates(distinct.astype(np.float64))
-    if distinct.size >= _FEWEST_DATES and np.isfinite(dates).all():
-        return Reading(name, "date", "yyyymmdd", note="dates as 20240131")
+    known = np.isfinite(dates)
+    if np.count_nonzero(known) >= _FEWEST_DATES and (known | np.isin(distinct, _NO_DATES)).all():
+        none = ", ".join(f"{value:.0f}" for value in distinct[~known])
+        means = f"{none} means no value" if none else ""
+        return Reading(name, "date", "yyyymmdd", note=_joined("dates as 20240131", means))
     n = values.size
     if n >= _FEW_ROWS and distinct.size == n and not _ORDER_NAME.fullmatch(name):
         # By chance, numbers this close together would repeat.
@@ -692,13 +740,7 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
     if not n:
         return plain
     common = counts[counts >= min_count].sum() >= _COMMON * n
-    few = _some(levels, counts)
-    dates = _dates_of(levels, counts)
-    found: DateForm | NumberForm | None = dates
-    # Minutes are numbers if all are.
-    if (dates is None or dates.is_duration) and NumberForm.of(*few, mostly=0.5):
-        number = NumberForm.of(levels, counts.tolist())
-        found = found if number is None or _are_codes(levels, number, common) else number
+    found = _quantities_of(levels, counts, common) or _beside_words(levels, counts, common)
     if isinstance(found, DateForm):
         note = _said(found, levels)
         kind = "time" if found.is_time else "number" if found.is_duration else "date"
@@ -706,11 +748,44 @@ def _look_at_text(name: str, column: Levels, min_count: int) -> Reading:
     if found is not None:
         return _strays(replace(plain, kind="number", form=found), column)
     words = _words_or_categories(plain, levels, counts, min_count)
-    first = [np.isfinite(DateForm(order).read(few[0])) for order in ("dmy", "mdy")]
+    few = _some(levels, counts)[0]
+    first = [np.isfinite(DateForm(order).read(few)) for order in ("dmy", "mdy")]
     if np.mean(first[0] | first[1]) >= 0.95:
         note = "dates with days first and dates with months first, which nobody can tell apart"
         words = replace(words, note=_joined(words.note, note))
     return words
+
+
+def _quantities_of(
+    levels: Sequence[str], counts: NDArray[np.int64], common: bool
+) -> DateForm | NumberForm | None:
+    """Return the form of dates, times, durations or numbers, if most values are such."""
+    dates = _dates_of(levels, counts)
+    # Minutes are numbers if all are.
+    if (dates is None or dates.is_duration) and NumberForm.of(*_some(levels, counts), mostly=0.5):
+        number = NumberForm.of(levels, counts.tolist())
+        return dates if number is None or _are_codes(levels, number, common) else number
+    return dates
+
+
+def _beside_words(
+    levels: Sequence[str], counts: NDArray[np.int64], common: bool
+) -> DateForm | NumberForm | None:
+    """Return the form of quantities, if what is none are a few words that repeat.
+
+    So it is where "never" or 0000-00-00 stands in one row of five.
+    """
+    may_be = np.array([not _NO_QUANTITY.fullmatch(level.strip()) for level in levels])
+    if may_be.all() or may_be.sum() <= _FEW_LEVELS:
+        return None
+    form = _quantities_of(
+        [level for level, one in zip(levels, may_be, strict=True) if one], counts[may_be], common
+    )
+    if form is None:
+        return None
+    words = ~np.isfinite(form.read(levels)) & ~may_be
+    few = np.count_nonzero(words) <= _MOST_WORDS and 2 * counts[words].sum() <= counts.sum()
+    return form if few else None
 
 
 def _some(levels: Sequence[str], counts: NDArray[np.int64]) -> tuple[list[str], list[int]]:

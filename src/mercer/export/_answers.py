@@ -129,6 +129,9 @@ def _level(value: Any, column: Spec) -> str | None:
 
 def _write_numbers(column: Spec, cells: Any, X: Array) -> None:
     values = _numbers(cells, column["name"], column["form"])
+    with np.errstate(over="ignore"):
+        for mark in column["no_data"]:  # as -9999, in whatever precision
+            values = np.where(np.abs(values - mark) <= 2e-6 * abs(mark), math.nan, values)
     for part in column["parts"]:
         numbers = values if part["part"] is None else PARTS[part["part"]](values)
         gaps = np.isnan(numbers)

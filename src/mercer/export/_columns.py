@@ -99,6 +99,7 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
                 "name": reading.name,
                 "kind": "number",
                 "form": _form(reading),
+                "no_data": list(reading.marks),
                 "parts": [part for part in parts if max(part["value"], part["missing"]) >= 0],
             }
         )

@@ -64,6 +64,22 @@ AMOUNTS = {
     "powers of ten": (["1.3×10^5", "2x10^-3"], [1.3e5, 2e-3]),
     "no cents": (["12.-", "7.50"], [12, 7.5]),
     "square metres": (["12 m2", "3 m2"], [12, 3]),
+    "a currency before brackets": (["$(1,324.50)", "$ (7)", "$8"], [-1324.5, -7, 8]),
+    "powers of Fortran": (["1.3D+05", "2.0D-03"], [1.3e5, 2e-3]),
+    "notes": (["1,324[1]", "950 [a]", "7[2][12]", "8.5 km[note 3]"], [1324, 950, 7, 8.5]),
+    "marks of notes": (["1324.5*", "950†", "7²", "8"], [1324.5, 950, 7, 8]),
+    "text of a spreadsheet": (["'1324.5", '="950"', '= "7"'], [1324.5, 950, 7]),
+    "errors": (["1324.5 ± 0.3", "950 +/- 12 km", "7 km"], [1324.5, 950, 7]),
+    "bounds in words": (
+        ["over 500", "More than 600", "700", "800", "900"],
+        [500, 600, 700, 800, 900],
+    ),
+    "latitudes": (["12.5° N", "7.25°S", "3.5 N"], [12.5, -7.25, 3.5]),
+    "longitudes": (["12.57E", "80.43W", "3.23W"], [12.57, -80.43, -3.23]),
+    "few in the east": (
+        ["1.5E", *(f"{i}.5W" for i in range(30))],
+        [1.5, *(-i - 0.5 for i in range(30))],
+    ),
     "a unit with a point": (["12 Std.", "3 Std."], [12, 3]),
 }
 
@@ -84,7 +100,8 @@ NOTHING = [
     ["9h", "10d", "2s", "7c"], ["<=50K", ">50K"], ["S2", "T4"], ["Mon", "Tue"], ["3:2", "2:1"],
     ["A1B2", "C3D4"], ["10x20", "5x7"], ["No. 5", "No. 7"], ["v1.2", "v1.3"], ["100-", "5-10"],
     ["Set 12", "Pro 13"], ["c7", "c12"], ["ca5", "ca17"], ["k7", "m12"], ["x5", "y5"],
-    ["1h", "red"], ["2024-01-32", "2024-13-01"], ["2024-W60", "2024-W61"],
+    ["1h", "red"], ["12N", "14S"], ["x[1]", "y[2]"], ["2023M13", "2023M00"],
+    ["2024-01-32", "2024-13-01"], ["2024-W60", "2024-W61"],
     ["2024-367", "2023-366"], ["12/25", "31/06"], ["PT", "P"], ["5'11\"", "6'1\""],
 ]  # fmt: skip
 
@@ -146,6 +163,7 @@ DATES = {
         "2024-002", "2024-W01-2", "2024W012", "20240102", "2024-Jan-02", "2024 January 2",
         "2 января 2024", "2 января 2024 г.", "2 янв. 2024", "2 січня 2024", "2024年1月2日",
         "2024年1月2日(火)", "2024년 1월 2일", "2 janvier 2024", "2 janv. 2024",
+        "2 Jan 2024[3]", "'2024-01-02", '="2024-01-02"',
         "2 de enero de 2024", "martes, 2 de enero de 2024", "2 gennaio 2024",
         "terça-feira, 2 de janeiro de 2024", "2 januari 2024", "2 stycznia 2024", "2. Jänner 2024",
         "2. ledna 2024", "2 Ocak 2024", "02-ENE-2024",
@@ -153,6 +171,7 @@ DATES = {
     FIRST: [
         "2024Q1", "Q1 2024", "2024-Q1", "1Q24", "Q1-24", "Q1/2024", "2024 H1", "2024-01", "Jan-24",
         "Jan '24", "January 2024", "enero de 2024", "01/2024", "2024年1月", "2024-W01", "KW 1/2024",
+        "2024M01", "2024m1", "2024S1", "2024w01",
     ],
 }  # fmt: skip
 
@@ -209,6 +228,29 @@ def test_days_and_months_first_with_the_same_mark_are_not_guessed():
     days = [f"{d:02d}/01/2024" if d % 2 else f"01/{d:02d}/2024" for d in range(1, 29)] * 10
     seen = TablePreprocessor().fit({"x": days, "y": np.arange(280) / 7})
     assert "dates with days first and dates with months first" in seen.audit_[0].remarks
+
+
+YEARS = {"yy-m-d": "%y-%m-%d", "dmy": "%d-%m-%y", "mdy": "%m-%d-%y"}
+
+
+@pytest.mark.parametrize("order", YEARS)
+@pytest.mark.parametrize("first", [1975, 1999, 2011, 2023])
+def test_years_of_two_figures_are_what_there_are_fewest_of(order, first):
+    days = [datetime(first, 1, 1, tzinfo=UTC) + timedelta(days=7 * i) for i in range(100)]
+    texts = [day.strftime(YEARS[order]) for day in days]
+    form = date_form(*texts)
+    assert form.order == order
+    assert form.clear == (order != "yy-m-d" or first < 2000)
+    assert form.read(texts).tolist() == [day.timestamp() for day in days]
+
+
+def test_months_as_whole_numbers():
+    months = [year * 100 + month for year in (2022, 2023) for month in range(1, 13)]
+    (line,) = TablePreprocessor().fit({"x": months * 3}).audit_
+    assert (line.kind, line.remarks) == ("date", "dates as 202201")
+    values = compact_dates(np.array([*months, 202200.0, 202213.0]))
+    assert values[1] == datetime(2022, 2, 1, tzinfo=UTC).timestamp()
+    assert np.isnan(values).tolist() == [False] * 24 + [True, True]
 
 
 @pytest.mark.parametrize("digits", ["%Y%m%d%H%M", "%Y%m%d%H%M%S"])
@@ -372,6 +414,7 @@ def test_a_few_words_that_repeat_are_gaps_among_quantities(name, words, rng):
         ["none", *map(str, range(9))],  # few numbers
         ["none", *(f"{i:05d}" for i in range(30))],  # codes
         ["a", "b", *(f"X{i}" for i in range(40))],
+        [f'="{i:05d}"' for i in range(30)],
     ],
 )
 def test_categories_with_numbers_stay_categories(levels):

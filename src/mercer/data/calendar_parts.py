@@ -52,7 +52,7 @@ PARTS = {
 
 
 def compact_dates(values: Seconds) -> Seconds:
-    """Read numbers such as 20240131 and 20240131154500 as dates; NaN for what is none.
+    """Read numbers such as 20240131, 20240131154500 and 202401 as dates; NaN for what is none.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def compact_dates(values: Seconds) -> Seconds:
 
     Examples
     --------
-    >>> compact_dates(np.array([20240131.0, 20240230.0, 17.0])).tolist()
-    [1706659200.0, nan, nan]
+    >>> compact_dates(np.array([20240131.0, 202402.0, 20240230.0, 17.0])).tolist()
+    [1706659200.0, 1706745600.0, nan, nan]
     """
     seconds = np.full(len(values), np.nan)
     clock = np.zeros(len(values))
@@ -82,6 +82,7 @@ def compact_dates(values: Seconds) -> Seconds:
         clock = np.where(timed, np.where(real, hour * 3600 + minute * 60 + second, np.nan), clock)
         values = days
     with np.errstate(invalid="ignore"):
+        values = np.where((values >= 1900_01) & (values <= 2100_12), values * 100 + 1, values)
         able = (values >= 1900_01_01) & (values <= 2100_12_31) & (values == np.round(values))
     whole = values[able].astype(np.int64)
     year, month, day = whole // 10_000, whole // 100 % 100, whole % 100

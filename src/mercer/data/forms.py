@@ -92,6 +92,7 @@ class NumberForm:
         if bounds > _BOUNDS * total:
             return None
         for unit, scale in (
+            *_sides(found, counts, mostly),
             *_counted(found, counts, mostly),
             *_plain(found, counts, mostly),
             *_sized(found, counts, mostly),
@@ -174,6 +175,18 @@ def _counted(found: Sequence[Match], counts: Sequence[int], mostly: float) -> li
     return [(unit, "count")]
 
 
+def _sides(found: Sequence[Match], counts: Sequence[int], mostly: float) -> list[tuple[str, str]]:
+    """Return the family of latitudes and longitudes, if some are south or west, and others not."""
+    sizes = FAMILIES["degrees"]
+    n, signs, exact = 0, set(), False
+    for match, count in zip(found, counts, strict=True):
+        if match is not None and match["after"] in sizes and not match["before"]:
+            n += count
+            signs.add(sizes[match["after"]])
+            exact |= "°" in match["after"] or not match["digits"].isdecimal()
+    return [("", "degrees")] if exact and len(signs) > 1 and n >= mostly * sum(counts) else []
+
+
 def _sized(found: Sequence[Match], counts: Sequence[int], mostly: float) -> list[tuple[str, str]]:
     """Return families of units in which most numbers are, such as metres and kilometres."""
     known = [
@@ -184,7 +197,7 @@ def _sized(found: Sequence[Match], counts: Sequence[int], mostly: float) -> list
     return [
         ("", name)
         for name, sizes in FAMILIES.items()
-        if name != "count"
+        if name not in ("count", "degrees")
         and sum(count for unit, count in known if unit.rstrip(".") in sizes) >= mostly * sum(counts)
     ]
 
@@ -257,6 +270,7 @@ class DateForm:
         tried = [o for o in ORDERS if o in among and np.isfinite(read_dates(few, o)).any()]
         fits = {order: np.isfinite(read_dates(levels, order)) for order in tried}
         fits, clear = _days_and_months(levels, np.asarray(counts), fits)
+        fits, clear = _days_and_years(few, np.asarray(counts), fits, clear)
         best: tuple[int, list[str]] = (0, [])
         for of_clocks in (False, True):  # times are not mixed with dates
             of_kind = {o: fit for o, fit in fits.items() if (o in CLOCKS) == of_clocks}
@@ -267,7 +281,8 @@ class DateForm:
         if not n or n < mostly * total:
             return None
         return cls(
-            "|".join(orders), clear or not any(_unmarked(o) in ("dmy", "mdy") for o in orders)
+            "|".join(orders),
+            clear or not any(_unmarked(o) in ("dmy", "mdy", "yy-m-d") for o in orders),
         )
 
     @property
@@ -317,6 +332,30 @@ def _days_and_months(
             first = "dmy" if n_dmy > n_mdy else "mdy"
         others[first + mark] = dmy if first == "dmy" else mdy
     return others, clear
+
+
+def _days_and_years(
+    levels: Sequence[str],
+    counts: NDArray[np.int64],
+    fits: dict[str, NDArray[np.bool_]],
+    clear: bool,
+) -> tuple[dict[str, NDArray[np.bool_]], bool]:
+    """Decide whether the year comes first or last where it has two figures, as in 23-01-31.
+
+    If all dates can be read in both ways, days are what there are more of.
+    """
+    if "yy-m-d" not in fits:
+        return fits, clear
+    n = {order: int(np.dot(fit, counts)) for order, fit in fits.items()}
+    last = max((n[order] for order in n if _unmarked(order) in ("dmy", "mdy")), default=0)
+    first = n["yy-m-d"]
+    if last == first:
+        figures = [re.findall(r"\d+", level) for level in levels]
+        parts = [{some[place] for some in figures if len(some) > 2} for place in (0, 2)]
+        first += 1 if len(parts[0]) < len(parts[1]) else -1
+        clear &= first < last
+    left = ("dmy", "mdy") if first > last else ("yy-m-d",)
+    return {o: fit for o, fit in fits.items() if _unmarked(o) not in left}, clear
 
 
 def _unmarked(order: str) -> str:

@@ -57,6 +57,7 @@ _FEW_ROWS = 30  # below, nothing is known of identifiers and copies
 _FEW_LEVELS = 20  # categories at most, where text might be something else
 _DISTINCT = 0.95  # share of rows with a value of their own from which values name rows
 _MANY_WORDS = 4.0  # of free text, in the mean
+_ZERO_FIRST = re.compile(r"0\d+|'0\d+|=\s?\"0\d+\"")  # the last two are text in spreadsheets
 _DIGITS = r"\d{5,}"  # of codes; years have less
 _MANY_PHRASES = 100  # different values of free text, at least
 _LIST_MARK = re.compile(r"[,;|]\s*(?=[^\W\d])")  # between values of a list, as "Comedy, Drama"
@@ -722,7 +723,9 @@ def _look_at_numbers(name: str, column: Numbers) -> Reading:
     if np.count_nonzero(known) >= _FEWEST_DATES and (known | np.isin(distinct, _NO_DATES)).all():
         none = ", ".join(f"{value:.0f}" for value in distinct[~known])
         means = f"{none} means no value" if none else ""
-        return Reading(name, "date", "yyyymmdd", note=_joined("dates as 20240131", means))
+        return Reading(
+            name, "date", "yyyymmdd", note=_joined(f"dates as {distinct[known][0]:.0f}", means)
+        )
     n = values.size
     if n >= _FEW_ROWS and distinct.size == n and not _ORDER_NAME.fullmatch(name):
         # By chance, numbers this close together would repeat.
@@ -1063,7 +1066,7 @@ def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
     So are whole numbers that repeat, if they have all the same number of digits, as postal codes,
     and a few steps such as 1, 2 and >2.
     """
-    if any(re.fullmatch(r"0\d+", level.strip()) for level in levels):
+    if any(_ZERO_FIRST.fullmatch(level.strip()) for level in levels):
         return True
     lengths = {len(level.strip()) for level in levels}
     if common and len(lengths) == 1 and all(re.fullmatch(_DIGITS, x.strip()) for x in levels):

@@ -51,9 +51,21 @@ _SAME_SIGN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 }
 
 
+# What shows that a spreadsheet has text there, and marks of notes behind what they are about.
+_SHEET = re.compile(r"=\s?\"(.*)\"|'(?=[-+.\d])(.*[^'])")
+_NOTES = re.compile(
+    r"(?<=[\w%)])(?:\s?\[(?:\d{1,3}|[a-z]{1,2}|(?:note|nb)\s\d+)\])+\Z|(?<=\d)[¹²³⁴-⁹†‡*]+\Z"
+)
+
+
 def _plain(text: str) -> str:
     """Write text with the signs that patterns know, and single blanks."""
     text = text.strip() if text.isascii() else text.translate(_SAME_SIGN).strip()
+    if text[:1] in ("=", "'"):
+        sheet = _SHEET.fullmatch(text)
+        text = (sheet[1] or sheet[2]).strip() if sheet else text
+    if text and not text[-1].isalnum():
+        text = _NOTES.sub("", text)
     return " ".join(text.split()) if "  " in text or "\t" in text else text
 
 
@@ -63,12 +75,14 @@ _DIGIT = re.compile(r"[\d¼-¾⅐-⅞]")
 _SPACES = re.compile(r"[\s']")
 _AMOUNT = re.compile(
     r"(?:(?:[~≈∼≃±約约]|c\.|(?:ca|circa|approx|approximately|about|around|etwa|ungefähr|environ|aprox"
-    r"|около)(?:\.|(?=\s)))\s*)?(?P<bound>[<>]=?|[≤≥⩽⩾])?\s*"
+    r"|около)(?:\.|(?=\s)))\s*)?(?P<bound>[<>]=?|[≤≥⩽⩾]|(?i:over|above|under|below"
+    r"|(?:more|less|fewer) than|up to|at (?:least|most)|über|unter|bis(?: zu)?|mindestens|höchstens"
+    r"|(?:mehr|weniger) als|(?:plus|moins) de|(?:más|menos) de)\s)?\s*"
     r"(?P<open>\(?)\s*(?P<sign>[-+]?)\s*(?P<before>[^\W\d_]{1,3}\.(?=\s?\d)|[^\d\s.,()+-]*)\s*"
-    r"(?P<sign2>[-+]?)\s*(?P<digits>\d[\d.,_\s']*|[.,]\d+|(?=\d+\s?/|[¼-¾⅐-⅞]))"
-    r"(?P<power>[eE][-+]?\d+|\s?[x×*·]\s?10(?:\^|\*\*)[-+]?\d+)?"
+    r"(?P<open2>\(?)\s*(?P<sign2>[-+]?)\s*(?P<digits>\d[\d.,_\s']*|[.,]\d+|(?=\d+\s?/|[¼-¾⅐-⅞]))"
+    r"(?P<power>[eE][-+]?\d+|[dD][-+]\d+|\s?[x×*·]\s?10(?:\^|\*\*)[-+]?\d+)?"
     r"(?P<fraction>\s?[¼-¾⅐-⅞]|(?<![\d.,])[1-9]\d*\s?/\s?[1-9]\d*)?"
-    r"(?:/-|(?<=[.,])(?:--?|[–—]))?(?P<more>\s?\+)?(?P<minus>-(?=\s|\Z))?"
+    r"(?:/-|(?<=[.,])(?:--?|[–—])|\s?(?:±|\+/-)\s?[\d.,]+)?(?P<more>\s?\+)?(?P<minus>-(?=\s|\Z))?"
     # Units may end in a point, as "Mio.", and in a power, as "m2".
     r"\s*(?P<after>(?:[^\d.,()+-]|(?<=[^\W\d_])\.|(?<=m)[23])*?)\s*(?P<minus2>-?)(?P<close>\)?)"
 )
@@ -107,9 +121,14 @@ FAMILIES: dict[str, dict[str, float]] = {
     "grams": {"mg": 1e-3, "g": 1.0, "kg": 1e3},
     "litres": {"ml": 1e-3, "mL": 1e-3, "cl": 1e-2, "dl": 0.1, "l": 1.0, "L": 1.0},
     "watts": {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9},
+    "degrees": {  # of latitude and longitude
+        degree + side: sign
+        for degree in ("", "°", "° ")
+        for side, sign in (("N", 1.0), ("E", 1.0), ("S", -1.0), ("W", -1.0))
+    },
     "hertz": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
 }
-_BEHIND = re.compile(r"(百万|[千천万萬만億亿억兆조]|[^\W\d_]+)\.?\s*(.*)")
+_BEHIND = re.compile(r"(百万|[千천万萬만億亿억兆조]|(?:°\s?)?[^\W\d_]+)\.?\s*(.*)")
 
 
 def read_numbers(
@@ -165,13 +184,13 @@ def _value(match: re.Match[str] | None, decimal: str, unit: str, scale: str) -> 
         if not _GROUPED.fullmatch(whole):
             return math.nan
         whole = re.sub("[., _]", "", whole)
-    bracketed = bool(match["open"])
+    bracketed = bool(match["open"] or match["open2"])
     signs = [match[name] for name in ("sign", "sign2", "minus", "minus2") if match[name]]
     if bracketed != bool(match["close"]) or len(signs) > 1:
         return math.nan
     power = match["power"] or ""
-    if power and power[0] not in "eE":
-        power = f"e{re.split('[*^]', power)[-1]}"
+    if power:
+        power = f"e{re.split('[*^eEdD]', power)[-1]}"
     value = float(f"{whole or '0'}.{decimals or '0'}{power}")
     if match["fraction"]:
         value += math.nan if point or power else _fraction(match["fraction"].strip())
@@ -313,6 +332,9 @@ ORDERS = {
         r"(?P<year>\d{4})(?P<mark>[-/]|\.(?=\d+\.)|:(?=\d\d:\d\d(?:\D|\Z))| (?=\d\d? \d))"
         rf"(?P<month>\d{{1,2}})(?:(?P=mark)(?P<day>\d{{1,2}})(?!\d){_TIME})?"
     ),
+    "yy-m-d": (
+        rf"(?P<year>\d{{2}})(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}})(?!\d){_TIME}"
+    ),
     "dmy": (
         rf"{_DAY_NAME}(?P<day>\d{{1,2}}){_MARK}(?P<month>\d{{1,2}})(?P=mark){_YEAR}{_OF_YEAR}{_TIME}"
     ),
@@ -340,12 +362,13 @@ ORDERS = {
         rf"(?:\s?(?P<day>\d{{1,2}})\s?[日号號일](?:\s?\(\w+\)|\s?(?:星期|周)\w|\s?\w曜日?)?(?:\s*{_CLOCK})?)?"
     ),
     "m/y": r"(?P<month>\d{1,2})[-/](?P<year>\d{4})",
+    "ymm": rf"{_SURE_YEAR}[-/ ]?[Mm](?P<month>\d{{1,2}})",
     "y week d": (
-        rf"{_SURE_YEAR}[-/ ]*(?:W|KW|CW|[Ww]k|[Ww]eek)\s?(?P<week>\d{{1,2}})"
+        rf"{_SURE_YEAR}[-/ ]*(?:W|w(?=\d)|KW|CW|[Ww]k|[Ww]eek)\s?(?P<week>\d{{1,2}})"
         r"(?:-?(?P<weekday>[1-7]))?"
     ),
     "week y": rf"(?:W|KW|CW|[Ww]k|[Ww]eek)\s?(?P<week>\d{{1,2}})[-/, ]+{_SURE_YEAR}",
-    "y quarter": rf"{_SURE_YEAR}[-/.: ]*(?P<period>[Qq][1-4]|[1-4]Q|H[12])",
+    "y quarter": rf"{_SURE_YEAR}[-/.: ]*(?P<period>[Qq][1-4]|[1-4]Q|[HhSs][12])",
     "quarter y": (
         r"(?P<period>(?:[Qq][1-4]|H[12])(?!\d\d\Z)|[1-4]Q|[12]H|[1-4]\.\s?Quartal)[-/., ]*"
         r"(?P<year>(?:19|20)\d\d|'?\d\d)"
@@ -448,7 +471,7 @@ def _day(parts: dict[str, str | None]) -> date:
     period = (parts.get("period") or "").upper()
     if period:
         number = int(re.sub(r"\D", "", period))
-        return date(year, 1 + (number - 1) * (6 if "H" in period else 3), 1)
+        return date(year, 1 + (number - 1) * (3 if "Q" in period else 6), 1)
     return date(year, _month(parts["month"] or ""), int(parts.get("day") or 1))
 
 

@@ -27,6 +27,7 @@ _UNSEEN = "(a value that training did not have)"
 # A moment, and the name of its month, in each order of dates.
 _DATES = {
     "ymd": "{0:%Y-%m-%d %H:%M:%S}",
+    "yy-m-d": "{0:%y-%m-%d %H:%M:%S}",
     "dmy": "{0:%d.%m.%Y %H:%M:%S}",
     "mdy": "{0:%m/%d/%Y %H:%M:%S}",
     "d month y": "{0.day} {1} {0.year}",
@@ -37,6 +38,7 @@ _DATES = {
     "yyyymmdd": "{0:%Y%m%dT%H%M%S}",
     "y年m月d日": "{0:%Y年%m月%d日 %H:%M:%S}",
     "m/y": "{0:%m/%Y}",
+    "ymm": "{0.year}M{0:%m}",
     "y week d": "{0:%G-W%V-%u}",
     "week y": "W{0:%V/%G}",
     "y quarter": "{0.year}-Q{2}",

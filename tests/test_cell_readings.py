@@ -247,7 +247,7 @@ def test_years_of_two_figures_are_what_there_are_fewest_of(order, first):
 def test_months_as_whole_numbers():
     months = [year * 100 + month for year in (2022, 2023) for month in range(1, 13)]
     (line,) = TablePreprocessor().fit({"x": months * 3}).audit_
-    assert (line.kind, line.remarks) == ("date", "dates as 202201")
+    assert (line.kind, line.remarks) == ("date", "dates as 202401")
     values = compact_dates(np.array([*months, 202200.0, 202213.0]))
     assert values[1] == datetime(2022, 2, 1, tzinfo=UTC).timestamp()
     assert np.isnan(values).tolist() == [False] * 24 + [True, True]

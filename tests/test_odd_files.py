@@ -130,6 +130,14 @@ FILES = {
                                "'null' counts as no value: if it is a class, give it another name"),
     "a class named NA.csv": (text({"x": X, "y": many("NA", "a", "b")}), "", 0,
                              "'NA' counts as no value: if it is a class, give it another name"),
+    "classes alike.csv": (text({"x": X, "y": many("yes", "Yes ", "no")}), "", 0,
+                          "differ in blanks or capital letters only: 'yes', 'Yes '|'Yes ', 'yes'"),
+    "a class of question marks.csv": (text({"x": X, "y": many("yes", "?", "no")}), "", 0,
+                                      r"'\?' is a class of 'y', in 40 .* `--null-values y=\?`"),
+    "question marks that are gaps.csv": (text({"x": X, "y": many("yes", "?", "no")}),
+                                         "--null-values y=?", 0, "no value in 40"),
+    "Namibia.csv": (with_column("land", many("NA", "DE", "FR")), "", 0,
+                    "land +category .* 'NA' counts as no value"),
     "one class.csv": (text({"x": X, "y": many("a")}), "", 2, "is 'a' in all"),
 }  # fmt: skip
 FAST = "--expansion budget --max-size 9"
@@ -216,6 +224,14 @@ def test_other_text_in_a_column_of_numbers_is_named(plain_model, tmp_path, merce
     for strict, expected in ([], 0), (["--strict"], 2):
         code, _, err = mercer("predict", plain_model, tmp_path / "a.csv", "--out", "-", *strict)
         assert (code, "'often'" in err) == (expected, True), err
+
+
+@pytest.mark.parametrize("classes", [("+", "-"), ("yes", "no"), ("A", "B"), ("1", "2")])
+def test_nothing_is_said_of_classes_as_they_should_be(classes, tmp_path, mercer):
+    (tmp_path / "a.csv").write_text(text({"x": X, "y": many(*classes)}))
+    words = f"--target y {FAST}".split()
+    err = mercer("fit", tmp_path / "a.csv", "--out", tmp_path / "m", *words)[2]
+    assert "warning" not in err
 
 
 def test_codes_that_begin_with_zeros_are_categories(tmp_path, mercer):

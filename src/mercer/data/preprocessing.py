@@ -490,6 +490,25 @@ class TablePreprocessor(Component):
         readings = self._read()
         return leaks_of(readings.read(self.view(table)), readings.used, np.asarray(y))
 
+    def remark(self, name: str, said: str) -> None:
+        """Add something to the remarks of the audit on a column.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        said : str
+            The remark.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor().fit({"land": ["DE", "FR", None] * 9})
+        >>> seen.remark("land", "'NA' counts as no value")
+        >>> seen.audit_[0].remarks
+        "'NA' counts as no value"
+        """
+        self._readings = self._read().remarked(name, said)
+
     def _found(self, view: TableView, names: Sequence[str], y: Any) -> Readings:
         """Find out what columns are."""
         if self.warmup_rows is not None:

@@ -453,6 +453,12 @@ class Readings:
             ]
         )
 
+    def remarked(self, name: str, said: str) -> Self:
+        """Return them with one more note on a column."""
+        one = self.columns[name]
+        noted = replace(one, note=_joined(one.note, said))
+        return type(self)([noted if other is one else other for other in self.columns.values()])
+
     @property
     def empty(self) -> list[str]:
         """Names of the columns that had no value yet."""
@@ -723,9 +729,8 @@ def _look_at_numbers(name: str, column: Numbers) -> Reading:
     if np.count_nonzero(known) >= _FEWEST_DATES and (known | np.isin(distinct, _NO_DATES)).all():
         none = ", ".join(f"{value:.0f}" for value in distinct[~known])
         means = f"{none} means no value" if none else ""
-        return Reading(
-            name, "date", "yyyymmdd", note=_joined(f"dates as {distinct[known][0]:.0f}", means)
-        )
+        shown = "202401" if distinct[known][-1] < 1e6 else "20240131"
+        return Reading(name, "date", "yyyymmdd", note=_joined(f"dates as {shown}", means))
     n = values.size
     if n >= _FEW_ROWS and distinct.size == n and not _ORDER_NAME.fullmatch(name):
         # By chance, numbers this close together would repeat.

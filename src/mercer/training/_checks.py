@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data.columns import Levels, Numbers, is_number, view_table
+from mercer.data.null_values import NullValues
 from mercer.data.preprocessing import TablePreprocessor
 from mercer.data.readings import TargetForm, no_data_of
 from mercer.data.tables import place_of, read_tables, schema, written_at
 from mercer.data.tasks import infer_task
-from mercer.exceptions import NothingLearnedWarning
+from mercer.exceptions import Advice, NothingLearnedWarning, Setting
 
 __all__ = [
     "check_two_classes",
@@ -120,6 +121,8 @@ mark by `null_values`. "
 def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:
     """Warn of inputs that a few cells make categories of, and of cells that are taken for gaps.
 
+    What is written in gaps of categories is noted, since NA may be a country.
+
     Parameters
     ----------
     data : str
@@ -138,6 +141,11 @@ def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> No
     for name in text:
         column, reading = view_table(table).column(name), readings[name]
         if reading.kind in ("category", "text"):
+            assert isinstance(column, Levels)
+            gaps = np.flatnonzero(column.codes < 0)
+            written = written_at(data, int(gaps[0]), name) if gaps.size else ""
+            if written:
+                columns.remark(name, f"{written!r} counts as no value")
             stray = stray_text(column)
             if stray is not None:
                 warnings.warn(
@@ -226,7 +234,9 @@ def _number(text: str) -> float | None:
     return None
 
 
-def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -> list[Any]:
+def first_classes(
+    labels: NDArray[Any], target: str | None, *, all_rows: bool, marks: bool = True
+) -> list[Any]:
     """Return the classes in the first rows.
 
     Parameters
@@ -237,6 +247,8 @@ def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -
         Their column.
     all_rows : bool
         Whether there are no more rows.
+    marks : bool, default=True
+        Whether the usual marks of gaps would be gaps in this column.
 
     Raises
     ------
@@ -246,7 +258,7 @@ def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -
     Warns
     -----
     UserWarning
-        If there are classes of a single row.
+        If there are classes of a single row, such as "?", or such as "yes" and "Yes".
     """
     classes, counts = np.unique(labels, return_counts=True)
     n, n_rows = classes.size, labels.size
@@ -267,6 +279,7 @@ def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -
             f"{_MOST_CLASSES:,} classes that a model can tell apart. Choose another target, "
             "or regression if these are quantities."
         )
+    _warn_of_odd_classes(dict(zip(classes.tolist(), counts.tolist(), strict=True)), target, marks)
     alone = classes[counts == 1].tolist()
     if all_rows and alone and n > 1:
         some = ", ".join(map(repr, alone[:_NAMED])) + ", ..." * (len(alone) > _NAMED)
@@ -278,6 +291,37 @@ def first_classes(labels: NDArray[Any], target: str | None, *, all_rows: bool) -
             stacklevel=4,
         )
     return list(classes.tolist())
+
+
+def _warn_of_odd_classes(classes: dict[Any, int], target: str | None, marks: bool) -> None:
+    """Warn of classes that may be no class, and of those that may be one."""
+    words = {label: n for label, n in classes.items() if isinstance(label, str)}
+    alike: dict[str, list[str]] = {}
+    for label in words:
+        alike.setdefault(" ".join(label.split()).casefold(), []).append(label)
+    for same in alike.values():
+        if len(same) > 1:
+            warnings.warn(
+                f"The target {target!r} has classes that differ in blanks or capital letters only: "
+                f"{', '.join(map(repr, same[:_NAMED]))}. If they are one, write them alike.",
+                stacklevel=5,
+            )
+    gaps = NullValues().number_gaps() if marks and "+" not in words else ()
+    for label, n in words.items():
+        if label.strip() in gaps:
+            warnings.warn(
+                Advice(
+                    f"{label!r} is a class of {target!r}, in {n:,} of the first rows. If it means "
+                    "that there is no value, say ",
+                    Setting(
+                        "null_values",
+                        (f"{target}={label}",),
+                        f"`null_values={{{target!r}: {label!r}}}`",
+                    ),
+                    ".",
+                ),
+                stacklevel=5,
+            )
 
 
 def check_varies(

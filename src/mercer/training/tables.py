@@ -221,7 +221,9 @@ class TableTraining:
         if self.task in ("regression", "gp") and has_marks:
             warn_of_no_data(targets, self.target)
         if self.task == "classification":
-            self.first_classes_ = first_classes(targets, self.target, all_rows=all_rows)
+            self.first_classes_ = first_classes(
+                targets, self.target, all_rows=all_rows, marks=has_marks
+            )
 
     def _warn_of_unreadable(self) -> None:
         """Say which cells of all rows were gaps, as far as the first rows did not tell."""

@@ -34,6 +34,7 @@ TOWNS = {"town": ["Köln", "Bonn"], "height": [53.5, 60.25]}
 FILES = {
     "plain": ("town,height\nKöln,53.5\nBonn,60.25\n", TOWNS, ""),
     "mark of UTF-8": ("\ufefftown,height\nKöln,53.5\nBonn,60.25\n", TOWNS, ""),
+    "two marks of UTF-8": ("\ufeff\ufefftown,height\nKöln,53.5\nBonn,60.25\n", TOWNS, ""),
     "semicolons": (
         "town;height\nKöln;53,5\nBonn;60,25\n",
         TOWNS,
@@ -821,9 +822,10 @@ def test_json_is_named_as_such(text):
         sniff(text.encode())
 
 
+@pytest.mark.parametrize("end", ["", ",", ",,"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_title_above_the_names_is_named(delimiter):
-    lines = ["Report 2023", "", "town,height", "Bern,540.5", "Bonn,60.25", "Total,"]
+def test_a_title_above_the_names_is_named(delimiter, end):
+    lines = [f"Report 2023{end}", end, "town,height", "Bern,540.5", "Bonn,60.25", "Total,"]
     text = "\n".join(lines).replace(",", delimiter).encode()
     with pytest.raises(ValueError, match="begins with 'Report 2023', which looks like a title"):
         sniff(text)
@@ -836,6 +838,25 @@ def test_a_title_above_the_names_is_named(delimiter):
 )
 def test_one_column_with_commas_has_no_title(text):
     assert sniff(text.encode()).names in (("height",), ("place",))
+
+
+def test_a_name_for_some_columns_is_no_title():
+    assert sniff(b",x\na,NA\nb,1.5\nc,2.5\nd,3.5\n").names == ("column_1", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "holds a page of the web"),
+        ("\n<html>\n<body>a,b</body></html>\n", "holds a page of the web"),
+        ('<?xml version="1.0"?>\n<rows><row a="1"/></rows>\n', "holds XML"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n", "git lfs pull"),
+        ("@RELATION a\n\n@ATTRIBUTE x numeric\n@DATA\n1\n", "holds ARFF"),
+    ],
+)
+def test_other_texts_are_named(text, said):
+    with pytest.raises(ValueError, match=said):
+        sniff(text.encode())
 
 
 def test_threads_that_read_ahead_hold_no_object_of_python(tmp_path, monkeypatch):

@@ -586,7 +586,8 @@ def _with_lines(
             )
             _check_names_of_rows(rows, written, found, place, quoted=quoted)
     cells = rows[0] if rows and header else [""] * width
-    names = tuple(cell.strip() or f"column_{n}" for n, cell in enumerate(cells, 1))
+    # A file may begin with two byte order marks, as of two that were joined.
+    names = tuple(cell.strip("\ufeff \t\r\n") or f"column_{n}" for n, cell in enumerate(cells, 1))
     above = lines[:header_line]
     return Sniffed(
         replace(
@@ -682,8 +683,20 @@ def bad_bytes(place: str, line: int, encoding: str) -> ReadError:
     )
 
 
+_OTHER_TEXTS = (
+    ("<!doctype", "a page of the web", "Download the data themselves."),
+    ("<html", "a page of the web", "Download the data themselves."),
+    ("<?xml", "XML", "Write it as CSV or Parquet."),
+    ("version https://git-lfs", "the place of a file in Git LFS", "Fetch it with `git lfs pull`."),
+    ("@relation", "ARFF", "Write it as CSV: names in one line, and the rows behind `@data`."),
+)
+
+
 def _refuse_other_texts(text: str, looked_at: _Beginning, told: CsvDialect, place: str) -> None:
-    """Raise for JSON, and for a title above the names of the columns."""
+    """Raise for what is no CSV, and for a title above the names of the columns."""
+    for begins, what, mend in _OTHER_TEXTS:
+        if text.lstrip()[: len(begins)].lower() == begins:
+            raise ReadError(f"{place} holds {what}, not CSV. {mend}")
     if re.match(r'\s*(\[\s*)?\{\s*"', text):
         raise ReadError(
             f"{place} holds JSON, not CSV. Write it as CSV or Parquet; JSON lines can be learned "
@@ -691,8 +704,10 @@ def _refuse_other_texts(text: str, looked_at: _Beginning, told: CsvDialect, plac
         )
     for delimiter in _CANDIDATES if told.delimiter is None and told.header is None else ():
         rows = looked_at.rows(replace(told, delimiter=delimiter, quote=told.quote or '"'))
-        start = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
-        if not start or any(map(_is_number, rows[start])):
+        # Spreadsheets write delimiters behind a title, too.
+        filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+        start = next((n for n, cells in enumerate(filled) if cells > 1), 0)
+        if not (start and rows[0][0].strip()) or any(map(_is_number, rows[start])):
             continue
         width, body = len(rows[start]), rows[start + 1 :]
         like = [row for row in body if len(row) == width]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer._validation import check_integer
 from mercer.data.arrow_types import is_number_type, values_of, wider
-from mercer.data.columns import check_names
+from mercer.data.columns import check_names, listed
 from mercer.data.csv_files import Csv, Unfit
 from mercer.data.dialect import CsvDialect, CsvPath, ReadError, ToldFile
 from mercer.data.null_values import NullValues
@@ -744,9 +744,11 @@ def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) ->
         elif set(found.names) != set(first.names):
             missing = sorted(set(first.names) - set(found.names))
             new = sorted(set(found.names) - set(first.names))
+            differs = (("lacks", missing), ("adds", new))
+            said = [f"{verb} {listed(names)}" for verb, names in differs if names]
             raise ValueError(
-                f"{file} has other columns than {files[0]}: it lacks {missing} and adds {new}. "
-                "All files must have the same columns; read the others on their own."
+                f"{file} has other columns than {files[0]}: it {' and '.join(said)}. All files "
+                "must have the same columns; read the others on their own."
             )
         else:
             first = pa.schema(

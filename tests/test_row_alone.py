@@ -45,6 +45,14 @@ def assert_alike(answer, X):
     assert spread > 0
     assert np.abs(alone - together[::9]).max() <= TOLERANCE * spread
     assert np.abs(some - together).max() <= TOLERANCE * spread
+    wider = answer(X.astype(np.float64))  # the same numbers
+    assert np.abs(wider - together).max() <= TOLERANCE * spread
+
+
+def assert_alike_by_one(answer, one, X):
+    together = np.asarray(answer(X)).reshape(len(X), -1)
+    single = np.array([[*x.values()] if isinstance(x, dict) else [x] for x in map(one, X)])
+    assert np.abs(single - together).max() <= TOLERANCE * np.ptp(together, axis=0).max()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -54,6 +62,7 @@ class TestRowAlone:
         X, _, y = table(dtype)
         model = KernelRegressor(expansion=EXPANSIONS[name], random_state=0).fit(X, y)
         assert_alike(model.predict, X[:200])
+        assert_alike_by_one(model.predict, model.predict_one, X[:20])
 
     def test_classes(self, name, dtype):
         X, f, _ = table(dtype)
@@ -61,6 +70,7 @@ class TestRowAlone:
         model = KernelClassifier(expansion=EXPANSIONS[name], random_state=0).fit(X, y)
         assert_alike(model.decision_function, X[:200])
         assert_alike(model.predict_proba, X[:200])
+        assert_alike_by_one(model.predict_proba, model.predict_proba_one, X[:20])
 
 
 def test_line_of_sure_classes():

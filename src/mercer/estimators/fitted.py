@@ -176,11 +176,10 @@ class FittedFunction(TableInputs):
 
     def _before_level(self, X: Any) -> Array:
         """Values of the function at checked inputs."""
-        if self._map is None or X.shape[0] <= _BLOCK:
+        if X.shape[0] <= _BLOCK or (self._map is None and X.dtype == np.float64):
             # In double precision, in which images of rows do not depend on the rows beside.
-            precise = X if self._map is None else X.astype(np.float64, copy=False)
-            return self.learner_.evaluate(self._image(precise))
-        starts = range(0, X.shape[0], _BLOCK)  # so that few images are in memory
+            return self.learner_.evaluate(self._image(X.astype(np.float64, copy=False)))
+        starts = range(0, X.shape[0], _BLOCK)  # so that few images, and copies, are in memory
         return np.vstack([self._before_level(X[start : start + _BLOCK]) for start in starts])
 
     def _image(self, X: Any) -> Any:
@@ -328,8 +327,7 @@ class FittedLoss(FittedFunction):
 
         The fit that scored them did not have them, so they tell what errors new rows will have; by
         some of them the weights of the parts were chosen. What the model predicts with has learned
-        them afterwards. They are in its file. None of other expansions, and of files of earlier
-        versions.
+        them afterwards. They are in its file. None of other expansions.
         """
         learner = self._fitted()
         found = learner.held_out() if isinstance(learner, DefaultLearner) else None

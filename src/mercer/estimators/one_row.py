@@ -25,12 +25,14 @@ Array = NDArray[np.float64]
 
 # Up to this model order a row costs less than telling BLAS how many threads to use.
 _FEW_POINTS = 64
+_DOUBLE = np.dtype(np.float64)
 
 
 class OneRow:
     """Rows as vectors, or as dicts of features as River users write them."""
 
     learner_: Learner
+    _evaluate: Callable[[Any], Array]
     _image: Callable[[Any], Any]
     _map: Any
     n_features_in_: int
@@ -44,11 +46,11 @@ class OneRow:
     _columns: Columns | None
     _encoded_row: Callable[[NDArray[Any]], Array]
 
-    def _vector(self, x: Any) -> Array:
-        """Return one row as an array of the model's type."""
+    def _vector(self, x: Any, dtype: Any = None) -> Array:
+        """Return one row as an array, of the type in which the model learns if none is said."""
         if self._columns is not None:
             return self._encoded_row(self._table_row(x))
-        dtype = self.learner_.function.dtype
+        dtype = self.learner_.function.dtype if dtype is None else dtype
         if type(x) is np.ndarray and x.dtype is dtype:
             if x.shape == (self.n_features_in_,) and x.flags.carray and _are_finite(x):
                 return x
@@ -223,7 +225,10 @@ class OneRow:
 
     def _score_one(self, x: Any) -> Array:
         """Values of f at one row, shape (n_outputs,)."""
-        row = self._vector(x)
+        row = self._vector(x, _DOUBLE)
+        if self.learner_.function.dtype != _DOUBLE:  # in which models predict, whatever they learn
+            with one_blas_thread():
+                return self._evaluate(row[np.newaxis])[0, : self.targets_.n_scores]
         if self._map is not None:
             row = self._image(row[np.newaxis])[0]
         values, level = self.learner_.evaluate_row(row), self._level_now()

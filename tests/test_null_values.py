@@ -419,6 +419,18 @@ def test_targets_of_streams(null_values, targets, expected):
     assert [reader.read(record(True, a="1", y=y)).y for y in targets] == expected
 
 
+def test_marks_of_a_column_that_a_stream_lacks_are_refused():
+    def reader():
+        return RowReader("y", null_values={"height": -1}, needs_target=False)
+
+    with pytest.raises(ValueError, match=r"'heigth' for the .null_values.*Did you mean 'height'"):
+        RowReader("y", null_values={"heigth": -1}).read(record(True, height="1", y="2"))
+    assert reader().read(record(False, a=1.0, y=2)).x == {"a": 1.0}  # JSON names what it has
+    goes_on = reader()
+    goes_on.set_columns(["a"])
+    assert goes_on.read(record(True, a="1", y="2")).x == {"a": 1.0}
+
+
 def test_the_model_of_a_stream_keeps_its_marks(tmp_path):
     lines = ["a,y"] + [f"{-1 if n % 5 == 0 else n % 3},{n % 3}" for n in range(60)]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")

@@ -170,8 +170,11 @@ class RowReader:
         if not record.is_text:
             return
         named = [("target", self.target), ("key", self.key)]
-        for option, name in [*named, *(("exclude", name) for name in self._exclude)]:
-            needed = name is not None and (option != "target" or self._needs_target)
+        named += [("exclude", name) for name in self._exclude]
+        if self.columns is None:  # a model that goes on may have known others
+            named += [("null_values", name) for name in self.nulls.columns]
+        for option, name in named:
+            needed = name is not None and (name != self.target or self._needs_target)
             if needed and name not in record.values:
                 free = [known for known in record.values if known not in self._others]
                 raise ValueError(

@@ -166,8 +166,6 @@ class History:
         # Of a pickle that is mapped from a file for reading: a question may be noted, too.
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
-        if "_changes" not in state:  # of an older version
-            self._changes = []
 
     def _close(self, block: Array) -> None:
         n = self._n_records

@@ -500,8 +500,7 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
     function = _with_parts(estimator)
     if function is None or function.race_result is None:
         return []
-    # Files of earlier versions know Gaussian kernels only.
-    table = [{"family": "gaussian", **entry} for entry in function.race_result.table]
+    table = function.race_result.table
     taken = {_way(part) for part in _parts(function)}
     best: dict[tuple[Any, ...], Any] = {}
     for entry in sorted(table, key=lambda entry: -entry["error"]):
@@ -658,9 +657,7 @@ def _parts(function: SumOfComponents | DictionaryFunction) -> list[dict[str, Any
 def _is_of(one: Candidate, map: Any, kernel: Kernel) -> bool:
     """Whether a part is what became of a candidate; its kernel has a constant, or cells."""
     if isinstance(kernel, Partitioned):
-        # Cells of files of earlier versions have a length scale each.
-        lengths = kernel.length_scales
-        return bool(one.map == map and (kernel.kernel == one.kernel or (lengths != 1.0).any()))
+        return bool(one.map == map and kernel.kernel == one.kernel)
     return bool(one.map == map and isinstance(kernel, Sum) and kernel.left == one.kernel)
 
 

@@ -790,22 +790,20 @@ class TablePreprocessor(Component):
             If the state is not what :meth:`to_state` returns.
         """
         try:
-            if state["format"] not in range(1, _FORMAT + 1):
+            if state["format"] != _FORMAT:
                 raise ValueError(f"its format is {state['format']!r}, this version reads {_FORMAT}")
             result = cls(**{name: from_config(value) for name, value in state["params"].items()})
             result.exclude, result.include = tuple(result.exclude), tuple(result.include)
             if state["statistics"] is not None:
                 result._statistics = TableStatistics.from_state(state["statistics"])
-            if state["format"] == 1:
-                result._readings = _readings_of(result._statistics)
-            elif state["readings"] is not None:
+            if state["readings"] is not None:
                 result._readings = Readings.from_state(state["readings"])
                 result._targets = TargetCodes.from_state(state["targets"])
             if result._statistics is not None and result._statistics.names != result._read().names:
                 raise ValueError("its columns are read as others than it has statistics of")
             if state["frozen"]:
-                texts = state.get("texts", {})
-                result._encode({name: TextMap.from_state(one) for name, one in texts.items()})
+                texts = state["texts"].items()
+                result._encode({name: TextMap.from_state(one) for name, one in texts})
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(
                 f"This is not the state of a TablePreprocessor: {error}. It may be damaged, or "
@@ -839,20 +837,3 @@ class TablePreprocessor(Component):
                 "and its statistics may still change. Call `freeze()` to end it now."
             )
         return self._encoding
-
-
-def _readings_of(statistics: TableStatistics | None) -> Readings | None:
-    """How columns were read before they were looked at: as their types say."""
-    if statistics is None:
-        return None
-    levels = statistics.levels
-    return Readings(
-        [
-            Reading(name, "number")
-            if name not in levels
-            else Reading(name, "boolean")
-            if levels[name].boolean
-            else Reading(name, "category", was_text=True)
-            for name in statistics.names
-        ]
-    )

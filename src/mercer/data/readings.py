@@ -243,7 +243,7 @@ class Reading:
     def to_state(self) -> dict[str, Any]:
         """Return plain data."""
         state = dict(vars(self))
-        for name in ("no_data", "huge"):  # as files were before
+        for name in ("no_data", "huge"):
             if not state[name]:
                 del state[name]
         return state | {"form": _state_of_form(self.form)}

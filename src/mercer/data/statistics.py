@@ -353,15 +353,14 @@ class TableStatistics:
         """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
         names, number_names = state["names"], state["number_names"]
         levels = {name: LevelCounts.from_state(part) for name, part in state["levels"].items()}
-        samples = state.get("texts", {})  # older files have none
-        texts = {name: TextSample.from_state(part) for name, part in samples.items()}
+        texts = {name: TextSample.from_state(part) for name, part in state["texts"].items()}
         listed = [*number_names, *levels, *texts]
         if sorted(names) != sorted(listed) or len(set(names)) < len(names):
             raise ValueError("the columns and their statistics do not match")
         if type(state["n_rows"]) is not int or state["n_rows"] < 0:
             raise ValueError("`n_rows` must be a whole number")
         numbers = NumberStatistics.from_state(state["numbers"], len(number_names))
-        sums = {name: CategorySums.from_state(part) for name, part in state.get("sums", {}).items()}
-        targets = TargetCodes.from_state(state.get("targets"))
+        sums = {name: CategorySums.from_state(part) for name, part in state["sums"].items()}
+        targets = TargetCodes.from_state(state["targets"])
         n = state["n_rows"]
         return cls(list(names), list(number_names), numbers, levels, n, texts, targets, sums)

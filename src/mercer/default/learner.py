@@ -92,7 +92,7 @@ class DefaultLearner(Learner):
         Mean loss, or risk of it, of the rows kept back, before they were learned, at the last
         solution.
     judged : Judged or None
-        Those rows, and what was said of them then; None before, and of files of earlier versions.
+        Those rows, and what was said of them then; None before.
     in_time : bool
         Whether rows come in the order of time, so that the last ones judge together.
     revisits : bool
@@ -903,8 +903,7 @@ class DefaultLearner(Learner):
         rows = state["rows"]
         if rows is not None and not function.components and self.targets.are_codes:
             function.n_outputs = int(rows["targets"].shape[1])
-        # Files of earlier versions held out row by row.
-        numbers = {"knows_block": True, **state["numbers"]}
+        numbers = state["numbers"]
         for name in _COUNTS:
             setattr(self, name, check_integer(name, numbers[name], low=0))
         self._resumes = Phase.DECIDED if numbers["is_decided"] else Phase.GATHERING
@@ -921,7 +920,7 @@ class DefaultLearner(Learner):
         n_targets = self.targets.n_targets
         self.judged = Judged.from_state(state.get("judged"), function.n_features, n_targets)
         self._learned = self._nothing_learned()
-        if "learned" in state:  # which files of earlier versions have not
+        if "learned" in state:
             self._learned.restore(state["learned"])
         if rows is not None:
             self._kept = [rows_from_state(rows, function.n_features, self.targets.n_targets)]

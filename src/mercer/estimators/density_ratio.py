@@ -148,11 +148,7 @@ class TwoSamples(TaskTargets):
 
     def to_state(self) -> dict[str, Any]:
         """See :class:`Targets`."""
-        states = {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
-        for state in states.values():
-            if state["weights"] is None:  # as files of earlier versions have it
-                del state["weights"]
-        return states
+        return {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> TwoSamples:

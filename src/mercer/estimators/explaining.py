@@ -302,7 +302,7 @@ def kept_to_state(kept: KeptRows | None) -> dict[str, Any]:
 
 
 def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | None:
-    """Inverse of :func:`kept_to_state`; files of earlier versions have no rows.
+    """Inverse of :func:`kept_to_state`.
 
     Raises
     ------
@@ -354,8 +354,8 @@ class Explaining:
         Raises
         ------
         AttributeError
-            If the model is not fitted, answers on pairs of rows only, or keeps no rows: it learned
-            sparse rows, or is of a file of an earlier version.
+            If the model is not fitted, answers on pairs of rows only, or learned sparse rows, of
+            which it keeps none.
         """
         return self._shares().effects.copy()
 
@@ -587,8 +587,8 @@ class Explaining:
 
 
 _NO_ROWS = (
-    "this model keeps no rows that it learned. It learned sparse rows, or is of a file of an "
-    "earlier version. Some hundred rows as `background` explain predictions."
+    "this model learned sparse rows, of which it keeps none. Some hundred rows as `background` "
+    "explain predictions."
 )
 
 

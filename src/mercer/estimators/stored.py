@@ -65,7 +65,7 @@ class Stored:
         params.pop("n_jobs", None)  # it is of the machine, not of the model
         named = params.get("categorical_features")
         if isinstance(named, str):
-            del params["categorical_features"]  # the default, which files of old do not have
+            del params["categorical_features"]  # the default
         elif named is not None:
             params["categorical_features"] = np.asarray(named).tolist()
         names = getattr(self, "feature_names_in_", None)
@@ -100,7 +100,7 @@ class Stored:
 
 
 def _means_from_state(state: dict[str, Any], n_features: int) -> Any:
-    """Return the means of columns, which files of old, of sparse rows and of tables do not have."""
+    """Return the means of columns, which models of sparse rows and of tables do not have."""
     means = state.get("means")
     if means is not None and (means.shape != (n_features,) or not np.isfinite(means).all()):
         raise ValueError("the means do not match the number of features")

@@ -364,8 +364,7 @@ class TableInputs:
         if self._means is None:
             raise ValueError(
                 "Input X contains NaN, but nothing is known of the means of the columns: the rows "
-                "that this model learned had no gaps, and were sparse or of an older version of "
-                "mercer. Impute them before."
+                "that this model learned had no gaps, and were sparse. Impute them before."
             )
         return np.where(np.isnan(X), self._means.astype(X.dtype), X)
 

@@ -298,8 +298,8 @@ class LossTargets(Targets):
 
     @classmethod
     def _loss_from_state(cls, state: dict[str, Any], task: str) -> dict[str, Any]:
-        """Return the fields of this class; files of old have a loss only."""
-        risk, kept = from_config(state.get("risk")), state.get("reservoir")
+        """Return the fields of this class."""
+        risk, kept = from_config(state["risk"]), state["reservoir"]
         if risk is not None and not isinstance(risk, Risk):
             raise ValueError("the risk is of the wrong kind")
         if kept is not None:
@@ -472,7 +472,7 @@ class Classes(LossTargets):
         counts = np.array(targets["counts"], dtype=np.float64)
         if counts.shape != labels.shape or (counts < 0).any():
             raise ValueError("the class counts do not match the classes")
-        named = targets.get("announced")  # files of old have none
+        named = targets["announced"]
         named = None if named is None else labels_from_state(named)
         loss = cls._loss_from_state(state, "classification")
         return cls(labels=labels, counts=counts, named=named, **loss)

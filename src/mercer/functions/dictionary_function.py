@@ -211,7 +211,7 @@ class DictionaryFunction(Function):
             raise ValueError("The arrays of the dictionary do not fit together.")
         self.n_outputs = n_outputs
         self.basis = None
-        self.races = bool(state["numbers"].get("races", self.races))
+        self.races = bool(state["numbers"]["races"])
         raced = state.get("race")
         if raced is not None:
             kernel = from_config(raced["kernel"])

@@ -253,8 +253,7 @@ class SumOfComponents:
         ValueError
             If the pieces do not fit together.
         """
-        # Files of earlier versions held out row by row; scores that are not bent say nothing of it.
-        numbers = {"bend": 0.0, "block": 1, **state["numbers"]}
+        numbers = {"bend": 0.0, **state["numbers"]}  # there is none of scores that are not bent
         states = state["parts"]
         n, corrected = len(states), state.get("correction")
         n_values = int(states["0"]["coefficients"].shape[1]) if n else self.n_outputs
@@ -273,7 +272,7 @@ class SumOfComponents:
         if not fits or not (weights >= 0.0).all():
             raise ValueError("the weights of the parts do not fit them")
         self.weights = weights.copy()
-        level = state["arrays"].get("level")  # files of earlier versions have none
+        level = state["arrays"].get("level")
         self.level = None if level is None else _finite("level", level, (self.n_outputs,))
         self.bend = check_real("bend", numbers["bend"], low=0.0)
         self.block = check_integer("block", numbers["block"], low=1)
@@ -405,8 +404,7 @@ def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -
     kernel, points = _kernel(state["kernel"]), state["points"]
     if points.ndim != 2 or points.shape[1] != n_features or points.dtype.kind != "f":
         raise ValueError("the points of a part do not match the number of features")
-    # Files of earlier versions have features of the type of the points, and sums for all.
-    dtype = check_choice("precision", state.get("precision", points.dtype.name), _PRECISIONS)
+    dtype = check_choice("precision", state["precision"], _PRECISIONS)
     part = GlobalPart(kernel, points.copy(), n_outputs, dtype=dtype)
     _restore_basis(part, state)
     return part
@@ -423,7 +421,7 @@ def _restore_basis(part: BasisPart, state: dict[str, Any]) -> None:
     forgetting, most = state["forgetting"], state["max_rows"]
     part.forgetting = check_real("forgetting", forgetting, low=0.0, open_low=True, high=1.0)
     part.max_rows = None if most is None else check_integer("max_rows", most, low=0)
-    part.is_exact = bool(state.get("is_exact", False))
+    part.is_exact = bool(state["is_exact"])
     shape = part.n_points, part.n_targets
     part.coefficients = _finite("coefficients", state["coefficients"], shape)
     part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
@@ -511,17 +509,16 @@ def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) ->
         n_outputs,
         check_integer("max_cells", state["max_cells"], low=0),
         check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
-        # Files of earlier versions have none of these three.
-        check_integer("keeps", state.get("keeps", size), low=1),
-        check_choice("precision", state.get("precision", "float64"), _PRECISIONS),
-        check_integer("first_ridge", state.get("first_ridge", 0), low=0, high=CELL_RIDGES.size - 1),
+        check_integer("keeps", state["keeps"], low=1),
+        check_choice("precision", state["precision"], _PRECISIONS),
+        check_integer("first_ridge", state["first_ridge"], low=0, high=CELL_RIDGES.size - 1),
     )
     n_inputs, n_cells, counts = partition.n_features, len(part.cells), state["counts"]
     if counts.shape != (n_cells,) or counts.dtype.kind != "i" or (counts < 0).any():
         raise ValueError("the cells of a part do not match their points")
     total = int(counts.sum())
     points = _finite("points", state["points"].astype(np.float64), (total, n_inputs))
-    doubles = state.get("doubles", np.ones(n_cells, dtype=bool))
+    doubles = state["doubles"]
     if doubles.shape != (n_cells,):
         raise ValueError("the precisions of the cells do not match them")
     coefficients = _finite("coefficients", state["coefficients"], (total, n_outputs))

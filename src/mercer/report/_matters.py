@@ -42,7 +42,7 @@ def column_shares(model: Any) -> list[tuple[str, float]]:
     try:
         shares = np.asarray(last.feature_importances_, dtype=float)
     except (AttributeError, ValueError):
-        return []  # answers on pairs only, or a file of an earlier version
+        return []  # it answers on pairs only, or keeps no rows
     called = last._explained().names
     order = np.argsort(-shares, kind="stable")
     return [(called[j], float(shares[j])) for j in order.tolist()]

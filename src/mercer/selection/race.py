@@ -139,7 +139,7 @@ class Candidate(NamedTuple):
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if it is none."""
         map = from_config(state["map"])
-        if not isinstance(map, FixedMap) or state.get("family", "gaussian") not in FAMILIES:
+        if not isinstance(map, FixedMap) or state["family"] not in FAMILIES:
             raise ValueError("a candidate of the race has no map, or a kernel of no family")
         check_real("length", state["length"], low=0.0, open_low=True)
         return cls(**{**state, "map": map})
@@ -213,13 +213,13 @@ class RaceResult(NamedTuple):
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if it is none."""
-        plain = state.get("plain")
+        plain = state["plain"]
         return cls(
-            tuple(map(Candidate.from_state, (state["global"], *state.get("others", ())))),
+            tuple(map(Candidate.from_state, (state["global"], *state["others"]))),
             tuple(Candidate.from_state(one) for one in state["cells"]),
             check_real("constant", state["constant"], low=0.0, open_low=True),
             [dict(entry) for entry in state["table"]],
-            bool(state.get("exact", False)),
+            bool(state["exact"]),
             None if plain is None else Candidate.from_state(plain),
         )
 

@@ -153,7 +153,7 @@ class StreamLearner(Learner):
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`mercer.learning.Learner`."""
         self._restore_with_function(state)
-        recent = state.get("recent_losses", np.empty(0))  # files of earlier versions have none
+        recent = state["recent_losses"]
         if recent.ndim != 1 or recent.size > _RECENT or not (recent >= 0.0).all():
             raise ValueError("the losses of the last rows are out of their range")
         self.recent_losses = deque(recent.tolist(), maxlen=_RECENT)

@@ -234,7 +234,7 @@ class _Run:
             found = self.workers.get(handle)
             self.release([handle])
             if found is not None:
-                columns, reader.model.leaks_, reader.model.target_form_ = found
+                columns, reader.model.leaks_, reader.model._form = found
                 reader.model.preprocessor = TablePreprocessor.from_state(columns)
                 break
         return reader
@@ -423,7 +423,7 @@ def _first_look(
         for block in reader.blocks(data):
             if len(block):
                 model = reader.model.look(block.X)
-                return model.preprocessor.to_state(), model.leaks_, model.target_form_
+                return model.preprocessor.to_state(), model.leaks_, model._form
     return None
 
 

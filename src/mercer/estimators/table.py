@@ -548,8 +548,7 @@ class TableModel(TableAnswers, Explaining):
         self._time_form: DateForm | NumberForm | None = None
         self._first_classes: NDArray[Any] | None = None
         self.target_mean_, self.target_scale_ = 0.0, 1.0
-        self.target_form_: TargetForm | None = None
-        self._ranked_form: TargetForm | None = None  # the same, of what rows are ranked by
+        self._form: TargetForm | None = None  # how the target is written, of any kind
         self.leaks_: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -574,7 +573,7 @@ class TableModel(TableAnswers, Explaining):
     @property
     def ranked_by(self) -> str:
         """How a ranking takes its target, in words, if it is more than plain numbers or labels."""
-        form = self._ranked_form
+        form = None if self.predicts_quantities else self._form
         return "" if form is None else form.said.partition(", with errors")[0]
 
     @property
@@ -621,7 +620,7 @@ class TableModel(TableAnswers, Explaining):
     @property
     def text_columns_(self) -> list[str]:
         """Columns that held text or categories in the warm-up, and are read as text from CSV."""
-        form = self.target_form_ or self._ranked_form
+        form = self._form
         written = [] if form is None or not form.is_text else [str(self.target)]
         return [*self.preprocessor.text_columns_, *written]
 
@@ -690,16 +689,12 @@ class TableModel(TableAnswers, Explaining):
                 "compare with are."
             )
         kind = self._task.targets if self._task.has_target else "labels"
-        view, form = self.preprocessor.view(table), self.target_form_ or self._ranked_form
-        if kind != "labels" and form is None and not self.preprocessor.frozen_:
+        view = self.preprocessor.view(table)
+        if kind != "labels" and self._form is None and not self.preprocessor.frozen_:
             check_names([name], view.names, "The table")
             told = (self.preprocessor.kinds or {}).get(name, "")
-            form = TargetForm.of(name, view.column(name), told)
-            if kind == "quantities":
-                self.target_form_ = form
-            else:
-                self._ranked_form = form
-        return read_targets(view, name, kind=kind, form=form)
+            self._form = TargetForm.of(name, view.column(name), told)
+        return read_targets(view, name, kind=kind, form=self._form)
 
     def _learned(self, table: Any) -> NDArray[Any]:
         """Targets as :meth:`learn` takes them: of no width where none are learned."""
@@ -1076,8 +1071,7 @@ class TableModel(TableAnswers, Explaining):
             # As text: names of columns and categories are keys in it, and may be any text.
             "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
             "leaks": [list(leak) for leak in self.leaks_.items()],
-            "target_form": None if self.target_form_ is None else self.target_form_.to_state(),
-            **({} if self._ranked_form is None else {"ranked_form": self._ranked_form.to_state()}),
+            "target_form": None if self._form is None else self._form.to_state(),
         }
 
     @classmethod
@@ -1099,9 +1093,7 @@ class TableModel(TableAnswers, Explaining):
         if not (np.isfinite(mean) and 0.0 < scale < np.inf):
             raise ValueError("the units of the target are not finite")
         model.target_mean_, model.target_scale_ = mean, scale
-        form = state.get("target_form")
-        model.target_form_ = None if form is None else TargetForm.from_state(form)
-        if "ranked_form" in state:
-            model._ranked_form = TargetForm.from_state(state["ranked_form"])
-        model.leaks_ = {str(name): str(said) for name, said in state.get("leaks", ())}
+        form = state["target_form"]
+        model._form = None if form is None else TargetForm.from_state(form)
+        model.leaks_ = {str(name): str(said) for name, said in state["leaks"]}
         return model

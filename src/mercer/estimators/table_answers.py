@@ -28,9 +28,9 @@ class TableAnswers:
 
     estimator: Any
     _task: TableTask
+    _form: TargetForm | None
     target_mean_: float
     target_scale_: float
-    target_form_: TargetForm | None
     preprocessor: TablePreprocessor
     inputs: Any
     targets: Any
@@ -57,6 +57,11 @@ class TableAnswers:
             For a ranking that answers on pairs only: see :meth:`predict_pair`.
         """
         return self.as_written(self.predict_inputs(self._asked(table, extra)))
+
+    @property
+    def target_form_(self) -> TargetForm | None:
+        """How quantities are written that are learned and answered."""
+        return self._form if self._task.is_quantity else None
 
     def as_written(self, values: NDArray[Any]) -> NDArray[Any]:
         """Turn numbers that :meth:`predict_inputs` gave into what the target holds.

@@ -24,10 +24,10 @@ from mercer.data.null_values import NullValues
 from mercer.distributed import ShardTraining
 from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError
-from mercer.expansions import KOMP
+from mercer.expansions import KOMP, Stream
 from mercer.serve import Answers
 from mercer.training import FileTraining
-from mercer.training.streaming import BadRowError, RowReader
+from mercer.training.streaming import BadRowError, RowReader, StreamTraining
 
 TEXT = "age,country,y,n\n30,NA,null,-999\n-1,DE,set,5\nn.v.,NA,set,NA\n"
 GAP = None
@@ -447,6 +447,21 @@ def test_the_model_of_a_stream_keeps_its_marks(tmp_path):
         assert command_line.run(*words) == 0
         found.append(pd.read_csv(out)["prediction"])
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("told", "read"), [(None, {}), ({"a": -2}, {"a": -1.0})])
+def test_a_model_that_goes_on_has_its_marks_unless_others_are_told(told, read):
+    def make(task):
+        return KernelRegressor(expansion=Stream(), random_state=0)
+
+    first = StreamTraining(
+        RowReader("y", task="regression", null_values={"a": -1}, gaps=True), make
+    )
+    for n in range(4):
+        first.take(record(True, a=str(n), b="1", y=str(n)))
+    reader = RowReader("y", task="regression", null_values=told)
+    StreamTraining(reader, make, model=first.estimator)
+    assert reader.read(record(True, a="-1", b="1", y="2")).x == {"b": 1.0} | read
 
 
 def test_a_classifier_takes_frames_as_they_are():

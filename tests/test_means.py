@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.data.null_values import NullValues
 from mercer.default import means
 from mercer.default.learner import DefaultLearner
 from mercer.default.means import LearnedMean, level_of
@@ -271,3 +272,13 @@ def test_a_sample_is_of_all_rows_and_bounded(monkeypatch):
     assert_allclose(
         mean * kept.weights.sum(), (learned.total + rows.weights[:100] @ rows.targets[:100])
     )
+
+
+def test_a_second_fit_forgets_the_level_and_the_marks_of_the_first():
+    y = (X[:80, 0] > 1.0).astype(int)
+    model = KernelClassifier(expansion=KOMP(max_size=20), random_state=0).fit(X[:80], y)
+    assert model.level_ is not None
+    model._nulls = NullValues.of(-999)  # as streams leave it
+    model.set_params(kernel=Gaussian(1.0)).fit(X[:80], y)
+    assert model.level_ is None
+    assert model._nulls is None

@@ -282,3 +282,25 @@ def test_a_second_fit_forgets_the_level_and_the_marks_of_the_first():
     model.set_params(kernel=Gaussian(1.0)).fit(X[:80], y)
     assert model.level_ is None
     assert model._nulls is None
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax()])
+def test_scores_of_classes_move_no_more_than_the_mean_wants(loss):
+    """Which is the least of a convex sum, so signs and sizes of what is left say that it is."""
+    values, rows = scored(loss, 2000)
+    share = rows.weights / rows.weights.sum()
+
+    def chances(scores):
+        return (1.0 + share @ said(loss, scores)) / 2.0
+
+    wanted = (1.0 + mean_of_codes(rows)) / 2.0
+    level = means._solved(loss, values, share, wanted)
+    off = chances(values + level) - wanted
+    near = means._NEAR * np.minimum(wanted, 1.0 - wanted if wanted.size == 1 else wanted)
+    allowed = 1e-3 * wanted + means._PULL * (share @ share) * abs(level)
+    assert (abs(off) <= near + allowed).all()
+    far = abs(level) > 1e-3
+    assert far.any()
+    assert_allclose(off[far], -np.sign(level[far]) * near[far], atol=allowed.max())
+    near_enough = chances(values) * (1.0 + 0.5 * means._NEAR * np.resize([1.0, -1.0], wanted.size))
+    assert not means._solved(loss, values, share, near_enough).any()

@@ -2,7 +2,7 @@
 
 Steps end before a rare class has its share, weights of components and the bend of scores are chosen
 by few rows, and counts are learned by their logarithms. So a *level* of the scores is found last,
-with which the mean of what is predicted is that of the targets.
+with which the mean of what is predicted is that of the targets, and that of a class nearly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ _CHUNK, _PRECISE = 8192, 0.003
 _OF_A_CLASS, _OF_COUNTS = 0.5, 1e-9
 # Rows' worth of a pull of scores of classes towards where they are: where all rows are sure, it
 # would take far moves to change the mean by a little.
-_PULL = 0.1
+_PULL = 0.02
+# Part of its share within which the mean of a class is near enough. What a model says of the rows
+# learned is sure where it says little of new ones: to mend the last of a mean there would take
+# moves that spoil what is said of these.
+_NEAR = 0.0125
 # Of the sum that is of no component.
 _NUMBER = -1
 _FARTHEST, _STEPS, _EXACT, _TINY = 50.0, 100, 1e-4, 1e-300
@@ -252,35 +256,60 @@ def _predicted(loss: Loss, values: Array) -> Array:
 
 
 def _solved(loss: Loss, values: Array, share: Array, wanted: Array) -> Array:
-    """Level with which predictions have a mean, but for a pull towards 0 of classes."""
+    """Least level with which predictions have a mean, or nearly that of classes.
+
+    Classes whose mean is near enough are not moved, and others only until theirs is. They have a
+    pull towards 0, too.
+    """
     rows = 1.0 / float(share @ share)
-    pull = _PULL / rows if _of_classes(loss) else 0.0
-    least = _OF_A_CLASS / rows if _of_classes(loss) else _OF_COUNTS
+    of_classes = _of_classes(loss)
+    pull, least = (_PULL / rows, _OF_A_CLASS / rows) if of_classes else (0.0, _OF_COUNTS)
     wanted = np.maximum(wanted, least)
-    if not _of_classes(loss) or wanted.size == 1:
-        wanted = np.minimum(wanted, 1.0 - least) if _of_classes(loss) else wanted
-        far = _FARTHEST + float(np.abs(values).max())
+    if of_classes and wanted.size > 1:
+        return _solved_for_classes(loss, values, share, wanted / wanted.sum(), pull)
+    wanted = np.minimum(wanted, 1.0 - least) if of_classes else wanted
+    slack = _NEAR * np.minimum(wanted, 1.0 - wanted) if of_classes else np.zeros(wanted.size)
+    far = _FARTHEST + float(np.abs(values).max())
 
-        def missed(level: float, column: int) -> float:
-            likely = _predicted(loss, values[:, column : column + 1] + level)[:, 0]
-            return float(share @ likely) + pull * level - float(wanted[column])
+    def likely(level: float, column: int) -> float:
+        return float(share @ _predicted(loss, values[:, column : column + 1] + level)[:, 0])
 
-        return np.array([brentq(missed, -far, far, (n,)) for n in range(wanted.size)])
-    wanted = wanted / wanted.sum()
-    level = np.zeros(wanted.size)
-    if isinstance(loss, Softmax):  # the minimum of its mean, in the level
+    def found(column: int) -> float:
+        off = likely(0.0, column) - wanted[column]
+        if abs(off) <= slack[column]:
+            return 0.0
+        goal = float(wanted[column] + np.copysign(slack[column], off))
+        return float(brentq(lambda level: likely(level, column) + pull * level - goal, -far, far))
 
-        def value(level: Array) -> tuple[float, Array]:
+    return np.array([found(column) for column in range(wanted.size)])
+
+
+def _solved_for_classes(
+    loss: Loss, values: Array, share: Array, wanted: Array, pull: float
+) -> Array:
+    """See :func:`_solved`, for several classes."""
+    n, slack = wanted.size, _NEAR * wanted
+    level = np.zeros(n)
+    if isinstance(loss, Softmax):  # the least of its mean and of slack @ |level|, in the level
+
+        def value(moves: Array) -> tuple[float, Array]:
+            level = moves[:n] - moves[n:]  # up and down
             scores = values + level
             mean = share @ logsumexp(scores, axis=1) - wanted @ level
-            slopes = share @ loss.probabilities(scores) - wanted
-            return float(mean + 0.5 * pull * level @ level), slopes + pull * level
+            slopes = share @ loss.probabilities(scores) - wanted + pull * level
+            least = mean + 0.5 * pull * level @ level + slack @ (moves[:n] + moves[n:])
+            return float(least), np.concatenate([slack + slopes, slack - slopes])
 
         options = {"gtol": _EXACT * wanted.min(), "ftol": 0.0, "maxiter": _STEPS}
-        level = minimize(value, level, jac=True, method="L-BFGS-B", options=options).x
+        bounds = [(0.0, None)] * (2 * n)
+        moves = minimize(
+            value, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        ).x
+        level = moves[:n] - moves[n:]
     for _ in range(_STEPS):
+        likely = np.maximum(share @ loss.probabilities(values + level), _TINY)
         goal = np.maximum(wanted - pull * level, wanted / 2.0)
-        step = np.log(goal / np.maximum(share @ loss.probabilities(values + level), _TINY))
+        step = np.log(np.clip(likely, goal - slack, goal + slack) / likely)
         level = level + step
         if np.abs(step).max() < _EXACT:
             break

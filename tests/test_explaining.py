@@ -517,9 +517,11 @@ def test_models_without_rows_ask_for_some(rng):
     rows = sparse.csr_matrix(X)
     model = KernelRegressor(expansion=Dictionary(50), random_state=0).fit(rows, y)
     assert not hasattr(model, "feature_importances_")
-    with pytest.raises(AttributeError, match=r"keeps no rows that it learned\. It learned sparse"):
+    with pytest.raises(AttributeError, match="learned sparse rows, of which it keeps none"):
         _ = model.feature_importances_
-    with pytest.raises(ValueError, match="`background` must be given: this model keeps no rows"):
+    with pytest.raises(
+        ValueError, match="`background` must be given: this model learned sparse rows"
+    ):
         model.explain(X[:1])
     with pytest.raises(ValueError, match=r"Use some rows of them, dense: `X.toarray\(\)`"):
         model.explain(rows[:1])

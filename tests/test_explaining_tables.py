@@ -382,22 +382,6 @@ def test_the_command_says_what_is_wrong(files, mercer, monkeypatch, words):
     assert REFUSED[words] in err
 
 
-def test_a_file_without_rows_asks_for_some(files, mercer, tmp_path):
-    model = TableModel(
-        KernelRegressor(expansion="komp", random_state=0), TablePreprocessor(exclude=("z",)), "z"
-    )
-    rows = table(200).select(["town", "age", "z"])
-    model.partial_fit(rows)
-    del model.estimator._kept
-    model.save(tmp_path / "old")
-    code, _, err = mercer("explain", tmp_path / "old")
-    assert code == 2
-    assert "this model keeps no rows that it learned" in err
-    words = "explain", tmp_path / "old", files / "test.csv", "--json", "--rows", 1
-    assert "`--background` must be given: this model keeps" in mercer(*words)[2]
-    assert mercer(*words, "--background", files / "test.csv")[0] == 0
-
-
 def test_processes_keep_rows_in_files(files):
     process = load_model(files / "process.mercer").estimator
     assert isinstance(process, GaussianProcessRegressor)

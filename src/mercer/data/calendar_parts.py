@@ -81,7 +81,7 @@ def compact_dates(values: Seconds) -> Seconds:
         real = (hour < 24) & (minute < 60) & (second < 60)
         clock = np.where(timed, np.where(real, hour * 3600 + minute * 60 + second, np.nan), clock)
         values = days
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         values = np.where((values >= 1900_01) & (values <= 2100_12), values * 100 + 1, values)
         able = (values >= 1900_01_01) & (values <= 2100_12_31) & (values == np.round(values))
     whole = values[able].astype(np.int64)

@@ -213,6 +213,8 @@ def level_of(
     Returns
     -------
     level : ndarray of shape (n_outputs,)
+        That of classes is the least, by absolute values, with which the mean chance of each is
+        within 1.25 % of its share.
     """
     goal = _shares(mean) if _of_classes(loss) else mean
     order = np.random.default_rng(seed).permutation(n)

@@ -278,9 +278,9 @@ class FittedLoss(FittedFunction):
         """What is added to each score in the end, (n_outputs,).
 
         With it the mean of what is predicted for the rows learned is the mean of their targets,
-        and the mean chance of a class its share. None where nothing is added: of losses whose
-        predictions are no means, under a risk, and of classes and numbers with a kernel that was
-        given.
+        and the mean chance of a class within 1.25 % of its share. None where nothing is added: of
+        losses whose predictions are no means, under a risk, and of classes and numbers with a
+        kernel that was given.
         """
         function = self._fitted().current_function()
         return function.level if isinstance(function, SumOfComponents) else self._level_now()

@@ -194,16 +194,12 @@ def test_a_stream_finds_out_by_itself_and_a_fit_only_once(tmp_path):
     np.testing.assert_array_equal(model.predict(X), loaded.predict(X))
 
 
-def test_files_of_earlier_versions_held_out_single_rows():
+def test_blocks_of_no_rows_are_refused_in_a_state():
     model = KernelRegressor(expansion=Auto(block_length=15), random_state=0).fit(*series(300))
     whole = model.learner_.to_state(whole=True)
-    state = whole["function"]
-    assert state["numbers"]["block"] == 15
-    for name in ("block", "knows_block"):
-        del state["numbers"][name]
-    model.learner_.restore(whole)
-    assert model.block_length_ == 1
-    state["numbers"]["block"] = 0
+    numbers = whole["function"]["numbers"]
+    assert numbers["block"] == 15
+    numbers["block"] = 0
     with pytest.raises(ValueError, match="block"):
         model.learner_.restore(whole)
 

@@ -43,7 +43,7 @@ PROCESSORS = {
 NOT_NUMERICAL = (
     *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
     *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
-    *("cell_readings", "explaining_tables", "jit", "leftovers", "no_data", "types_across_files"),
+    *("cell_readings", "explaining*", "export", "jit", "leftovers", "no_data"),
     *(
         "late_labels",
         "mapped_models",
@@ -64,6 +64,7 @@ NOT_NUMERICAL = (
         "threads",
         "training*",
         "transition_columns",
+        "types_across_files",
         "unlabelled_rows",
         "what_is_wrong",
     ),

@@ -45,10 +45,13 @@ NOT_NUMERICAL = (
     *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
     *("cell_readings", "explaining*", "export", "jit", "leftovers", "no_data"),
     *(
+        "dates_as_targets",
         "late_labels",
         "mapped_models",
         "model_file",
         "names",
+        "null_values",
+        "odd_cells_in_predictions",
         "odd_files",
         "public_names",
         "report*",

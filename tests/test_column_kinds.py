@@ -19,7 +19,15 @@ from mercer.data.calendar_parts import compact_dates
 from mercer.data.columns import Levels, view_table
 from mercer.data.forms import DateForm, NumberForm
 from mercer.data.readings import Readings
-from mercer.data.target_means import N_FOLDS, CategoryMeans, CategorySums, TargetCodes, folds_of
+from mercer.data.target_means import (
+    N_FOLDS,
+    CategoryMeans,
+    CategorySums,
+    Repeats,
+    TargetCodes,
+    contents_of,
+    folds_of,
+)
 from mercer.data.texts import TextMap, TextSample
 from mercer.estimators import TableModel
 from mercer.estimators.columns import StreamColumns
@@ -440,7 +448,7 @@ def test_own_targets_do_not_matter_to_rows_that_are_learned():
         return seen.transform(table, learned=True)[:, 0], seen.transform(table)[:, 0]
 
     read = TablePreprocessor(**options).look(table)
-    folds = folds_of(Readings.read(read._read(), view_table(table)))
+    folds = folds_of(contents_of(Readings.read(read._read(), view_table(table))))
     changed = y.copy()
     changed[folds == 2] += 100.0 * rng.normal(size=np.count_nonzero(folds == 2))
     mine, all_rows = learned(y)
@@ -465,16 +473,66 @@ def test_targets_that_categories_determine_leave_no_gaps():
 
 def test_rows_have_the_same_fold_wherever_they_are(rng):
     table = pd.DataFrame({"a": rng.normal(size=50), "b": rng.choice(["u", "v", None], 50)})
-    folds = folds_of(view_table(table))
-    assert_array_equal(folds_of(view_table(table[20:])), folds[20:])
+    folds = folds_of(contents_of(view_table(table)))
+    assert_array_equal(folds_of(contents_of(view_table(table[20:]))), folds[20:])
     assert set(folds) == set(range(N_FOLDS))
 
 
 def test_rows_stay_in_their_folds_where_a_column_gets_values_later(rng):
     rows = pd.DataFrame({"a": rng.normal(size=50), "b": rng.choice(["u", "v"], 50)})
-    folds = folds_of(view_table(rows))
+    folds = folds_of(contents_of(view_table(rows)))
     for nothing in (np.nan, pd.Categorical([None] * 50)):
-        assert_array_equal(folds_of(view_table(rows.assign(late=nothing))), folds)
+        assert_array_equal(folds_of(contents_of(view_table(rows.assign(late=nothing)))), folds)
+
+
+def named_rows(seed, *, alike):
+    """Rows of 150 names in 8 years, and targets; whether those of a name and year are alike."""
+    rng = np.random.default_rng(seed)
+    name, year = rng.integers(0, 150, 3000), rng.integers(0, 8, 3000)
+    of_name, of_both = rng.normal(size=150), rng.normal(size=(150, 8))
+    means = 2.0 * of_name[name] + (1.5 * of_both[name, year] if alike else 0.0)
+    frame = pd.DataFrame({"name": [f"name {n}" for n in name], "year": year, "size": of_name[name]})
+    return frame, means + 0.7 * rng.normal(size=3000)
+
+
+def test_repeats_are_counted_for_contents_of_the_least_keys():
+    rng = np.random.default_rng(5)
+    all_keys = rng.integers(0, 2**64, 3000, dtype=np.uint64)
+    keys, codes = rng.choice(all_keys, 9000), rng.normal(size=(9000, 2))
+    seen, parts = Repeats(2), [Repeats(2), Repeats(2)]
+    for number, part in enumerate(np.array_split(np.arange(9000), 9)):
+        seen.update(keys[part], codes[part])
+        parts[number % 2].update(keys[part], codes[part])
+    parts[1].merge(parts[0])
+    least = np.unique(keys)[:1024]
+    expected = [
+        [mine.sum(), *codes[mine].sum(axis=0), *(codes[mine] ** 2).sum(axis=0)]
+        for mine in (keys == key for key in least)
+    ]
+    for found in (seen, parts[1], Repeats.from_state(json.loads(json.dumps(seen.to_state())))):
+        assert_array_equal(found.keys, least)
+        assert_allclose(found.sums, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_rows_that_repeat_others_are_answered_as_these_were_learned(alike):
+    frame, y = named_rows(6, alike=alike)
+    read = TablePreprocessor().fit(frame[:2500], y[:2500])
+    assert read.transform(frame[2500:]).shape[1] == len(read.feature_names_out())
+    same = read.transform(frame[2500:]) == read.transform(frame[2500:], learned=True)
+    # Means of the other folds, where what is in a row tells more than its name; else all rows.
+    assert same.all() == alike
+    again = TablePreprocessor.from_state(json.loads(json.dumps(read.to_state())))
+    assert_array_equal(again.transform(frame[2500:]), read.transform(frame[2500:]))
+
+
+def test_rows_that_repeat_others_are_predicted_as_well_as_rows_kept_back():
+    frame, y = named_rows(7, alike=True)
+    model = KernelRegressor(random_state=0).fit(frame[:2500], y[:2500])
+    new = np.sqrt(np.mean((model.predict(frame[2500:]) - y[2500:]) ** 2))
+    held = model.held_out_
+    kept_back = np.sqrt(np.mean((held.scores[:, 0] - held.y) ** 2))
+    assert new < 1.15 * kept_back  # 1.4 with the means of all rows
 
 
 def test_codes_of_targets():

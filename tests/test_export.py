@@ -536,6 +536,17 @@ def test_text_is_refused() -> None:
     assert len(_columns.table_tree(told)["columns"]) == 2
 
 
+def test_means_by_whole_rows_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    name, year = rng.integers(0, 50, 2000), rng.integers(0, 5, 2000)
+    table = pd.DataFrame({"name": [f"name {n}" for n in name], "year": year})
+    y = rng.normal(size=(50, 5))[name, year] + 0.1 * rng.normal(size=2000)
+    with pytest.raises(ExportError, match="in 'name' go by what is in the whole row"):
+        _columns.table_tree(TablePreprocessor().fit(table, y))
+    alone = TablePreprocessor().fit(table.assign(year=rng.normal(size=2000)), y)
+    assert len(_columns.table_tree(alone)["columns"]) == 2
+
+
 def test_files_have_what_reads_text_only_if_there_is_some(tmp_path: Path) -> None:
     whole = exported(TABLE_MODELS["regression"](), tmp_path)
     assert {"read_dates", "read_numbers", "PARTS", "compact_dates"} < {*whole}

@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python tests/golden/write.py
 
-Files that are there are kept: they stand for those that users have, so a file is written anew only
-after it was deleted because of a change of the format that the changelog names. ``answers.json``
+Files that are there are kept, so that a change of the code that changes answers is seen. One is
+written anew after it was deleted because of a change of the format. ``answers.json``
 holds, for each file, the answers of the model to ``asked`` rows, and those after it learned them.
 """
 

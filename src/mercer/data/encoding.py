@@ -17,7 +17,7 @@ from mercer.data.columns import (
     rows_of_levels,
 )
 from mercer.data.statistics import LevelCounts, NumberStatistics, TableStatistics
-from mercer.data.target_means import CategoryMeans, folds_of
+from mercer.data.target_means import CategoryMeans, contents_of, folds_of
 from mercer.data.texts import TextMap
 
 __all__ = ["TableEncoding", "scales"]
@@ -131,6 +131,8 @@ class TableEncoding:
     folded : dict of str to (int, int, int)
         Columns with more frequent categories than outputs: number of frequent ones, how many of
         them have no output of their own, and rows that hold these.
+    repeats : bool
+        Whether rows to predict get the means of other folds, as those that are learned do.
 
     Raises
     ------
@@ -160,6 +162,7 @@ class TableEncoding:
         self._levels: dict[str, _LevelSlots] = {}
         self._texts: dict[str, _TextSlots] = {}
         self._means: dict[str, _MeanSlots] = {}
+        self.repeats = statistics.repeats_tell()
         self.folded: dict[str, tuple[int, int, int]] = {}
         row_of = {name: row for row, name in enumerate(self.number_names)}
         directions = min(_DIRECTIONS_OF_ONE, _DIRECTIONS // max(1, len(statistics.texts)))
@@ -286,7 +289,8 @@ class TableEncoding:
         for start, block in row_blocks(view, len(self.feature_names)):
             out = X[start : start + block.n_rows]
             self._encode_numbers(block, out, start)
-            folds = folds_of(block) if learned and self._means else None
+            by_fold = self._means and (learned or self.repeats)
+            folds = folds_of(contents_of(block)) if by_fold else None
             for name in (*self._levels, *self._texts):
                 self.encode_levels(name, level_column(block, name), out, folds, learned=learned)
         return X
@@ -311,7 +315,7 @@ class TableEncoding:
         out : ndarray of shape (n_rows, n_features_out)
             Where to write; 0 before.
         folds : ndarray of shape (n_rows,) or None, default=None
-            Folds of rows to learn from.
+            Folds of rows that get the means of the others.
         learned : bool, default=False
             Whether these are such rows.
         """

@@ -22,7 +22,7 @@ from mercer.data.columns import (
     number_block,
     row_blocks,
 )
-from mercer.data.target_means import CategorySums, TargetCodes, folds_of
+from mercer.data.target_means import CategorySums, Repeats, TargetCodes, contents_of, folds_of
 from mercer.data.texts import TextSample
 
 __all__ = ["LevelCounts", "NumberStatistics", "TableStatistics"]
@@ -200,6 +200,7 @@ class TableStatistics:
     texts: dict[str, TextSample] = field(default_factory=dict)
     targets: TargetCodes | None = None
     sums: dict[str, CategorySums] = field(default_factory=dict)
+    repeats: Repeats = field(default_factory=lambda: Repeats(0))
 
     @classmethod
     def like(cls, view: TableView, targets: TargetCodes | None = None) -> Self:
@@ -216,6 +217,7 @@ class TableStatistics:
             sums={}
             if targets is None
             else {name: CategorySums(targets.n) for name, kind in kinds.items() if kind is Levels},
+            repeats=Repeats(0 if targets is None else targets.n),
         )
 
     def update(self, view: TableView, y: NDArray[Any] | None = None) -> None:
@@ -240,9 +242,10 @@ class TableStatistics:
             for name, texts in new.texts.items():
                 texts.update(level_column(block, name), codes)
             if new.sums and codes is not None:
-                folds = folds_of(block)
+                keys = contents_of(block)
+                new.repeats.update(keys, codes)
                 for name, sums in new.sums.items():
-                    sums.update(level_column(block, name), folds, codes)
+                    sums.update(level_column(block, name), folds_of(keys), codes)
         new.n_rows = view.n_rows
         self.merge(new)
 
@@ -257,6 +260,7 @@ class TableStatistics:
             {name: TextSample() for name in self.texts},
             self.targets,
             {} if self.targets is None else {n: CategorySums(self.targets.n) for n in self.sums},
+            Repeats(self.repeats.n_codes),
         )
 
     def missing(self, name: str) -> int:
@@ -265,6 +269,10 @@ class TableStatistics:
             return int(self.numbers.missing[self.number_names.index(name)])
         seen: LevelCounts | TextSample = self.levels.get(name) or self.texts[name]
         return seen.missing
+
+    def repeats_tell(self) -> bool:
+        """Whether rows mostly repeat others, and these tell more than a column's categories."""
+        return any(self.repeats.tell_more(sums) for sums in self.sums.values())
 
     def without_values(self, names: Collection[str]) -> set[str]:
         """Return the columns among these that had no value."""
@@ -320,6 +328,7 @@ class TableStatistics:
                 for name, kind in kinds.items()
                 if kind is Levels
             },
+            self.repeats,
         )
 
     def merge(self, other: TableStatistics) -> None:
@@ -333,6 +342,7 @@ class TableStatistics:
             sample.merge(other.texts[name])
         for name, sums in self.sums.items():
             sums.merge(other.sums[name])
+        self.repeats.merge(other.repeats)
         self.n_rows += other.n_rows
 
     def to_state(self) -> dict[str, Any]:
@@ -345,6 +355,7 @@ class TableStatistics:
             "texts": {name: sample.to_state() for name, sample in self.texts.items()},
             "targets": None if self.targets is None else self.targets.to_state(),
             "sums": {name: sums.to_state() for name, sums in self.sums.items()},
+            "repeats": self.repeats.to_state(),
             "n_rows": self.n_rows,
         }
 
@@ -362,5 +373,7 @@ class TableStatistics:
         numbers = NumberStatistics.from_state(state["numbers"], len(number_names))
         sums = {name: CategorySums.from_state(part) for name, part in state["sums"].items()}
         targets = TargetCodes.from_state(state["targets"])
-        n = state["n_rows"]
-        return cls(list(names), list(number_names), numbers, levels, n, texts, targets, sums)
+        n, repeats = state["n_rows"], Repeats.from_state(state["repeats"])
+        return cls(
+            list(names), list(number_names), numbers, levels, n, texts, targets, sums, repeats
+        )

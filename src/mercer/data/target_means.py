@@ -5,6 +5,10 @@ them is one input. It is learned from the rows of the warm-up, so a row that is 
 not see its own target in it: it gets the mean over the rows of the other folds. A row's fold is
 drawn by what is in the row, so that it is the same whenever, and wherever, the row is read, and
 equal rows are in the same fold.
+
+A row to predict gets the mean over all rows. Where most rows repeat the contents of others, and
+what they have in common tells more of the target than the category, a row that was learned would
+then be another one when it comes again: there, rows to predict get that of the other folds, too.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from numpy.typing import NDArray
 from mercer.data.columns import Levels, Numbers, TableView
 from mercer.data.keys import bits_of_labels, content_keys, mixed
 
-__all__ = ["N_FOLDS", "CategoryMeans", "CategorySums", "TargetCodes", "array_text", "folds_of",
-           "text_array"]  # fmt: skip
+__all__ = ["N_FOLDS", "CategoryMeans", "CategorySums", "Repeats", "TargetCodes", "array_text",
+           "contents_of", "folds_of", "text_array"]  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +35,10 @@ _TRACKED_LEVELS = 4096
 _LARGEST_SMOOTHING = 1e6
 _TELLING = 3.0  # standard errors of the mean of a category
 _ROUNDING = 1e-10  # of means of targets that are all alike
+_CONTENTS = 1024  # of which repeats are counted
+# Rows that repeat the contents of others, and their variance, both as a share of that of all rows
+# of a category, with which contents tell more than categories do.
+_REPEATED, _ALIKE = 1 / 3, 0.8
 
 
 @dataclass(frozen=True)
@@ -94,10 +102,10 @@ class TargetCodes:
         return None if state is None else cls(**state)
 
 
-def folds_of(view: TableView) -> NDArray[np.int64]:
-    """Draw the fold of each row by what is in it.
+def contents_of(view: TableView) -> NDArray[np.uint64]:
+    """Draw a key of each row by what is in it.
 
-    Missing values count for nothing, so that rows stay in their folds where a column gets its first
+    Missing values count for nothing, so that rows keep their keys where a column gets its first
     value only later.
     """
     keys = np.zeros(view.n_rows, dtype=np.uint64)
@@ -112,7 +120,12 @@ def folds_of(view: TableView) -> NDArray[np.int64]:
             values, known = (found >> np.uint64(11)).astype(np.float64), column.codes >= 0
         seed = int(bits_of_labels([name])[0])
         keys[known] += content_keys(seed, [values[known]])
-    return (mixed(keys) % np.uint64(N_FOLDS)).astype(np.int64)
+    return mixed(keys)
+
+
+def folds_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the folds of rows with these keys."""
+    return (keys % np.uint64(N_FOLDS)).astype(np.int64)
 
 
 @dataclass
@@ -168,6 +181,15 @@ class CategorySums:
             by_count = sorted(self.sums, key=lambda level: (-self.sums[level][:, 0].sum(), level))
             self.sums = {level: self.sums[level] for level in by_count[:_TRACKED_LEVELS]}
 
+    def within(self) -> Floats:
+        """Variance of each code within categories; infinite where each has one row."""
+        table = np.array([*self.sums.values()]).reshape(-1, N_FOLDS, 1 + self.n_codes).sum(axis=1)
+        n = table[:, 0].sum()
+        if n <= len(table):
+            return np.full(self.n_codes, np.inf)
+        between = (table[:, 1:] ** 2 / np.maximum(table[:, :1], 1.0)).sum(axis=0)
+        return np.asarray(np.maximum(self.squares - between, 0.0) / (n - len(table)))
+
     def to_state(self) -> dict[str, Any]:
         """Return plain data."""
         return {
@@ -186,6 +208,77 @@ class CategorySums:
         overall = text_array(state["overall"], (N_FOLDS, 1 + n))
         made = dict(zip(levels, sums, strict=True))
         return cls(n, made, overall, text_array(state["squares"], (n,)))
+
+
+@dataclass
+class Repeats:
+    """How often rows have the contents of others, and how much alike the targets of these are.
+
+    Contents with the least keys are a sample of all, and the same for any order of the rows.
+
+    Parameters
+    ----------
+    n_codes : int
+        Numbers of each target.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n_contents,) of uint64
+        Keys of the sample, sorted; 1,024 at most.
+    sums : ndarray of shape (n_contents, 1 + 2 n_codes)
+        Rows of each, and sums over them of codes and of squares of codes.
+
+    Examples
+    --------
+    >>> repeats = Repeats(1)
+    >>> keys = np.array([3, 5, 3], dtype=np.uint64)
+    >>> repeats.update(keys, np.array([[1.0], [0.0], [1.0]]))
+    >>> repeats.sums[:, 0]
+    array([2., 1.])
+    """
+
+    n_codes: int
+    keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    sums: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.sums = self.sums.reshape(len(self.keys), 1 + 2 * self.n_codes)
+
+    def update(self, keys: NDArray[np.uint64], codes: Floats) -> None:
+        """Add rows."""
+        self._add(keys, np.column_stack([np.ones(len(codes)), codes, codes**2]))
+
+    def merge(self, other: Repeats) -> None:
+        """Add the rows of others."""
+        self._add(other.keys, other.sums)
+
+    def _add(self, keys: NDArray[np.uint64], sums: Floats) -> None:
+        """Add sums of contents, which may come more than once, and keep the least keys."""
+        kept, places = np.unique(np.concatenate([self.keys, keys]), return_inverse=True)
+        total = np.zeros((len(kept), 1 + 2 * self.n_codes))
+        np.add.at(total, places, np.concatenate([self.sums, sums]))
+        self.keys, self.sums = kept[:_CONTENTS], total[:_CONTENTS]
+
+    def tell_more(self, sums: CategorySums) -> bool:
+        """Whether most rows repeat contents that tell more of the target than their categories."""
+        n, totals, squares = np.split(self.sums, [1, 1 + self.n_codes], axis=1)
+        again = n[:, 0] >= 2.0
+        if n[again].sum() <= _REPEATED * n.sum():
+            return False
+        spread = np.maximum(squares[again] - totals[again] ** 2 / n[again], 0.0).sum()
+        within = spread / (n[again] - 1.0).sum()
+        return bool(within < _ALIKE * sums.within().sum())
+
+    def to_state(self) -> dict[str, Any]:
+        """Return plain data."""
+        keys = [f"{key:016x}" for key in self.keys.tolist()]
+        return {"n_codes": self.n_codes, "keys": keys, "sums": array_text(self.sums)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
+        n, keys = state["n_codes"], np.array([int(key, 16) for key in state["keys"]], np.uint64)
+        return cls(n, keys, text_array(state["sums"], (len(keys), 1 + 2 * n)))
 
 
 class CategoryMeans:
@@ -248,9 +341,8 @@ class CategoryMeans:
         n, n_levels = counts.sum(), len(counts)
         if n <= n_levels or n_levels < 2:
             return np.full(self.sums.n_codes, _LARGEST_SMOOTHING)
-        means = totals / counts[:, None]
-        between = counts @ (means - self._center) ** 2
-        within = np.maximum(self.sums.squares - counts @ means**2, 0.0) / (n - n_levels)
+        between = counts @ (totals / counts[:, None] - self._center) ** 2
+        within = self.sums.within()
         spread = (between - (n_levels - 1) * within) / (n - (counts @ counts) / n)
         tiny = within / _LARGEST_SMOOTHING
         ratio = within / np.maximum(np.maximum(spread, tiny), np.finfo(float).tiny)
@@ -272,7 +364,7 @@ class CategoryMeans:
         column : Levels
             A column; gaps and unknown categories become 0, the mean of all rows.
         folds : ndarray of shape (n_rows,) or None, default=None
-            Folds of rows that are learned, whose own folds do not count.
+            Folds of rows whose own folds do not count, such as those that are learned.
 
         Returns
         -------

@@ -219,6 +219,12 @@ def _means(name: str, statistics: TableStatistics, names: _Names) -> Tree | None
     slots = [names.take(f"{name}:mean{code}") for code in targets.names]
     if slots[0] < 0:
         return None
+    if statistics.repeats_tell():
+        raise ExportError(
+            f"The means of the target in {name!r} go by what is in the whole row, as most rows "
+            "learned repeat others, which exported files do not do. Leave it out, or load the "
+            "model with mercer."
+        )
     levels = list(sums.sums)
     values = CategoryMeans(sums).transform(Levels(np.arange(len(levels)), levels))
     # The last row is that of all other values.

@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-reproduction check docs benchmarks clean
+.PHONY: demo test test-system check docs benchmarks clean
 
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
-REPRODUCTION := tests/reproduction src/mercer_reproduction
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+SYSTEM := tests/system src/mercer/distributed src/mercer/river src/mercer_reproduction
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"
@@ -25,11 +25,11 @@ $(VENV)/.docs: $(VENV)/.demo
 demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/
 	$(BIN)/mercer demo --out demo-output
 
-test: $(VENV)/.dev  ## run the library's tests
-	$(PYTEST) $(REPRODUCTION:%=--ignore=%)
+test: $(VENV)/.dev  ## run the tests of the library and the command, in process
+	$(PYTEST) $(SYSTEM:%=--ignore=%)
 
-test-reproduction: $(VENV)/.dev  ## run the tests of the papers' experiments
-	$(PYTEST) $(REPRODUCTION)
+test-system: $(VENV)/.dev  ## run those of processes, servers, documents and other packages
+	$(PYTEST) $(SYSTEM)
 
 check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/ruff check .

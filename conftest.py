@@ -45,13 +45,6 @@ if find_spec("hypothesis"):
     hypothesis.settings.load_profile("repeatable")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config):
-    """Let pytest-xdist give out the modules in the order that was asked for."""
-    if ORDER and hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
-
-
 @pytest.hookimpl(tryfirst=True)  # before pytest brings together those that share a fixture
 def pytest_collection_modifyitems(items):
     """Shuffle the modules, and the tests of each, if that was asked for."""

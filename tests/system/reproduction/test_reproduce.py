@@ -32,7 +32,7 @@ from mercer_reproduction._line_up import competitors, doubly_stochastic
 from mercer_reproduction.baselines import Solver
 from mercer_reproduction.command import _run
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAMES = [experiment.name for experiment in experiments()]
 DSG = ["dsg-adult", "dsg-mnist-8-6", "dsg-covtype"]
 

@@ -11,7 +11,7 @@ import pytest
 from mercer import KernelRegressor
 from mercer.distributed import Plan
 
-PAGE = Path(__file__).parent.parent / "docs" / "guide" / "cluster.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "cluster.md"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from command_line import run
 from mercer.default import DefaultLearner
 from quick import FEW_POINTS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = ("_build", "api", "gallery")  # by `make docs`
 PAGES = [

@@ -944,7 +944,7 @@ def test_sources_are_told_apart(tmp_path):
 def test_the_guide_shows_what_the_command_prints(mercer, tmp_path, monkeypatch):
     """Speeds aside, and a few rows near a border: they are those of another machine."""
     monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parent.parent / "docs/guide/stream_command.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/guide/stream_command.md").read_text()
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
     (command,) = re.findall(r"```sh\nmercer (.*?)\n```", page, re.DOTALL)
     shown, lines, *_ = re.findall(r"```text\n(.*?)```", page, re.DOTALL)

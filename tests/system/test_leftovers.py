@@ -20,7 +20,7 @@ import sklearn
 import leftovers
 
 matplotlib.use("Agg")
-CONFTEST = Path(__file__).parent.parent / "conftest.py"
+CONFTEST = Path(__file__).parents[2] / "conftest.py"
 LEAVES = {
     "environment: LEFT": (
         lambda: os.environ.update(LEFT="here"),

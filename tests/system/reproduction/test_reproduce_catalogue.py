@@ -15,7 +15,7 @@ from mercer_reproduction._catalogue import CATALOGUE, OWN_STUDIES, PAPERS, STATE
 from mercer_reproduction._paper_numbers import PAPER_NUMBERS, PaperNumber, beside_ours
 from mercer_reproduction.command import _catalogue_view as listing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDS = ROOT / "benchmarks" / "results" / "reproduction"
 NAMES = [experiment.name for experiment in experiments()]
 

@@ -38,39 +38,14 @@ PROCESSORS = {
     "Haswell": Processor("haswell", "Haswell", ("AVX512", "X86_V4"), AVX2),
     "SkylakeX": Processor("skylake-avx512", "SkylakeX", (), AVX2 | AVX512 | {"adx", "rdseed"}),
 }
-# All others are numerical: a new file of tests is, until it is named here. These test texts, files
-# and tables, or are long and compare what no processor changes.
-NOT_NUMERICAL = (
-    *("architecture", "benchmark_*", "chance", "cli*", "container", "data_*", "default_memory"),
-    *("column_kinds", "display*", "documents", "engines", "examples", "frames", "gpu", "history"),
-    *("cell_readings", "explaining*", "export", "jit", "leftovers", "no_data"),
-    *(
-        "dates_as_targets",
-        "late_labels",
-        "mapped_models",
-        "model_file",
-        "names",
-        "null_values",
-        "odd_cells_in_predictions",
-        "odd_files",
-        "public_names",
-        "report*",
-        "reproduce*",
-        "river",
-        "serve",
-        "sklearn_checks",
-        "spark",
-        "stream_command",
-        "stream_display",
-        "stream_files",
-        "table_model",
-        "threads",
-        "training*",
-        "transition_columns",
-        "types_across_files",
-        "unlabelled_rows",
-        "what_is_wrong",
-    ),
+# Tests of what is calculated, from kernels to learners, and of models whose answers are
+# written down. What reads, shows, stores and serves is the same on every processor.
+NUMERICAL = (
+    *("kernels", "kernel_parameters", "maps", "feature_maps", "cosine_features", "philox"),
+    *("losses", "losses_interface", "risks", "bellman", "lapack", "partitioned", "previous"),
+    *("learner", "compression", "exact", "functions", "pairwise_oracles", "second_order"),
+    *("adaptive_filters", "merging", "unregularized", "gaussian_process", "gp_dictionary"),
+    *("large_numbers", "row_alone", "golden_models"),
 )
 
 
@@ -108,11 +83,8 @@ def main(names, arguments):
     own = own_loops()
     names = names or [name for name, one in PROCESSORS.items() if one.openblas != own]
     missing = {name: sorted(PROCESSORS[name].needs - flags()) for name in names}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
-    command += [
-        *(arguments or ["tests"]),
-        *(f"--ignore-glob=*/test_{name}.py" for name in NOT_NUMERICAL),
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
+    command += arguments or [f"tests/test_{name}.py" for name in NUMERICAL]
     failed = []
     for name, lacking in missing.items():
         if lacking:

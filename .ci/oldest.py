@@ -2,9 +2,9 @@
 
     python .ci/oldest.py [--into FOLDER] [PYTEST_ARGUMENT ...]  # such as: tests src, for all
 
-Without arguments these are the tests of what meets other packages: estimators, files of models and
-of rows, the command, engines, tables, pictures and reports, kernels and maps, environments, and the
-examples of the documents, the gallery and the docstrings.
+Without arguments these are the tests of what meets other packages: arrays, tables and files of
+rows, scikit-learn's checks, files of models, pictures and reports, the examples of the estimators'
+docstrings, and a few each of the command, engines, environments and documents.
 
 The oldest Python is asked for, too, as far as the machine has it. What the promised packages need
 in turn is the newest that there is, as it is for whoever installs them today: it may call
@@ -26,11 +26,21 @@ ROOT = Path(__file__).parent.parent
 EXTRAS = ("cli", "rl", "ray", "dask", "dev")
 TOOLS = {"mypy", "ruff"}  # they check the source, and nobody needs an old one for it
 TESTS = (
-    *("cli*", "container", "data_*", "dictionary", "display*", "documents", "engines"),
-    *("estimator*", "examples", "feature_maps", "golden_models", "kernels", "maps", "model_file"),
-    *("report*", "sklearn_checks", "table_model", "value_function"),
+    *("tests/test_container.py", "tests/test_data_*.py", "tests/test_display*.py"),
+    *("tests/test_estimator_inputs.py", "tests/test_frames.py", "tests/test_golden_models.py"),
+    *("tests/test_report.py", "tests/test_rows.py", "tests/test_table_model.py"),
+    *("tests/system/test_sklearn_checks.py", "src/mercer/estimators", "src/mercer/data"),
 )
-LEFT_OUT = {"test_cli_engine.py"}  # long, and what it starts is what the tests of engines start
+# Of long files of tests, those that come to what other packages do.
+PARTS = (
+    "tests/test_cli.py::test_fit_with_test_data_and_report",
+    "tests/test_value_function.py"
+    "::test_gymnasium_environments_are_learned_and_the_final_observation_counts",
+    "tests/system/test_documents.py::test_examples_run[README.md]",
+    "tests/system/test_engines.py::test_answers_are_those_of_one_process",
+    "tests/system/test_engines.py::test_parts_of_a_ray_dataset_come_in_order",
+    "tests/system/test_engines.py::test_parts_of_a_dask_frame_come_in_order",
+)
 
 
 def oldest_versions(project):
@@ -66,11 +76,10 @@ def main(folder, arguments):
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    tests = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
+    tests = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
     tests += ["-W", "ignore::DeprecationWarning"]
-    files = (file for name in TESTS for file in sorted(ROOT.glob(f"tests/test_{name}.py")))
-    files = (file for file in files if file.name not in LEFT_OUT)
-    tests += arguments or [*files, "src/mercer"]
+    files = [file for name in TESTS for file in sorted(ROOT.glob(name))]
+    tests += arguments or [*files, *PARTS]
     return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode
 
 

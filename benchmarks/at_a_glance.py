@@ -20,6 +20,7 @@ These are the methods:
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -30,7 +31,7 @@ import _common
 import _peers
 
 METHODS = _peers.GLANCE_METHODS
-CACHE = _common.RESULTS / "at_a_glance"
+RUNS = _common.RESULTS / "at_a_glance.jsonl"
 SETS = {"covtype": "forest cover", "california": "house prices"}
 #: How the same methods are called in the tables of other scripts.
 IN_SUITE = {
@@ -62,11 +63,6 @@ def measure(name: str, method: str) -> dict[str, Any]:
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def records_of(name: str) -> list[dict[str, Any]]:
-    """Rows of a table that another script has published."""
-    return json.loads((_common.RESULTS / f"{name}.json").read_text())["rows"]
-
-
 def found_by(
     rows: list[dict[str, Any]], names: dict[str, str], key: str, **where: str
 ) -> list[str]:
@@ -90,7 +86,7 @@ def rows_of(runs: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, str]]
     def each(name: str, key: str) -> list[str]:
         return [_text(runs[name, method][key]) for method in METHODS]
 
-    suite, streams = records_of("suite"), records_of("streams")
+    suite, streams = _common.published("suite"), _common.published("streams")
     answers = {
         "forest cover: % wrong": each("covtype", "error"),
         "rows learned": each("covtype", "learned_rows"),
@@ -122,14 +118,11 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--again", action="store_true", help="measure what is known, too")
     options = parser.parse_args(arguments)
-    CACHE.mkdir(exist_ok=True)
-    runs = {}
-    for name in SETS:
-        for method in METHODS:
-            file = CACHE / f"{name}.{method}.json"
-            if options.again or not file.exists():
-                file.write_text(json.dumps(measure(name, method), indent=1) + "\n")
-            runs[name, method] = json.loads(file.read_text())
+    kept = _common.Runs(RUNS, "set", "method")
+    for name, method in itertools.product(SETS, METHODS):
+        if options.again or (name, method) not in kept.all():
+            kept.add(measure(name, method))
+    runs = kept.all()
     said = {
         m.title.partition(",")[0]: _peers.settings_of(m, name, runs.values())
         for name, m in METHODS.items()

@@ -38,7 +38,6 @@ import argparse
 import contextlib
 import hashlib
 import heapq
-import json
 import os
 import sys
 import tempfile
@@ -174,15 +173,10 @@ def described(model, X, f):
     }
 
 
-def kept(name):
-    path = _common.RESULTS / f"{name}.json"
-    return json.loads(path.read_text())["rows"] if path.exists() else []
-
-
 def replace(name, rows, keys):
     """Rows of before, but for those that were measured again."""
     new = {tuple(row[key] for key in keys) for row in rows}
-    old = [row for row in kept(name) if tuple(row[key] for key in keys) not in new]
+    old = [row for row in _common.published(name) if tuple(row[key] for key in keys) not in new]
     _common.publish(name, sorted([*old, *rows], key=lambda row: [row[key] for key in keys]))
 
 
@@ -445,7 +439,7 @@ def simulate(arguments):
     """Efficiency of 100 and 1,000 workers, from the largest measured run."""
     from mercer.distributed import Settings
 
-    runs = [row for row in kept("cluster_scale") if row["engine"] == "processes"]
+    runs = [row for row in _common.published("cluster_scale") if row["engine"] == "processes"]
     if not runs:
         raise SystemExit("Measure first: python benchmarks/cluster.py scale")
     run = max(runs, key=lambda row: row["rows"])

@@ -35,18 +35,17 @@ import _default_tables
 import _peers
 
 import mercer
-from mercer.model_file import replacing
 
 USAGE = """
     python benchmarks/default_learner.py                       # what the cache lacks
     python benchmarks/default_learner.py --methods mercer --sets covtype --seeds 0 --again
     python benchmarks/default_learner.py --write               # only the tables, from the cache
 
-A part that is run goes to the cache, benchmarks/results/default_learner, and its tables are
-printed; the tables of the page are written by a run of all and by --write. Runs of mercer that are
-of an older state of its code count as lacking.
+A part that is run goes to the cache, benchmarks/results/default_learner.jsonl, and its tables
+are printed; the tables of the page are written by a run of all and by --write. Runs of mercer that
+are of an older state of its code count as lacking.
 """
-CACHE = _common.RESULTS / "default_learner"
+RUNS = _common.RESULTS / "default_learner.jsonl"
 SEEDS = (0, 1, 2)
 #: Seeds where a single split decides nothing: 36 test rows of wine.
 SMALL_SEEDS = range(10)
@@ -104,15 +103,15 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 class Cache:
-    """Records on disk, a file for each set and method, so that methods can run side by side."""
+    """Records on disk, by set, method, size and seed; methods can run side by side."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, place: Path) -> None:
+        self._runs = _common.Runs(place, "set", "method", "size", "seed")
 
     def records(self, name: str, method: str) -> list[dict[str, Any]]:
         """What was found for a set and a method."""
-        file = self._file(name, method)
-        return json.loads(file.read_text()) if file.exists() else []
+        runs = self._runs.all().items()
+        return [record for key, record in runs if key[:2] == (name, method)]
 
     def all_records(self) -> list[dict[str, Any]]:
         """What was found for the sets and methods there are."""
@@ -121,25 +120,13 @@ class Cache:
 
     def has(self, name: str, method: str, seed: int, size: int) -> bool:
         """Whether a run is there, one of mercer with the code of now; failed ones are not."""
-        return any(
-            (record["seed"], record["size"]) == (seed, size)
-            and "failed" not in record
-            and (method != _peers.JUDGED or record.get("code") == code_state())
-            for record in self.records(name, method)
-        )
+        record = self._runs.all().get((name, method, size, seed), {"failed": "not run"})
+        of_now = method != _peers.JUDGED or record.get("code") == code_state()
+        return "failed" not in record and of_now
 
     def add(self, record: dict[str, Any]) -> None:
         """Keep a record in place of an older one."""
-        name, method = record["set"], record["method"]
-        place = (record["size"], record["seed"])
-        others = [r for r in self.records(name, method) if (r["size"], r["seed"]) != place]
-        ordered = sorted([*others, record], key=lambda r: (r["size"], r["seed"]))
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self._file(name, method)) as path:
-            path.write_text(json.dumps(ordered, indent=1) + "\n")
-
-    def _file(self, name: str, method: str) -> Path:
-        return self._folder / f"{name}.{method}.json"
+        self._runs.add(record)
 
 
 def run_one(
@@ -336,7 +323,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     """Run, print, and keep the tables for the page unless only a part was run."""
-    options, cache = parsed(arguments), Cache(CACHE)
+    options, cache = parsed(arguments), Cache(RUNS)
     print("\n".join(left_out(options)), flush=True)
     failures = [] if options.write else run_all(options, cache)
     records = cache.all_records()

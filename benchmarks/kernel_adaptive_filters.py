@@ -27,7 +27,6 @@ To run it:
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -339,21 +338,22 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20, help="of the other two, with other noise")
     parser.add_argument("--parts", nargs="+", default=["lorenz", "glass", "switch", "speed"])
     arguments = parser.parse_args()
-    target = _common.RESULTS / "adaptive_filter_curves.json"
-    curves = json.loads(target.read_text()) if target.exists() else {}
+    runs = _common.Runs(_common.RESULTS / "kernel_adaptive_filters.jsonl", "series")
     for make in (*LORENZ.values(), *((m, "") for m in (*GLASS.values(), *SWITCH.values()))):
         model = make[0]()  # compiles
         for t in range(12):
             model.learn_one(np.array([np.sin(t), np.cos(t)]), float(t))
     if "lorenz" in arguments.parts:
-        table, curves["lorenz"] = run_lorenz(arguments.rows)
+        table, curves = run_lorenz(arguments.rows)
+        runs.add({"series": "lorenz", **curves})
         _common.publish(
             "kernel_adaptive_filters",
             table,
             "Published: the README of KAFBOX, for the same equations, length and threshold.",
         )
     if "glass" in arguments.parts:
-        table, curves["glass"] = run_glass(arguments.runs)
+        table, curves = run_glass(arguments.runs)
+        runs.add({"series": "glass", **curves})
         note = (
             "What was published (Van Vaerenbergh and others, 2010): KRLS with all rows is the "
             "lower bound. FB-KRLS comes close to it. KRLS with ALD 0.43 keeps 53 points and is "
@@ -363,16 +363,16 @@ def main() -> None:
         )
         _common.publish("adaptive_filters_glass", table, note)
     if "switch" in arguments.parts:
-        table, curves["switch"] = run_switch(arguments.runs)
+        table, curves = run_switch(arguments.runs)
+        runs.add({"series": "switch", **curves})
         note = (
-            f"The noise of the targets that are predicted is {curves['switch']['noise']} dB, below "
+            f"The noise of the targets that are predicted is {curves['noise']} dB, below "
             "which nothing can be. Settings of KRLS-T, SW-KRLS and NORMA: those of KAFBOX's script "
             "for figure 3 of the paper on KRLS-T (2012)."
         )
         _common.publish("adaptive_filters_switch", table, note)
     if "speed" in arguments.parts:
         _common.publish("adaptive_filters_speed", run_speed())
-    target.write_text(json.dumps(curves) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
     python benchmarks/reproduce.py dsg-adult  # some, and the page again
     python benchmarks/reproduce.py --write    # only the page and the times
 
-Results are kept in ``benchmarks/results/reproduction``. The page has nothing that is not in them,
+Results are kept in ``benchmarks/results/reproduction.jsonl``, a line for each experiment, and the
+figures in ``benchmarks/results/reproduction``. The page has nothing that is not in them,
 but for what the catalogue of the papers' tables and figures says (``mercer reproduce --list``),
 and the numbers that the papers print. The times that the list shows are theirs, too.
 """
@@ -12,12 +13,18 @@ and the numbers that the papers print. The times that the list shows are theirs,
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import _common
+import _reproduction_openings
+
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "reproduction"
+RESULTS = HERE / "results" / "reproduction.jsonl"
+FIGURES = HERE / "results" / "reproduction"
 ESTIMATES = HERE / "results" / "reproduction_estimates.json"
 PAGE = HERE.parent / "docs" / "reproduction.md"
 TIMES = HERE.parent / "src" / "mercer_reproduction" / "run_times.json"
@@ -27,9 +34,9 @@ This library implements the methods of four papers. This page repeats the tables
 these papers with the library. For each one it says whether the paper's result was found again.
 
 - `mercer reproduce` lists the experiments. `mercer reproduce NAME` runs one of them.
-- Every number of ours comes from a file in `benchmarks/results/reproduction/`. A run of the
-  experiment wrote that file.
-- `python benchmarks/reproduce.py` writes this page from those files.
+- Every number of ours comes from `benchmarks/results/reproduction.jsonl`. A run of the experiment
+  wrote its line there.
+- `python benchmarks/reproduce.py` writes this page from that file.
 - Times are CPU seconds of the process on one thread. Compare them only within one table.
 
 The four papers, by the names that this page uses:
@@ -81,12 +88,31 @@ in the column `paper`. Two rows with the same name give a lower and an upper lim
 """
 
 
+def runs():
+    """Records by the names of their experiments."""
+    return _common.Runs(RESULTS, "name")
+
+
+def run(name):
+    """Run an experiment and keep its record and figures; whether it went well."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["from mercer.cli import main; main()", "reproduce", name]
+        options = ["--out", folder, "--no-svg"]
+        done = subprocess.run([sys.executable, "-c", *command, *options], check=False)
+        for file in Path(folder).iterdir():
+            if file.suffix == ".json":
+                runs().add(json.loads(file.read_text()))
+            else:
+                shutil.copy(file, FIGURES / file.name)
+    return done.returncode == 0
+
+
 def results():
     """Records of the full runs there are, in the order of the experiments."""
     from mercer_reproduction import experiments
 
-    files = [RESULTS / f"{experiment.name}.json" for experiment in experiments()]
-    return [json.loads(file.read_text()) for file in files if file.exists()]
+    kept = runs().all()
+    return [kept[experiment.name] for experiment in experiments() if experiment.name in kept]
 
 
 def run_times(records, estimates):
@@ -133,10 +159,6 @@ times an exponential variable). A percentage is the share of rows that are outli
 
 def page():
     """Text of docs/reproduction.md from the committed results."""
-    sys.path.insert(0, str(HERE))
-    import _common
-    import _reproduction_openings
-
     from mercer_reproduction._paper_numbers import beside_ours
 
     records = results()
@@ -180,16 +202,17 @@ def page():
 
 
 def main(arguments):
-    if "--write" not in arguments:
-        for name in arguments or ["all"]:
-            command = ["from mercer.cli import main; main()", "reproduce", name]
-            options = ["--out", str(RESULTS), "--no-svg"]
-            subprocess.run([sys.executable, "-c", *command, *options], check=True)
+    from mercer_reproduction import experiments
+
+    names = arguments or [experiment.name for experiment in experiments()]
+    failed = [] if "--write" in arguments else [name for name in names if not run(name)]
     times = run_times(results(), json.loads(ESTIMATES.read_text()))
     TIMES.write_text(json.dumps(times, indent=1) + "\n")
     # In a process of its own: the times are read once.
     write = "import reproduce; reproduce.PAGE.write_text(reproduce.page())"
     subprocess.run([sys.executable, "-c", write], check=True, cwd=HERE)
+    if failed:
+        sys.exit(f"failed, or left out for want of data: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ python benchmarks/run.py --write         # only the page
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import _common
 
 HERE = Path(__file__).parent
 SCRIPTS = (
@@ -50,35 +51,6 @@ SCRIPTS = (
     "pairs",
     "pairs_memory",
 )
-#: Tables that a script of another name prints.
-ORIGINS = {
-    "suite_sets": "suite",
-    "intervals_sets": "intervals",
-    "intervals_draws": "intervals",
-    "class_sets": "intervals",
-    "class_sets_sets": "intervals",
-    "probabilities": "intervals",
-    "importances_seeds": "explanations",
-    "multidist_budget": "multidist",
-    "row_calls": "throughput",
-    "streams_numbers": "streams",
-    "drift_false": "drift",
-    "drift_delay": "drift",
-    "random_feature_errors": "random_features",
-    "default_learner_lost": "default_learner",
-    "default_learner_small": "default_learner",
-    "default_learner_all": "default_learner",
-    "cluster_engines": "cluster",
-    "cluster_scale": "cluster",
-    "cluster_grow": "cluster",
-    "cluster_steps": "cluster",
-    "cluster_simulated": "cluster",
-    "adaptive_filters_glass": "kernel_adaptive_filters",
-    "adaptive_filters_switch": "kernel_adaptive_filters",
-    "adaptive_filters_speed": "kernel_adaptive_filters",
-    "counts": "losses",
-    "quantiles_suite": "losses",
-}
 #: What the page shows, in its order: groups of tables, each with its title and what it says.
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Tables": {
@@ -321,35 +293,28 @@ def anchor(title):
     return re.sub(r"[^\w\s-]", "", title.lower()).replace(" ", "-")
 
 
-def contents():
-    """A list of the tables, group by group."""
+def contents(known):
+    """A list of the tables that are known, group by group."""
     lines = []
     for group, tables in GROUPS.items():
         links = [
-            f"[{title}](#{anchor(title)})" for name, (title, _) in tables.items() if known(name)
+            f"[{title}](#{anchor(title)})" for name, (title, _) in tables.items() if name in known
         ]
         lines.append(f"| {group} | {' · '.join(links)} |")
     return "| | |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
-def known(name):
-    """Whether there are results of that name."""
-    return (HERE / "results" / f"{name}.json").exists()
-
-
 def page():
     """Text of docs/benchmarks.md from the committed results."""
-    sys.path.insert(0, str(HERE))
-    import _common
-
-    parts, told = [HEAD, contents()], {}
+    records = {name: record for name in TITLES if (record := _common.table(name))}
+    parts, told = [HEAD, contents(records)], {}
     for group, tables in GROUPS.items():
         parts.append(f"## {group}\n")
         for name, (title, says) in tables.items():
-            if not known(name):
+            if name not in records:
                 continue
-            record = json.loads((HERE / "results" / f"{name}.json").read_text())
-            script = ORIGINS.get(name, name)
+            record = records[name]
+            script = _common.ORIGINS.get(name, name)
             parts.append(f"### {title}\n")
             parts.append(f"{says}\n" if says else "")
             if script in told:  # one script, several tables: how it was measured is said once

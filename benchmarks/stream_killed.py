@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -159,7 +158,7 @@ def main() -> None:
             rows.append(row)
             print(row, flush=True)
     asked = [(row["learner"], row["rows"]) for row in rows]
-    kept = json.loads((_common.RESULTS / "stream_killed.json").read_text())["rows"]
+    kept = _common.published("stream_killed")
     kept = [row for row in kept if (row["learner"], row["rows"]) not in asked]
     rows = sorted([*kept, *rows], key=lambda row: (row["learner"] != "default", row["rows"]))
     _common.publish("stream_killed", rows)

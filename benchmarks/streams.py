@@ -32,7 +32,6 @@ To run it:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -51,7 +50,7 @@ from mercer.expansions import KOMP
 #: Answers and what was right of them are kept in so many parts of each stream, for pictures.
 PARTS = 200
 PATIENCE = 20.0
-COURSES = _common.RESULTS / "streams"
+COURSES = _common.RESULTS / "streams.jsonl"
 NO_CHANGES = np.zeros(0, np.int64)
 HARD = {"n_inputs": 6, "n_centers": 20}
 
@@ -274,24 +273,15 @@ def keep(
 ) -> None:
     """Put a row in its place in the results; all others stay."""
     order = list(STREAMS), list(methods(table == "streams_numbers"))
-    file = _common.RESULTS / f"{table}.json"
-    rows = json.loads(file.read_text())["rows"] if file.exists() else []
+    rows = _common.published(table)
     key = row["stream"], row["method"]
     rows = [r for r in rows if (r["stream"], r["method"]) != key and r["stream"] in STREAMS]
     rows = [r for r in rows if r["method"] in order[1]] + [row]
     rows.sort(key=lambda r: (order[0].index(r["stream"]), order[1].index(r["method"])))
-    record = {"name": table, "note": "", "environment": _common.environment(), "rows": rows}
-    _common.RESULTS.mkdir(exist_ok=True)
-    file.write_text(json.dumps(record, indent=1) + "\n")
-    COURSES.mkdir(exist_ok=True)
-    file = COURSES / f"{row['stream'].replace(', ', '_').replace(' ', '_')}.json"
-    kept = json.loads(file.read_text()) if file.exists() else {"courses": {}}
-    kept |= {"stream": row["stream"], "rows": n_rows, "changes": np.asarray(changes).tolist()}
-    kept["courses"][row["method"]] = course
-    lines = [f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in kept["courses"].items()]
-    head = "".join(f" {json.dumps(k)}: {json.dumps(v)},\n" for k, v in kept.items() if k[0] != "c")
-    head += f' "changes": {json.dumps(kept["changes"])},\n'
-    file.write_text("{\n" + head + ' "courses": {\n' + ",\n".join(lines) + "\n }\n}\n")
+    _common.keep(table, rows)
+    run = {"stream": row["stream"], "method": row["method"], "rows": n_rows}
+    run |= {"changes": np.asarray(changes).tolist(), "course": course}
+    _common.Runs(COURSES, "stream", "method").add(run)
 
 
 def main() -> None:

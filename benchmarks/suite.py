@@ -44,7 +44,7 @@ USAGE = """
     python benchmarks/suite.py --methods mercer --sets concrete --seeds 0 --again
     python benchmarks/suite.py --write                  # only the tables, from the cache
 """
-CACHE = _common.RESULTS / "suite"
+RUNS = _common.RESULTS / "suite.jsonl"
 SETS = (*_default_sets.SUITE, *_default_sets.SOURCES)
 METHODS = _peers.SUITE_METHODS
 JUDGED = _peers.JUDGED
@@ -222,7 +222,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     """Run, print and keep the tables for the page."""
-    options, cache = parsed(arguments), default_learner.Cache(CACHE)
+    options, cache = parsed(arguments), default_learner.Cache(RUNS)
     runs = [] if options.write else planned(options)
     failures = default_learner.run_each(runs, options, cache)
     records = [r for name in SETS for method in METHODS for r in cache.records(name, method)]

@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-CURVES = HERE.parent.parent / "benchmarks" / "results" / "adaptive_filter_curves.json"
+CURVES = HERE.parent.parent / "benchmarks" / "results" / "kernel_adaptive_filters.jsonl"
 TARGET = HERE.parent / "images" / "adaptive_filters.svg"
 # KRLS (ALD) on the Lorenz series after the first 1,000 rows: README of KAFBOX.
 PUBLISHED = -40.17
@@ -53,7 +53,7 @@ TITLES = {
 
 def draw():
     """Return the figure."""
-    curves = json.loads(CURVES.read_text())
+    curves = {run["series"]: run for run in map(json.loads, CURVES.read_text().splitlines())}
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "adaptive filters"})
     figure, axes = plt.subplots(1, 3, figsize=(12.0, 3.9), layout="constrained")
     for axis, (series, shown) in zip(axes, SHOWN.items(), strict=True):

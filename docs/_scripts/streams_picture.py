@@ -1,7 +1,7 @@
 """Draw docs/images/stream_*.png: how right methods are over the time of streams that change.
 
 Run ``python docs/_scripts/streams_picture.py`` after ``benchmarks/streams.py``, which keeps in
-``benchmarks/results/streams`` what is drawn here.
+``benchmarks/results`` what is drawn here.
 """
 
 import json
@@ -48,11 +48,15 @@ WINDOW = 6
 def table():
     """Rows of both tables of results, by stream and method."""
     found = {}
-    for name in ("streams", "streams_numbers"):
-        file = RESULTS / f"{name}.json"
-        for row in json.loads(file.read_text())["rows"] if file.exists() else ():
-            found[row["stream"], row["method"]] = row
+    for record in json.loads((RESULTS / "streams.json").read_text()).values():
+        found |= {(row["stream"], row["method"]): row for row in record["rows"]}
     return found
+
+
+def courses():
+    """Return the runs, whose courses are drawn, by stream and method."""
+    runs = map(json.loads, (RESULTS / "streams.jsonl").read_text().splitlines())
+    return {(run["stream"], run["method"]): run for run in runs}
 
 
 def smoothed(course):
@@ -76,20 +80,20 @@ def apart(places, least):
     return moved
 
 
-def draw(stream, words, rows):
+def draw(stream, words, rows, runs):
     """Return the figure of a stream."""
-    kept = json.loads((RESULTS / "streams" / f"{file_name(stream)}.json").read_text())
+    kept = runs[stream, "mercer"]
     numbers = "MAE" in rows[stream, "mercer"]
     kind = "MAE" if numbers else "right, %"
-    n_parts = len(kept["courses"]["mercer"])
+    n_parts = len(kept["course"])
     part = kept["rows"] / n_parts
     figure, axis = plt.subplots(figsize=(10.0, 4.0), layout="constrained")
     labels = []
     lowest, highest = np.inf, -np.inf
     for name, (color, dashes, width) in LINES.items():
-        if name not in kept["courses"]:
+        if (stream, name) not in runs:
             continue
-        ends, values = smoothed(kept["courses"][name])
+        ends, values = smoothed(runs[stream, name]["course"])
         # The first rows of all methods are much worse: the axis is that of the others.
         lowest, highest = min(lowest, values[WINDOW:].min()), max(highest, values[WINDOW:].max())
         zorder = 3 if name == "mercer" else 2
@@ -155,18 +159,13 @@ def draw(stream, words, rows):
     return figure
 
 
-def file_name(stream):
-    """As ``benchmarks/streams.py`` names the file of a stream."""
-    return stream.replace(", ", "_").replace(" ", "_")
-
-
 def main():
     """Write the pictures of the streams that have results, or of those named."""
-    rows = table()
+    rows, runs = table(), courses()
     for stream, (name, words) in PICTURES.items():
         if (stream, "mercer") not in rows or (sys.argv[1:] and stream not in sys.argv[1:]):
             continue
-        figure = draw(stream, words, rows)
+        figure = draw(stream, words, rows, runs)
         figure.savefig(TARGETS / f"{name}.png", dpi=100, metadata={"Software": None})
         plt.close(figure)
 

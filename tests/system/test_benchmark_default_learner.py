@@ -196,7 +196,7 @@ def runs(scripts, monkeypatch, tmp_path):
 
     monkeypatch.setattr(scripts.default_learner, "run_one", run_one)
     monkeypatch.setattr(scripts.default_learner, "code_state", lambda: "now")
-    cache = scripts.default_learner.Cache(tmp_path / "cache")
+    cache = scripts.default_learner.Cache(tmp_path / "cache.jsonl")
 
     def run(*words):
         done.clear()
@@ -250,7 +250,7 @@ def test_seeds_that_are_asked_for_are_those_that_are_run(runs):
 
 
 def test_runs_of_mercer_with_older_code_are_run_again(scripts, monkeypatch, tmp_path, runs):
-    cache = scripts.default_learner.Cache(tmp_path / "cache")
+    cache = scripts.default_learner.Cache(tmp_path / "cache.jsonl")
     cache.add(record("wine", "mercer", 0, train_rows=142))  # kept before its code was
     cache.add(record("wine", "mercer", 1, train_rows=142, code="before"))
     cache.add({**record("wine", "mercer", 2), "stopped": "stopped after 9 CPU s", "code": "now"})
@@ -265,6 +265,39 @@ def test_runs_of_mercer_with_older_code_are_run_again(scripts, monkeypatch, tmp_
     assert runs(*words)[0] == mine
 
 
+def test_runs_that_others_add_at_the_same_time_are_kept_in_order(tmp_path):
+    import _common
+
+    place = tmp_path / "results" / "runs.jsonl"
+    mine, other = (_common.Runs(place, "set", "seed") for _ in range(2))
+    assert mine.all() == {}
+    for runs, name, seed, error in (
+        (mine, "b", 10, 1.0),
+        (other, "a", 2, 2.0),
+        (mine, "b", 2, 0.1 + 0.2),
+        (other, "b", 10, 4.0),
+    ):
+        runs.add({"set": name, "seed": seed, "error": error})
+    expected = {("a", 2): 2.0, ("b", 2): 0.1 + 0.2, ("b", 10): 4.0}
+    found = _common.Runs(place, "set", "seed").all()
+    assert [(key, record["error"]) for key, record in found.items()] == list(expected.items())
+    assert other.all() == found
+    assert len(place.read_text().splitlines()) == 3
+    assert [file.name for file in place.parent.iterdir()] == ["runs.jsonl"]
+
+
+def test_tables_of_one_script_share_a_file(monkeypatch, tmp_path):
+    import _common
+
+    monkeypatch.setattr(_common, "RESULTS", tmp_path)
+    for name in ("drift_false", "drift_delay", "drift_false"):
+        _common.keep(name, [{"name": name}], "a note")
+    assert [file.name for file in tmp_path.iterdir()] == ["drift.json"]
+    assert _common.published("drift_delay") == [{"name": "drift_delay"}]
+    assert _common.table("drift_false")["note"] == "a note"
+    assert _common.published("drift") == _common.published("pairs") == []
+
+
 def test_tables_are_written_without_runs_and_tell_of_older_code(
     scripts, monkeypatch, tmp_path, runs
 ):
@@ -272,7 +305,7 @@ def test_tables_are_written_without_runs_and_tell_of_older_code(
 
     written = {}
     monkeypatch.setattr(_common, "publish", lambda name, rows, note: written.update({name: note}))
-    monkeypatch.setattr(scripts.default_learner, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(scripts.default_learner, "RUNS", tmp_path / "cache.jsonl")
     runs("--sets", "wine", "--methods", "mercer", "--seeds", "0", "1", "2")
     monkeypatch.delattr(scripts.default_learner, "run_one")
     for code, words in (("now", "All of mercer's runs"), ("later", "3 of 3 runs of mercer are")):
@@ -463,5 +496,5 @@ def test_all_tables_have_a_title_a_note_and_cells(scripts, monkeypatch):
     run = importlib.import_module("run")
     assert tables.keys() == scripts.default_learner.notes(records).keys() <= run.TITLES.keys()
     for name, rows in tables.items():
-        assert run.ORIGINS.get(name, name) == "default_learner"
+        assert _common.ORIGINS.get(name, name) == "default_learner"
         assert len(_common.markdown(rows).splitlines()) == len(rows) + 2

@@ -1,13 +1,10 @@
 """The script that compares methods on streams: what it keeps, and what is kept of it."""
 
-import json
-
 import numpy as np
 import pytest
 
 import benchmark_scripts
 
-RESULTS = benchmark_scripts.FOLDER / "results"
 TABLES = {"streams": "right, %", "streams_numbers": "MAE"}
 
 
@@ -21,10 +18,14 @@ def streams():
 
 @pytest.fixture
 def kept(streams, tmp_path, monkeypatch):
-    """Folder in which results go."""
+    """Give the courses that are kept, where no others are."""
     monkeypatch.setattr(streams._common, "RESULTS", tmp_path)
-    monkeypatch.setattr(streams, "COURSES", tmp_path / "streams")
-    return tmp_path
+    monkeypatch.setattr(streams, "COURSES", tmp_path / "streams.jsonl")
+    return courses(streams)
+
+
+def courses(streams):
+    return streams._common.Runs(streams.COURSES, "stream", "method")
 
 
 def row_of(stream, method, right):
@@ -35,15 +36,18 @@ def test_rows_take_the_place_of_those_of_the_same_method(streams, kept):
     for method, right in (("mercer", 50.0), ("last label", 60.0), ("mercer", 70.0)):
         streams.keep("streams", row_of("sea, abrupt", method, right), [right], 3, np.array([1]))
     streams.keep("streams", row_of("elec2", "mercer", 80.0), [80.0], 3, np.zeros(0))
-    rows = json.loads((kept / "streams.json").read_text())["rows"]
+    rows = streams._common.published("streams")
     assert [(r["stream"], r["method"], r["right, %"]) for r in rows] == [
         ("elec2", "mercer", 80.0),
         ("sea, abrupt", "last label", 60.0),
         ("sea, abrupt", "mercer", 70.0),
     ]
-    course = json.loads((kept / "streams" / "sea_abrupt.json").read_text())
-    assert course["changes"] == [1]
-    assert course["courses"] == {"mercer": [70.0], "last label": [60.0]}
+    assert {key: run["course"] for key, run in kept.all().items()} == {
+        ("elec2", "mercer"): [80.0],
+        ("sea, abrupt", "mercer"): [70.0],
+        ("sea, abrupt", "last label"): [60.0],
+    }
+    assert kept.all()["sea, abrupt", "mercer"]["changes"] == [1]
 
 
 def test_a_method_is_measured_by_what_it_answers_before_it_learns(streams):
@@ -67,14 +71,11 @@ def test_a_method_that_is_stopped_is_measured_by_the_rows_it_answered(streams):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_committed_courses_are_those_of_the_tables(streams, table):
-    rows = json.loads((RESULTS / f"{table}.json").read_text())["rows"]
+    rows, runs = streams._common.published(table), courses(streams).all()
     assert len({row["stream"] for row in rows}) >= 5
     for row in rows:
-        name = row["stream"].replace(", ", "_").replace(" ", "_")
-        record = json.loads(
-            (benchmark_scripts.FOLDER / "results" / "streams" / f"{name}.json").read_text()
-        )
-        course = record["courses"][row["method"]]
+        record = runs[row["stream"], row["method"]]
+        course = record["course"]
         assert streams.STREAMS[row["stream"]].regression == (table == "streams_numbers")
         if row["rows"] == record["rows"]:
             assert len(course) == streams.PARTS

@@ -16,7 +16,7 @@ from mercer_reproduction._paper_numbers import PAPER_NUMBERS, PaperNumber, besid
 from mercer_reproduction.command import _catalogue_view as listing
 
 ROOT = Path(__file__).parents[3]
-RECORDS = ROOT / "benchmarks" / "results" / "reproduction"
+RECORDS = ROOT / "benchmarks" / "results" / "reproduction.jsonl"
 NAMES = [experiment.name for experiment in experiments()]
 
 # What the papers hold; parts of a figure may be items of their own, as in "Fig. 6 (1, 4)".
@@ -41,7 +41,7 @@ def script():
 
 
 def records():
-    return [json.loads(file.read_text()) for file in sorted(RECORDS.glob("*.json"))]
+    return [json.loads(line) for line in RECORDS.read_text().splitlines()]
 
 
 # -- the catalogue --------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_runs_record_their_time():
 @pytest.mark.parametrize("number", PAPER_NUMBERS, ids=lambda n: f"{n.experiment} {n.what}")
 def test_numbers_of_the_papers_have_ours_in_the_committed_results(number):
     assert number.experiment in NAMES
-    rows = json.loads((RECORDS / f"{number.experiment}.json").read_text())["rows"]
+    [rows] = [record["rows"] for record in records() if record["name"] == number.experiment]
     ours = number.ours(rows)
     assert (ours is None) == (not number.where)
     assert ours is None or isinstance(ours, float)

@@ -1,14 +1,23 @@
-"""The layout is the architecture: imports go only downward."""
+"""The layout is the architecture: imports go only downward, and walks through it do not grow."""
 
 import ast
 import importlib
+import os
 import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import mercer
 import mercer_reproduction
+from command_line import run
+from mercer import KernelClassifier
+from mercer.expansions import KOMP
 
 ROOT = Path(mercer.__file__).parent
 ANNEX = Path(mercer_reproduction.__file__).parent  # it imports mercer, never the reverse
@@ -25,14 +34,13 @@ LAYERS = [
     {"training"},
     {"estimators"},
     {"model_file"},
-    {"learner", "gaussian_process"},
+    {"gaussian_process"},
     {"default", "streams", "conformal"},
-    {"learning", "planning"},
+    {"learning"},
     {"history"},
     {"data"},
     {"objectives"},
-    {"functions", "gpu", "parts"},
-    {"second_order"},
+    {"functions", "gpu"},
     {"selection"},
     {"expansions"},
     {"sums"},
@@ -45,44 +53,101 @@ LAYERS = [
     {"_validation", "exceptions"},
 ]  # fmt: skip
 
-
-def layer_of(module: str) -> int:
-    name = module.split(".")[1]
-    for depth, names in enumerate(LAYERS):
-        if name in names:
-            return depth
-    raise AssertionError(f"{module} belongs to no layer: add it to LAYERS")
+# Rooms of people and their files, which the library never imports: it knows arrays and tables.
+APPLICATION = {"__main__", "cli", "serve", "report", "export", "distributed", "training"}
+# Models are found by name where a file names them, and where a face names them before they are
+# needed.
+BY_NAME = {"__init__.py", "model_file.py", "cli/_app.py"}
 
 
 def modules() -> list[Path]:
     return sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 
 
-def annex() -> list[Path]:
-    return sorted(ANNEX.rglob("*.py"))
+def room_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+def layer_of(module: str) -> int:
+    for depth, names in enumerate(LAYERS):
+        if room_of(module) in names:
+            return depth
+    raise AssertionError(f"{module} belongs to no layer: add it to LAYERS")
+
+
+def imported_by_name(node: ast.AST) -> str:
+    """Name of the module that a call imports; "" for other calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    if called not in ("import_module", "__import__"):
+        return ""
+    argument = node.args[0] if node.args else node.keywords[0].value
+    assert isinstance(argument, ast.Constant), (
+        f"an import by a name made at run time: {node.lineno}"
+    )
+    return str(argument.value)
 
 
 def imported_modules(path: Path) -> set[str]:
+    """Modules that a file imports, wherever it does and however."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    by_name = path.relative_to(ROOT).as_posix() not in BY_NAME and path.name != "__init__.py"
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.startswith("mercer")}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mercer"):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
             assert node.level == 0
-    return found - {"mercer"}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif by_name:
+            found.add(imported_by_name(node))
+    return {name for name in found if name.startswith("mercer")} - {"mercer", "mercer.__version__"}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_go_only_downward(path: Path) -> None:
-    own = layer_of("mercer." + path.relative_to(ROOT).with_suffix("").parts[0])
-    for target in imported_modules(path):
-        assert target.partition(".")[0] == "mercer", f"{path.name} imports {target}"
-        if target != "mercer.__version__":
-            assert layer_of(target) >= own, f"{path.name} imports {target} from above"
+def arrows() -> Iterator[tuple[Path, str]]:
+    for path in modules():
+        for target in imported_modules(path):
+            yield path, target
 
 
-def test_exported_names_exist_and_are_sorted_out() -> None:
+def module_of(path: Path) -> str:
+    return "mercer." + path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def test_imports_go_only_downward() -> None:
+    upward = [
+        f"{path.relative_to(ROOT)} imports {target}"
+        for path, target in arrows()
+        if target.partition(".")[0] != "mercer" or layer_of(target) < layer_of(module_of(path))
+    ]
+    assert not upward
+
+
+def test_the_library_imports_no_application() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} imports {target}"
+        for path, target in arrows()
+        if room_of(target) in APPLICATION and room_of(module_of(path)) not in APPLICATION
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("import_module('mercer.cli')", "mercer.cli"),
+        ("importlib.import_module(name='mercer.cli')", "mercer.cli"),
+        ("__import__('mercer.cli')", "mercer.cli"),
+        ("found('mercer.cli')", ""),
+    ],
+)
+def test_imports_by_name_are_seen(line: str, module: str) -> None:
+    expression = ast.parse(line).body[0]
+    assert isinstance(expression, ast.Expr)
+    assert imported_by_name(expression.value) == module
+
+
+def test_exported_names_exist() -> None:
     names = [info.name for info in pkgutil.walk_packages([str(ROOT)], "mercer.")]
     names += [info.name for info in pkgutil.walk_packages([str(ANNEX)], "mercer_reproduction.")]
     for name_of_module in names:
@@ -91,3 +156,80 @@ def test_exported_names_exist_and_are_sorted_out() -> None:
             assert hasattr(module, name), (
                 f"{name_of_module}.__all__ names {name}, which is not there"
             )
+
+
+# -- walks -----------------------------------------------------------------------------------------
+
+
+def rows() -> tuple[Any, Any]:
+    X = np.random.default_rng(0).normal(size=(2000, 6))
+    return X, (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] > 0).astype(int)
+
+
+def default_fit(folder: Path) -> None:
+    X, y = rows()
+    KernelClassifier(random_state=0).fit(X, y)
+
+
+def first_steps(folder: Path) -> None:
+    X, y = rows()
+    model = KernelClassifier(expansion=KOMP(max_size=100), random_state=0)
+    model.partial_fit(X[:320], y[:320])
+
+
+def single_rows(folder: Path) -> None:
+    X, y = rows()
+    model = KernelClassifier(random_state=0)
+    for x, label in zip(X[:60], y[:60].tolist(), strict=True):
+        model.learn_one(x, label)
+
+
+def command(folder: Path) -> None:
+    X, _ = rows()
+    lines = [
+        f"{900 + 50 * a:.0f},{1990 + int(9 * abs(b))},{'abc'[int(abs(c)) % 3]},"
+        f"{9000 + 900 * a - 500 * b:.0f}"
+        for a, b, c in X[:, :3]
+    ]
+    table = folder / "cars.csv"
+    table.write_text("\n".join(["weight,year,make,price", *lines]), encoding="utf-8")
+    assert run("fit", table, "--target", "price", "--out", folder / "cars.mercer") == 0
+
+
+# What a reader of a walk pays: files entered, and changes of file in the order of first calls.
+# Limits are what there is, rounded up: a change that makes a walk shorter lowers them.
+WALKS: dict[Callable[[Path], None], tuple[int, int]] = {
+    default_fit: (60, 280),
+    first_steps: (54, 170),
+    single_rows: (56, 205),
+    command: (102, 530),
+}
+
+
+def entered(walk: Callable[[], None]) -> list[str]:
+    """Files of the functions of our own that are called, in the order of first calls."""
+    found: dict[tuple[str, str], None] = {}
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        ours = code.co_filename.startswith(str(ROOT) + os.sep) and not code.co_name.startswith("<")
+        if event == "call" and ours:
+            found[code.co_filename, code.co_qualname] = None
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        walk()
+    finally:
+        sys.setprofile(before)
+    return [file for file, _ in found]
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.__name__)
+def test_walks_do_not_grow(walk: Callable[[Path], None], tmp_path: Path) -> None:
+    walk(tmp_path)  # imports and compiles
+    files = entered(lambda: walk(tmp_path))
+    changes = sum(a != b for a, b in pairwise(files))
+    most_files, most_changes = WALKS[walk]
+    assert len(set(files)) <= most_files, sorted({os.path.relpath(f, ROOT) for f in files})
+    assert changes <= most_changes

@@ -20,10 +20,11 @@ from mercer import (
     ValueFunction,
     load_model,
 )
+from mercer.estimators.start import make_learner
 from mercer.exceptions import DivergenceError
 from mercer.expansions import Dictionary, RandomFeatures, as_expansion
+from mercer.functions import DictionaryFunction
 from mercer.kernels import Gaussian, Laplacian, Linear, Mapped
-from mercer.learner import make_learner
 from mercer.learning import FeatureLearner, KernelLearner, SecondOrderLearner, automatic_step
 from mercer.losses import MulticlassHinge, Quantile, Softmax, Squared
 from mercer.maps import Affine
@@ -546,6 +547,6 @@ def test_what_sums_cannot_learn_is_refused_before_the_first_row(
     objective, ridge, step_size, message
 ):
     automatic = automatic_step(KERNEL, X, 1.0, 1.0)
-    function = Dictionary(10, ridge=ridge).start(KERNEL, 2, 1, averaging=None)
+    function = DictionaryFunction(KERNEL, Dictionary(10, ridge=ridge), 2, 1, None)
     with pytest.raises(ValueError, match=message):
         make_learner(objective, function, step_size or automatic, 1e-6, 32, automatic)

@@ -7,10 +7,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from covering import covering
 from mercer import KernelClassifier, KernelRegressor, kernels, losses
+from mercer.estimators.start import make_learner
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
 from mercer.expansions import KOMP, Budget, Full, Quantized
+from mercer.functions import start
 from mercer.kernels import FunctionKernel, Gaussian
-from mercer.learner import make_learner
 from mercer.learning import KernelLearner, automatic_step
 from mercer.learning import kernel_steps as learner
 from mercer.learning.loop import UnsoundStepError, make_step
@@ -321,13 +322,13 @@ def test_the_written_out_loop_is_what_the_learner_does():
     objective, schedule = Pointwise(losses.Logistic()), PowerDecay(0.9, 0.2)
     expansion = KOMP(tolerance=0.05)
 
-    def start():
-        return expansion.start(KERNEL, n_features=2, n_outputs=1, averaging=None)
+    def begin():
+        return start(expansion, KERNEL, n_features=2, n_outputs=1, averaging=None)
 
-    learner_ = make_learner(objective, start(), schedule, 0.01, 10, automatic)
+    learner_ = make_learner(objective, begin(), schedule, 0.01, 10, automatic)
     assert learner_.compiled(np.dtype(float)) is not None
     learner_.learn(X, y, weights)
-    f, steps = start(), []
+    f, steps = begin(), []
     for t in range(5):
         rows = slice(10 * t, 10 * t + 10)
         batch = Batch(X[rows], y[rows], weights[rows])
@@ -340,7 +341,7 @@ def test_the_written_out_loop_is_what_the_learner_does():
 
 
 def test_a_step_that_diverges_moves_nothing():
-    f = Full().start(KERNEL, n_features=2, n_outputs=1, averaging=None)
+    f = start(Full(), KERNEL, n_features=2, n_outputs=1, averaging=None)
     objective = Pointwise(losses.Squared())
     batch = Batch(GRID[:5], GRID[:5, :1], np.ones(5))
     make_step(f, objective, batch, 0.5, 0.0, 0.0, np.inf)

@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
+from mercer.estimators.start import make_learner
 from mercer.expansions import KOMP, Budget, Full, Quantized
+from mercer.functions import start
 from mercer.kernels import Gaussian, Linear, PairKernel
-from mercer.learner import make_learner
 from mercer.learning import AutomaticStep
 from mercer.losses import LeastSquaresMargin, Logistic, QNormHinge, SquaredHinge
 from mercer.objectives import Pairwise
@@ -30,7 +31,7 @@ def make(
     step=None,
 ):
     kernel = Gaussian(0.8) if kernel is None else kernel
-    function = expansion.start(kernel, 3, 1, dtype, averaging)
+    function = start(expansion, kernel, 3, 1, dtype, averaging)
     step = PowerDecay(1.0) if step is None else step
     return make_learner(
         objective, function, step, regularization, batch_size, AutomaticStep(1.0, 1.0, 0.1)

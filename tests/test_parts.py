@@ -13,12 +13,12 @@ from mercer.default import newton as newton_module
 from mercer.default.allocate import Allocation, boundary_rows
 from mercer.default.newton import GradientsOfRows, refine
 from mercer.expansions import Auto
+from mercer.functions import FittedPart
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
 from mercer.numerics import factor
-from mercer.parts import FittedPart
 from mercer.selection import calibrate, mean_loss, stack
 from mercer.sums import (
     CellsPart,

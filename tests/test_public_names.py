@@ -129,27 +129,18 @@ NAMES = {
     "mercer.expansions": [
         "ALD",
         "Auto",
-        "BilinearExpansion",
-        "BilinearFeatures",
-        "BilinearFunction",
         "Budget",
         "Dictionary",
-        "DictionaryFunction",
         "Expansion",
-        "FeatureExpansion",
         "FixedBudget",
         "Full",
-        "Function",
         "KOMP",
-        "KernelExpansion",
         "Quantized",
         "RandomFeatures",
-        "RecursiveFunction",
         "RecursiveLeastSquares",
         "Stream",
         "Tracking",
         "as_expansion",
-        "start_bilinear",
     ],
     "mercer.features": [
         "CoordinateLaw",
@@ -316,14 +307,12 @@ NAMES = {
     ],
 }
 
-# What the documents import from elsewhere, to extend the library; mercer.planning is what they said
-# before.
+# What the documents import from elsewhere, to extend the library.
 FOR_EXTENDING = {
-    "mercer.learner": ["make_learner"],
+    "mercer.estimators.start": ["make_learner"],
+    "mercer.functions": ["FittedPart", "start"],
     "mercer.learning": ["automatic_step"],
     "mercer.numerics.step": ["INVERSE", "Compressor"],
-    "mercer.parts": ["FittedPart"],
-    "mercer.planning": ["automatic_step"],
 }
 
 # Without annotations; what is indented goes on a line.

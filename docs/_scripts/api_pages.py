@@ -43,12 +43,10 @@ GROUPS: dict[str, list[str]] = {
     "For those who extend it": [
         "mercer.objectives",
         "mercer.functions",
-        "mercer.learner",
         "mercer.learning",
         "mercer.features",
         "mercer.default",
         "mercer.streams",
-        "mercer.parts",
         "mercer.selection",
         "mercer.sums",
         "mercer.gaussian_process",
@@ -57,8 +55,7 @@ GROUPS: dict[str, list[str]] = {
 }
 
 # Free functions on arrays, called by the modules above only, whose docstrings are in the source.
-# The others are earlier addresses: of `mercer.sums`, and of the step sizes of `mercer.learning`.
-INTERNAL = ["mercer.numerics", "mercer.second_order", "mercer.planning"]
+INTERNAL = ["mercer.numerics"]
 
 
 def public_modules() -> list[str]:
@@ -76,10 +73,6 @@ def home_of(module: str, name: str) -> str:
     """Return the one address under which a name has its page."""
     if module == "mercer.estimators" and name in mercer.__all__:
         return "mercer"
-    if module == "mercer.expansions" and name in mercer.functions.__all__:
-        return "mercer.functions"
-    if module == "mercer.learner" and name in mercer.learning.__all__:
-        return "mercer.learning"
     return module
 
 

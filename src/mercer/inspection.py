@@ -17,8 +17,7 @@ from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.default import DefaultLearner
 from mercer.estimators import TableModel
 from mercer.estimators.asking import chosen_batch_size, pair_parts
-from mercer.expansions import DictionaryFunction, FeatureExpansion
-from mercer.functions.sum_of_components import SumOfComponents
+from mercer.functions import DictionaryFunction, FeatureExpansion, SumOfComponents
 from mercer.kernels import Kernel, Mapped, PairKernel, Partitioned, Sum
 from mercer.losses import (
     AbsoluteError,

@@ -1,13 +1,12 @@
 """The default learner: a race on the first rows, and sums over all of them.
 
-It learns a :class:`SumOfComponents`, whose kernels a race chooses (:mod:`mercer.selection`), in
-three phases (:class:`Phase`).
+It learns a :class:`mercer.functions.SumOfComponents`, whose kernels a race chooses
+(:mod:`mercer.selection`), in three phases (:class:`Phase`).
 """
 
 from mercer.default.allocate import AllocationSettings, Resources
 from mercer.default.held_out import HeldOut
 from mercer.default.learner import DefaultLearner, Phase, Settings
-from mercer.functions.sum_of_components import SumOfComponents
 
 __all__ = [
     "AllocationSettings",
@@ -16,5 +15,4 @@ __all__ = [
     "Phase",
     "Resources",
     "Settings",
-    "SumOfComponents",
 ]

@@ -27,13 +27,14 @@ from mercer.conformal import (
     over_fits,
     widened,
 )
-from mercer.default import DefaultLearner, SumOfComponents
+from mercer.default import DefaultLearner
 from mercer.estimators.columns import with_later_inputs
 from mercer.estimators.fitted import FittedLoss, HeldOutRows
 from mercer.estimators.inputs import check_weights, finite_or_where
 from mercer.estimators.kept_rows import rows_to_state, with_gaps
 from mercer.estimators.targets import Classes, Numbers, check_labels, plain_targets
 from mercer.exceptions import Advice, InPython, ParameterError
+from mercer.functions import SumOfComponents
 from mercer.losses import Poisson, Quantile
 from mercer.streams import StreamLearner
 

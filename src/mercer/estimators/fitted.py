@@ -13,8 +13,13 @@ from mercer.default import DefaultLearner
 from mercer.estimators.scaling import image_of
 from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import LossTargets, Targets
-from mercer.functions import BilinearFeatures, DictionaryFunction, FeatureExpansion
-from mercer.functions.sum_of_components import FittedPart, SumOfComponents
+from mercer.functions import (
+    BilinearFeatures,
+    DictionaryFunction,
+    FeatureExpansion,
+    FittedPart,
+    SumOfComponents,
+)
 from mercer.history import History
 from mercer.kernels import Kernel, Mapped
 from mercer.learning import Learner
@@ -248,9 +253,9 @@ class FittedLoss(FittedFunction):
 
         Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
         ``weight * kernel(map(X), dictionary) @ coefficients``
-        (:class:`mercer.parts.FittedPart`). Scores of classes are f + b f³ with b = ``bend_``; of
-        other losses of numbers than the squared one, and under a risk, they are what
-        ``correction_`` makes of f.
+        (:class:`mercer.functions.FittedPart`). Scores of classes are f + b f³ with b =
+        ``bend_``; of other losses of numbers than the squared one, and under a risk, they are
+        what ``correction_`` makes of f.
 
         Raises
         ------

@@ -5,7 +5,7 @@ Rows are checked and their targets met; the first rows fill in the numbers of th
 how rows are checked (``_checked``), what is known of their targets
 (:mod:`mercer.estimators.targets`), and a few choices that parameters leave open. Public ``fit`` and
 ``partial_fit`` are in the classes (of a loss: :mod:`mercer.estimators.loss_estimator`),
-:func:`mercer.learner.make_learner` chooses the learner, and predictions are in
+:func:`mercer.estimators.start.make_learner` chooses the learner, and predictions are in
 :mod:`mercer.estimators.fitted`.
 """
 
@@ -58,7 +58,7 @@ from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures, Stream, as_expansion
-from mercer.functions.sum_of_components import SumOfComponents
+from mercer.functions import SumOfComponents
 from mercer.kernels import Gaussian, Kernel, as_kernel
 from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
 from mercer.learning.regression_targets import begins_with_regression

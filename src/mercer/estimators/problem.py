@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mercer.estimators.start import make_learner
 from mercer.expansions import KOMP, Auto, Dictionary, Expansion, Stream
-from mercer.functions import DictionaryFunction, start, start_bilinear
-from mercer.functions.sum_of_components import SumOfComponents
+from mercer.functions import DictionaryFunction, SumOfComponents, start, start_bilinear
 from mercer.kernels import Kernel
-from mercer.learner import make_learner
 from mercer.learning import AutomaticStep, Learner
 from mercer.objectives import Objective
 from mercer.streams import StreamFunction

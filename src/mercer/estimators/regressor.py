@@ -124,7 +124,7 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
         Number of points.
     kernel_ : Kernel
         The kernel with its numbers resolved; with ``"auto"`` a :class:`~mercer.kernels.Mapped` one.
-    parts_ : list of mercer.parts.FittedPart
+    parts_ : list of mercer.functions.FittedPart
         With the default expansion f is a sum of parts, each with a kernel, a dictionary and
         coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
         is one part on one dictionary, and coefficients with the squared loss only.

@@ -1,11 +1,7 @@
 """How a function stays small: keep all, compress, quantise, a budget, a dictionary, features.
 
-Expansions are parameters only. The functions that they keep small, which this module names, too,
-are those of :mod:`mercer.functions`.
+Expansions are parameters only. The functions that they keep small are in :mod:`mercer.functions`.
 """
-
-import importlib
-from typing import Any
 
 from mercer._validation import nearest
 from mercer.expansions.auto import Auto
@@ -25,47 +21,18 @@ __all__ = [
     "ALD",
     "KOMP",
     "Auto",
-    "BilinearExpansion",
-    "BilinearFeatures",
-    "BilinearFunction",
     "Budget",
     "Dictionary",
-    "DictionaryFunction",
     "Expansion",
-    "FeatureExpansion",
     "FixedBudget",
     "Full",
-    "Function",
-    "KernelExpansion",
     "Quantized",
     "RandomFeatures",
-    "RecursiveFunction",
     "RecursiveLeastSquares",
     "Stream",
     "Tracking",
     "as_expansion",
-    "start_bilinear",
 ]
-
-# They have their home in mercer.functions, above this package, and are found here as well.
-_FUNCTIONS = (
-    "BilinearExpansion",
-    "BilinearFeatures",
-    "BilinearFunction",
-    "DictionaryFunction",
-    "FeatureExpansion",
-    "Function",
-    "KernelExpansion",
-    "RecursiveFunction",
-    "start_bilinear",
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module("mercer.functions"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 # What others call what is here, for the error message: here each has one name, because such an
 # expansion has settings by which it differs from theirs.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from mercer._component import Component
 from mercer._validation import check_real, choice, integer, or_none, parameters, real
@@ -33,7 +32,8 @@ class Expansion(Component):
     The function itself is a :class:`mercer.functions.KernelExpansion`, which asks its
     ``Expansion`` three things: what compression runs, how much error a step may make, and how
     many points there may be. A new way of compressing answers these and adds its compiled
-    function to ``mercer.numerics.step.compress``.
+    function to ``mercer.numerics.step.compress``. One that brings another kind of function has a
+    method ``start``, as :func:`mercer.functions.start` says.
     """
 
     #: Which point goes first when one must.
@@ -68,33 +68,6 @@ class Expansion(Component):
             Components of f.
         """
         return self
-
-    def start(
-        self,
-        kernel: Kernel,
-        n_features: int,
-        n_outputs: int,
-        dtype: DTypeLike = np.float64,
-        averaging: float | None = None,
-    ) -> Any:
-        """Return the function f = 0 that is kept small this way, as :func:`mercer.functions.start`.
-
-        An expansion of one's own may override it, to bring another kind of function.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            With its numbers resolved.
-        n_features, n_outputs : int
-            Dimensions of inputs and outputs.
-        dtype : dtype, default=float64
-            Type of points and kernel values.
-        averaging : float or None, default=None
-            Exponent of the averaging weights, None for the last iterate.
-        """
-        # Parameters know nothing of functions, which lie above them.
-        functions = importlib.import_module("mercer.functions")
-        return functions.start_known(self, kernel, n_features, n_outputs, dtype, averaging)
 
     def compressor(self, kernel: Kernel) -> Compressor:
         """Compression to run.

@@ -20,9 +20,9 @@ from mercer.functions import (
     FeatureExpansion,
     KernelExpansion,
     RecursiveFunction,
+    SumOfComponents,
 )
 from mercer.functions.feature_blocks import FeatureBlocks
-from mercer.functions.sum_of_components import SumOfComponents
 from mercer.gaussian_process import DescentPosterior, DictionaryPosterior, FeaturePosterior
 from mercer.kernels import Kernel, Mapped
 from mercer.maps import FixedMap

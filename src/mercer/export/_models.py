@@ -32,7 +32,7 @@ from mercer.export import _answers, _runtime
 from mercer.export._columns import gaps_tree, modules_of, probe_table, table_tree
 from mercer.export._functions import deviations_tree, function_tree, posterior_tree
 from mercer.export._kernels import ExportError, Tree, map_tree
-from mercer.functions.sum_of_components import SumOfComponents
+from mercer.functions import SumOfComponents
 from mercer.losses import Loss, Poisson
 from mercer.sums import GlobalPart
 

@@ -26,7 +26,7 @@ from mercer.functions.dictionary_function import DictionaryFunction
 from mercer.functions.feature_expansion import FeatureExpansion
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.functions.recursive_function import RecursiveFunction
-from mercer.functions.sum_of_components import SumOfComponents
+from mercer.functions.sum_of_components import FittedPart, SumOfComponents
 from mercer.kernels import Kernel
 
 __all__ = [
@@ -35,9 +35,11 @@ __all__ = [
     "BilinearFunction",
     "DictionaryFunction",
     "FeatureExpansion",
+    "FittedPart",
     "Function",
     "KernelExpansion",
     "RecursiveFunction",
+    "SumOfComponents",
     "start",
     "start_bilinear",
 ]
@@ -53,7 +55,8 @@ def start(
 ) -> Any:
     """Return the function f = 0 that is kept small by an expansion.
 
-    An expansion that brings a method ``start`` of its own decides by it; all others start a
+    An expansion of your own that has a method ``start`` with the parameters from ``kernel`` on
+    decides by it; all others start a
     :class:`FeatureExpansion` (random features), a :class:`DictionaryFunction` (a dictionary), a
     :class:`RecursiveFunction` (recursive least squares), a ``SumOfComponents`` (``Auto``) or a
     :class:`KernelExpansion`.
@@ -85,20 +88,9 @@ def start(
     >>> type(f).__name__, f.size
     ('KernelExpansion', 0)
     """
-    if type(expansion).start is not Expansion.start:
-        return expansion.start(kernel, n_features, n_outputs, dtype, averaging)
-    return start_known(expansion, kernel, n_features, n_outputs, dtype, averaging)
-
-
-def start_known(
-    expansion: Expansion,
-    kernel: Kernel,
-    n_features: int,
-    n_outputs: int,
-    dtype: DTypeLike,
-    averaging: float | None,
-) -> KernelExpansion | FeatureExpansion | DictionaryFunction | RecursiveFunction | SumOfComponents:
-    """Return f = 0 by the kind of the expansion; parameters as of :func:`start`."""
+    own = getattr(expansion, "start", None)
+    if own is not None:
+        return own(kernel, n_features, n_outputs, dtype, averaging)
     match expansion:
         case Auto():
             return SumOfComponents(kernel, expansion, n_features, n_outputs, dtype)

@@ -1,8 +1,7 @@
 """Which learner learns a function.
 
 Components of the default are learned by :mod:`mercer.default`, the ways of a stream by
-:mod:`mercer.streams`, all other functions by :mod:`mercer.learning`, by steps or by sums. A package
-of its own because it lies above all of them.
+:mod:`mercer.streams`, all other functions by :mod:`mercer.learning`, by steps or by sums.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from mercer.functions import (
     FeatureExpansion,
     KernelExpansion,
     RecursiveFunction,
+    SumOfComponents,
 )
-from mercer.functions.sum_of_components import SumOfComponents
 from mercer.learning import (
     AutomaticStep,
     FeatureLearner,
@@ -29,14 +28,7 @@ from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
 from mercer.streams import StreamFunction, StreamLearner
 
-__all__ = [
-    "FeatureLearner",
-    "KernelLearner",
-    "Learner",
-    "RecursiveLearner",
-    "SecondOrderLearner",
-    "make_learner",
-]
+__all__ = ["make_learner"]
 
 
 def make_learner(

@@ -37,7 +37,7 @@ import numpy as np
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.data import make_moving_centers, make_rotating_plane, make_sine
-from mercer.streams import Adwin, ChangeDetector
+from mercer.streams import ChangeDetector
 
 BEFORE, AFTER = 2_000, 5_000
 PLAIN = "River, ADWIN, .002"
@@ -80,7 +80,6 @@ def page_hinkley(losses):
 DETECTORS = {
     "ChangeDetector": ours(ChangeDetector),
     "ChangeDetector, 1e-4": ours(lambda: ChangeDetector(1e-4)),
-    "Adwin": ours(Adwin),
     PLAIN: river_adwin(0.002),
     f"River, ADWIN, {LOUD:g}".replace("0.", "."): river_adwin(LOUD),
     "River, Page-Hinkley": page_hinkley,

@@ -1,6 +1,6 @@
 """Streams: ways to predict that run side by side, whom to believe, and when a stream changed."""
 
-from mercer.streams.drift import Adwin, ChangeDetector
+from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend, FixedShare, Stack
 from mercer.streams.function import StreamFunction
 from mercer.streams.late import Delivered, LateLabels
@@ -9,7 +9,6 @@ from mercer.streams.mixture import Mixture, StreamSettings
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 
 __all__ = [
-    "Adwin",
     "Blend",
     "ChangeDetector",
     "Delivered",

@@ -1,15 +1,14 @@
-r"""When a stream changes: detectors of a rise in the mean of losses, at a steady cost a row.
+"""When a stream changes: a detector of a rise in the mean of losses, at a steady cost a row.
 
-Both keep the rows since the last change as an *exponential histogram*: buckets of 1, 2, 4, ...
+It keeps the rows since the last change as an *exponential histogram*: buckets of 1, 2, 4, ...
 rows, at most five of each size, with the moments of their values. After each row the newest buckets
 are compared with all older ones, for every boundary between buckets; where the means differ more
-than chance allows, the older rows are forgotten. They differ in what chance allows.
+than chance allows, the older rows are forgotten.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from mercer._jit import jit
 from mercer._validation import check_integer, check_real
 
-__all__ = ["Adwin", "ChangeDetector"]
+__all__ = ["ChangeDetector"]
 
 Array = NDArray[np.float64]
 
@@ -48,17 +47,64 @@ _ROUNDING = 1e-12
 _TRUST, _FADING, _MOST = 8.0, 0.99, 9.0
 # Means of n rows vary as neighbours do that have about this many sizes more than their buckets.
 _AHEAD = 3
-# As in the paper: fewer rows are no window.
-_LEAST_ADWIN = 5
 
 
-class _Detector(ABC):
-    """Window of the last rows as an exponential histogram, cut where it is no longer one."""
+class ChangeDetector:
+    r"""Detect rises of the mean of losses, whatever their scale, skewness and correlation.
 
-    _bernstein: ClassVar[bool]
+    For rows :math:`n_0` before and :math:`n_1` after a cut whose means differ by :math:`d`, with
+    :math:`m = n_0 n_1 / (n_0 + n_1)`, the evidence is
 
-    @abstractmethod
-    def __init__(self, delta: float, *, two_sided: bool = False, every: int = 1) -> None:
+    .. math:: g = m \frac{v}{b^2} \, h\Big(\frac{b d}{v}\Big), \qquad h(u) = (1 + u) \log(1 + u) - u
+
+    (:math:`m d^2 / 2v` where :math:`b \le 0`): the exponent of Bennett's bound, with the variance
+    :math:`v` and :math:`b` the third central moment over the second, both of the window. For
+    Gaussian losses it is the likelihood ratio, for rare 0/1 losses that of Poisson counts. A change
+    is one of
+
+    .. math:: g > \log \frac{1 + \log_2 (n_0 + n_1)}{\delta \min(n_0, n_1)}.
+
+    Cuts that leave n rows on their smaller side are about :math:`1 / n` independent tests a row, so
+    that each scale of n has the same part of :math:`\delta` false alarms a row, and small changes,
+    seen in many rows, need less evidence than with one bound for all. Where losses are correlated,
+    means of n rows vary more than :math:`v / n`: v is the larger of the variance and of what
+    differences of neighbouring buckets show at that scale (Allan variance).
+
+    Falls of the mean forget the older rows as well, so that losses are compared with those of
+    lately, but are no detection unless ``two_sided``: a learner that improves is no news.
+
+    Parameters
+    ----------
+    delta : float, default=1e-5
+        False alarms a row of a stream that does not change, about; between 0 and 1.
+    two_sided : bool, default=False
+        Whether falls of the mean are detected, too.
+    every : int, default=1
+        Rows from one look at the cuts to the next.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    References
+    ----------
+    G. Bennett, Probability inequalities for the sum of independent random variables, JASA 57, 1962.
+    D. W. Allan, Statistics of atomic frequency standards, Proc. IEEE 54, 1966.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.streams import ChangeDetector
+    >>> rng, detector = np.random.default_rng(0), ChangeDetector()
+    >>> wrong = np.concatenate([rng.random(2000) < 0.1, rng.random(2000) < 0.3])
+    >>> detector.add_many(wrong)
+    array([2045])
+    >>> detector.width, round(detector.mean, 2)
+    (2008, 0.3)
+    """
+
+    def __init__(self, delta: float = 1e-5, *, two_sided: bool = False, every: int = 1) -> None:
         check_real("delta", delta, low=0.0, high=1.0, open_low=True, open_high=True)
         check_integer("every", every, low=1)
         self.delta, self.two_sided, self.every = float(delta), bool(two_sided), int(every)
@@ -82,9 +128,7 @@ class _Detector(ABC):
         ValueError
             If the value is not finite.
         """
-        found: int = _add(
-            self._state, float(value), self.delta, self.every, self.two_sided, self._bernstein
-        )
+        found: int = _add(self._state, float(value), self.delta, self.every, self.two_sided)
         if found < 0:
             raise ValueError(f"A loss must be a finite number, got {value!r}.")
         return found > 0
@@ -110,7 +154,7 @@ class _Detector(ABC):
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 1 or not np.isfinite(values).all():
             raise ValueError("Losses must be finite numbers, in an array of one dimension.")
-        options = self.delta, self.every, self.two_sided, self._bernstein
+        options = self.delta, self.every, self.two_sided
         return np.flatnonzero(_add_many(self._state, values, *options)).astype(np.int64)
 
     @property
@@ -170,118 +214,6 @@ class _Detector(ABC):
             raise ValueError("The buckets of a detector do not hold the rows of its window.")
         made._state = inner
         return made
-
-
-class ChangeDetector(_Detector):
-    r"""Detect rises of the mean of losses, whatever their scale, skewness and correlation.
-
-    For rows :math:`n_0` before and :math:`n_1` after a cut whose means differ by :math:`d`, with
-    :math:`m = n_0 n_1 / (n_0 + n_1)`, the evidence is
-
-    .. math:: g = m \frac{v}{b^2} \, h\Big(\frac{b d}{v}\Big), \qquad h(u) = (1 + u) \log(1 + u) - u
-
-    (:math:`m d^2 / 2v` where :math:`b \le 0`): the exponent of Bennett's bound, with the variance
-    :math:`v` and :math:`b` the third central moment over the second, both of the window. For
-    Gaussian losses it is the likelihood ratio, for rare 0/1 losses that of Poisson counts. A change
-    is one of
-
-    .. math:: g > \log \frac{1 + \log_2 (n_0 + n_1)}{\delta \min(n_0, n_1)}.
-
-    Cuts that leave n rows on their smaller side are about :math:`1 / n` independent tests a row, so
-    that each scale of n has the same part of :math:`\delta` false alarms a row, and small changes,
-    seen in many rows, need less evidence than with one bound for all. Where losses are correlated,
-    means of n rows vary more than :math:`v / n`: v is the larger of the variance and of what
-    differences of neighbouring buckets show at that scale (Allan variance).
-
-    Falls of the mean forget the older rows as well, so that losses are compared with those of
-    lately, but are no detection unless ``two_sided``: a learner that improves is no news.
-
-    Parameters
-    ----------
-    delta : float, default=1e-5
-        False alarms a row of a stream that does not change, about; between 0 and 1.
-    two_sided : bool, default=False
-        Whether falls of the mean are detected, too.
-    every : int, default=1
-        Rows from one look at the cuts to the next.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
-
-    See Also
-    --------
-    Adwin : The detector of other libraries.
-
-    References
-    ----------
-    G. Bennett, Probability inequalities for the sum of independent random variables, JASA 57, 1962.
-    D. W. Allan, Statistics of atomic frequency standards, Proc. IEEE 54, 1966.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.streams import ChangeDetector
-    >>> rng, detector = np.random.default_rng(0), ChangeDetector()
-    >>> wrong = np.concatenate([rng.random(2000) < 0.1, rng.random(2000) < 0.3])
-    >>> detector.add_many(wrong)
-    array([2045])
-    >>> detector.width, round(detector.mean, 2)
-    (2008, 0.3)
-    """
-
-    _bernstein = False
-
-    def __init__(self, delta: float = 1e-5, *, two_sided: bool = False, every: int = 1) -> None:
-        super().__init__(delta, two_sided=two_sided, every=every)
-
-
-class Adwin(_Detector):
-    r"""ADWIN2: adaptive windowing of values from 0 to 1, by Bernstein's bound.
-
-    A cut of n rows into :math:`n_0` and :math:`n_1` is a change if the means differ by more than
-    :math:`\sqrt{2 v L / m} + 2 L / 3m` with the variance v of the window, :math:`1 / m = 1 / n_0 +
-    1 / n_1` and :math:`L = \log(2 \log(n) / \delta)`; then the oldest bucket is forgotten, until no
-    cut is a change. Here falls of the mean do the same, but count as detected only if
-    ``two_sided``.
-
-    Parameters
-    ----------
-    delta : float, default=0.002
-        Chance of a false cut, for each look; between 0 and 1.
-    two_sided : bool, default=False
-        Whether falls of the mean are detected, too.
-    every : int, default=1
-        Rows from one look at the cuts to the next.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
-
-    See Also
-    --------
-    ChangeDetector : Detects earlier, at a rate of false alarms that is the one asked for.
-
-    References
-    ----------
-    A. Bifet, R. Gavaldà, Learning from time-changing data with adaptive windowing, SDM 2007.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.streams import Adwin
-    >>> rng, detector = np.random.default_rng(0), Adwin()
-    >>> wrong = np.concatenate([rng.random(2000) < 0.1, rng.random(2000) < 0.3])
-    >>> detector.add_many(wrong)[:1]
-    array([2068])
-    """
-
-    _bernstein = True
-
-    def __init__(self, delta: float = 0.002, *, two_sided: bool = False, every: int = 1) -> None:
-        super().__init__(delta, two_sided=two_sided, every=every)
 
 
 # -- compiled -------------------------------------------------------------------------------------
@@ -395,35 +327,7 @@ def _likeliest_cut(s, delta):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _bernstein_cut(s, delta):  # type: ignore[no-untyped-def]
-    """Rows without the oldest bucket, and the rise at the oldest change; 0 for none."""
-    n, mean = s[_ROWS], s[_MEAN]
-    variance = s[_SQUARES] / n
-    if n <= 2 * _LEAST_ADWIN:
-        return 0.0, 0.0
-    confidence = np.log(2.0 * np.log(n) / delta)
-    old, total, oldest = 0.0, 0.0, 0.0
-    for k in range(_SIZES - 1, -1, -1):
-        rows = 2.0**k
-        for i in range(int(s[_COUNTS + k])):
-            oldest = rows if oldest == 0.0 else oldest
-            old += rows
-            total += rows * s[_bucket(k, i)]
-            new = n - old
-            if new < _LEAST_ADWIN:
-                return 0.0, 0.0
-            if old < _LEAST_ADWIN:
-                continue
-            off = (n * mean - total) / new - total / old
-            one = 1.0 / old + 1.0 / new
-            chance = np.sqrt(2.0 * one * variance * confidence) + 2.0 / 3.0 * one * confidence
-            if abs(off) > chance:
-                return n - oldest, off
-    return 0.0, 0.0
-
-
-@_jit
-def _add(s, value, delta, every, two_sided, bernstein):  # type: ignore[no-untyped-def]
+def _add(s, value, delta, every, two_sided):  # type: ignore[no-untyped-def]
     """Return 1 if a change is detected, -1 for a value that is not finite."""
     if not np.isfinite(value):
         return -1
@@ -431,22 +335,18 @@ def _add(s, value, delta, every, two_sided, bernstein):  # type: ignore[no-untyp
     s[_SEEN] += 1.0
     if s[_SEEN] % every != 0.0:
         return 0
-    detected = False
-    while True:
-        kept, rise = _bernstein_cut(s, delta) if bernstein else _likeliest_cut(s, delta)
-        if kept == 0.0:
-            break
-        detected |= two_sided or rise > 0.0
-        _forget(s, kept)
-        if not bernstein:
-            break
+    kept, rise = _likeliest_cut(s, delta)
+    if kept == 0.0:
+        return 0
+    _forget(s, kept)
+    detected = two_sided or rise > 0.0
     s[_ALARMS] += detected
     return int(detected)
 
 
 @_jit
-def _add_many(s, values, delta, every, two_sided, bernstein):  # type: ignore[no-untyped-def]
+def _add_many(s, values, delta, every, two_sided):  # type: ignore[no-untyped-def]
     found = np.zeros(values.size, dtype=np.bool_)
     for t in range(values.size):
-        found[t] = _add(s, values[t], delta, every, two_sided, bernstein) > 0
+        found[t] = _add(s, values[t], delta, every, two_sided) > 0
     return found

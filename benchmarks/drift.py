@@ -34,9 +34,9 @@ from typing import Any
 
 import _common
 import numpy as np
+from _changing_streams import make_moving_centers, make_rotating_plane, make_sine
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.data import make_moving_centers, make_rotating_plane, make_sine
 from mercer.streams import ChangeDetector
 
 BEFORE, AFTER = 2_000, 5_000

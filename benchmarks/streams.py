@@ -41,10 +41,10 @@ from typing import Any
 
 import _common
 import numpy as np
+from _changing_streams import make_moving_centers, make_rotating_plane, make_sea, make_sine
 from _default_sets import _columns, data_directory
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.data import make_moving_centers, make_rotating_plane, make_sea, make_sine
 from mercer.expansions import KOMP
 
 #: Answers and what was right of them are kept in so many parts of each stream, for pictures.

@@ -1,13 +1,6 @@
 """Streams of data: reading, shuffling, preprocessing and evaluation in constant memory."""
 
 from mercer.data.audit import ColumnAudit, TableAudit
-from mercer.data.changing import (
-    ChangingStream,
-    make_moving_centers,
-    make_rotating_plane,
-    make_sea,
-    make_sine,
-)
 from mercer.data.dialect import CsvDialect, CsvPath
 from mercer.data.evaluation import ProgressiveResult, progressive
 from mercer.data.preprocessing import TablePreprocessor
@@ -18,7 +11,6 @@ from mercer.data.tables import count_rows, read_tables, schema, sniff_csv
 from mercer.data.tasks import TaskGuess, guess_task, infer_task
 
 __all__ = [
-    "ChangingStream",
     "ColumnAudit",
     "CsvDialect",
     "CsvPath",
@@ -31,11 +23,7 @@ __all__ = [
     "guess_task",
     "infer_task",
     "load_parquet_dataset",
-    "make_moving_centers",
     "make_multidist",
-    "make_rotating_plane",
-    "make_sea",
-    "make_sine",
     "progressive",
     "read_tables",
     "schema",

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import KNeighborsClassifier
 
-from mercer.data import make_moving_centers, make_rotating_plane, make_sea, make_sine
+from benchmark_scripts import scripts
+
+with scripts("_changing_streams") as found:
+    make_sea, make_sine = found._changing_streams.make_sea, found._changing_streams.make_sine
+    make_rotating_plane = found._changing_streams.make_rotating_plane
+    make_moving_centers = found._changing_streams.make_moving_centers
 
 MAKERS = [make_sea, make_rotating_plane, make_moving_centers, make_sine]
 NUMBERS = [make_rotating_plane, make_moving_centers, make_sine]
@@ -187,28 +192,3 @@ def test_noise_of_numbers_is_their_spread(make):
     clean, noisy = (make(4000, task="regression", noise=s) for s in (0.0, 0.5))
     assert_array_equal(clean.X, noisy.X)
     assert (noisy.y - clean.y).std() == pytest.approx(0.5, rel=0.06)
-
-
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        ({"n_rows": 0}, "n_rows"),
-        ({"change": "sudden"}, "change"),
-        ({"changes": -1}, "changes"),
-        ({"changes": [5, 5]}, "changes"),
-        ({"changes": [0]}, "changes"),
-        ({"changes": [100]}, "changes"),
-        ({"width": 0}, "width"),
-        ({"noise": -0.1}, "noise"),
-        ({"noise": 1.1}, "noise"),
-        ({"seed": -1}, "seed"),
-        ({"task": "ranking"}, "task"),
-        ({"n_inputs": 0}, "n_inputs"),
-    ],
-)
-def test_what_cannot_be_is_refused(make, settings, word):
-    if make is make_sea and word in ("task", "n_inputs"):
-        pytest.skip("it has no such argument")
-    with pytest.raises(ValueError, match=word):
-        make(**{"n_rows": 100, **settings})

@@ -13,8 +13,8 @@ from sklearn import datasets
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from mercer.data import load_parquet_dataset
 from mercer_reproduction._coulomb import load_qm7
+from mercer_reproduction._data_files import load_parquet_dataset
 from mercer_reproduction._images import cifar10
 
 TEST_SHARE = 0.2

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mercer.data import load_parquet_dataset
+from mercer_reproduction._data_files import load_parquet_dataset
 
 #: Rows of a table at most, drawn by a seed: boosting on text takes minutes on more.
 MOST_ROWS = 10_000

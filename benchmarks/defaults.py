@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.data import load_parquet_dataset
 from mercer.estimators import targets
 from mercer.kernels import Gaussian
+from mercer_reproduction._data_files import load_parquet_dataset
 
 REGRESSIONS = {"california_housing": "median_house_value", "protein_casp": "rmsd"}
 

@@ -28,8 +28,8 @@ from sklearn.metrics import mean_pinball_loss, mean_poisson_deviance
 from sklearn.model_selection import train_test_split
 
 from mercer import KernelRegressor
-from mercer.data import load_parquet_dataset
 from mercer.losses import Quantile
+from mercer_reproduction._data_files import load_parquet_dataset
 
 LEVELS = (0.1, 0.5, 0.9)
 SETS = {"california_housing": "median_house_value", "protein_casp": "rmsd"}

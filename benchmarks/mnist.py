@@ -21,9 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from mercer import KernelClassifier
-from mercer.data import load_parquet_dataset
 from mercer.expansions import KOMP, Budget
 from mercer.kernels import Gaussian
+from mercer_reproduction._data_files import load_parquet_dataset
 
 
 def load(name):

@@ -15,10 +15,9 @@ import _common
 import numpy as np
 
 from mercer import KernelClassifier
-from mercer.data import make_multidist
 from mercer.expansions import KOMP, Budget
 from mercer.kernels import Gaussian
-from mercer_reproduction.polk_multidist import SEEDS, bayes_error_percent
+from mercer_reproduction.polk_multidist import SEEDS, bayes_error_percent, make_multidist
 
 BATCH = 32
 # loss, K, windows of the model order after one pass, what the paper reports (error %, risk, M).

@@ -40,8 +40,6 @@ NAMES = {
         "count_rows",
         "guess_task",
         "infer_task",
-        "load_parquet_dataset",
-        "make_multidist",
         "progressive",
         "read_tables",
         "schema",

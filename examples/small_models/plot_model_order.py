@@ -11,10 +11,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import KernelClassifier
-from mercer.data import make_multidist
 from mercer.display import DecisionSurfaceDisplay
 from mercer.expansions import KOMP
 from mercer.kernels import Gaussian
+from mercer_reproduction.polk_multidist import make_multidist
 
 # %%
 # Five classes, each a mixture of three Gaussians: data of the paper that introduced the method.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mercer.data import load_parquet_dataset
+from mercer.data.tables import read_tables, require_pyarrow, schema
 from mercer_reproduction._downloads import Download, download_of
 from mercer_reproduction._standard_files import (
     DAMAGED,
@@ -23,7 +24,7 @@ from mercer_reproduction._standard_files import (
     standard_names,
 )
 
-__all__ = ["DATA_FILES", "load_arrays", "require_files"]
+__all__ = ["DATA_FILES", "load_arrays", "load_parquet_dataset", "require_files"]
 
 _ADULT = (
     "Adult in LIBSVM's encoding ({}): columns f1 ... f123 (0 or 1) and label (-1 or +1). From the "
@@ -130,6 +131,53 @@ def load_arrays(name: str, directory: Path | None) -> Arrays:
             ) from error
     table = load_parquet_dataset(path.stem, directory)
     return {column: table.column(column).to_numpy() for column in table.column_names}
+
+
+def load_parquet_dataset(name: str, directory: str | os.PathLike[str] | None = None) -> Any:
+    """Read ``<directory>/<name>.parquet`` into memory.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set, without ending.
+    directory : path or None, default=None
+        Folder of the data sets. None: the folder named by the environment variable
+        ``MERCER_DATA``.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        All rows.
+
+    Raises
+    ------
+    ValueError
+        If no folder is given, or the name is not a plain name.
+    FileNotFoundError
+        If there is no such file; lists those that are there.
+    ImportError
+        Without pyarrow.
+    """
+    if not name or name != Path(name).name:
+        raise ValueError(f"`name` must be a plain name such as 'covtype', got {name!r}.")
+    if directory is None:
+        directory = os.environ.get("MERCER_DATA") or None
+    if directory is None:
+        raise ValueError(
+            f"The folder that holds {name}.parquet is not known. Pass `directory=`, or set the "
+            "environment variable MERCER_DATA to it."
+        )
+    path = Path(directory) / f"{name}.parquet"
+    if not path.is_file():
+        known = sorted(file.stem for file in Path(directory).glob("*.parquet"))
+        raise FileNotFoundError(
+            f"There is no file {path}. Data sets in that folder: {', '.join(known) or 'none'}."
+        )
+    arrow = require_pyarrow()
+    return arrow.Table.from_batches(
+        [batch for table in read_tables(path) for batch in table.to_batches()],
+        schema=schema(path),
+    )
 
 
 def require_files(

@@ -4,7 +4,6 @@ from mercer.data.audit import ColumnAudit, TableAudit
 from mercer.data.dialect import CsvDialect, CsvPath
 from mercer.data.evaluation import ProgressiveResult, progressive
 from mercer.data.preprocessing import TablePreprocessor
-from mercer.data.samples import load_parquet_dataset, make_multidist
 from mercer.data.shuffle import shuffled
 from mercer.data.sources import Stream, stream
 from mercer.data.tables import count_rows, read_tables, schema, sniff_csv
@@ -22,8 +21,6 @@ __all__ = [
     "count_rows",
     "guess_task",
     "infer_task",
-    "load_parquet_dataset",
-    "make_multidist",
     "progressive",
     "read_tables",
     "schema",

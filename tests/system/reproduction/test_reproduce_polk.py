@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import correlate
 
 from mercer.cli import main
-from mercer.data import make_multidist
 from mercer.losses import MulticlassHinge
 from mercer_reproduction import Context
 from mercer_reproduction import _polk_runs as runs
@@ -28,7 +27,7 @@ from mercer_reproduction._textons import (
     texton_images,
 )
 from mercer_reproduction.baselines import KernelFactor
-from mercer_reproduction.polk_multidist import bayes_error_percent
+from mercer_reproduction.polk_multidist import bayes_error_percent, make_multidist
 from mercer_reproduction.polk_textures import _patches
 
 STEPS = ["1", "0.3", "0.1"]

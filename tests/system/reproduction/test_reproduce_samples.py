@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from mercer.data import load_parquet_dataset, make_multidist
+from mercer_reproduction._data_files import load_parquet_dataset
+from mercer_reproduction.polk_multidist import make_multidist
 
 
 def test_multidist_is_drawn_in_the_documented_order():

@@ -202,7 +202,7 @@ WALKS: dict[Callable[[Path], None], tuple[int, int]] = {
     default_fit: (60, 280),
     first_steps: (54, 170),
     single_rows: (56, 205),
-    command: (102, 530),
+    command: (101, 525),
 }
 
 

@@ -91,6 +91,11 @@ _OF_STEPS = {
 }
 
 
+def _no_steps() -> AutomaticStep:
+    """Return what stands for a step size where equations are solved."""
+    return AutomaticStep(1.0, 1.0, 1.0)
+
+
 class Given(NamedTuple):
     """Rows as a user gave them.
 
@@ -323,8 +328,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         if expansion is None:
             expansion = self._chosen_expansion()
         if isinstance(expansion, Stream):  # whose ways have kernels and steps of their own
-            steps = AutomaticStep(1.0, 1.0, 1.0)
-            return self._problem_of(Gaussian(1.0), steps, own_copy(expansion), None, np.float64)
+            none = _no_steps()
+            return self._problem_of(Gaussian(1.0), none, own_copy(expansion), None, np.float64)
         races, scales = self._races(expansion), self._scales(expansion, data)
         seen = data
         if scales and not data.weights.all():  # kernels that are given look at all rows
@@ -342,7 +347,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 names = None if columns is None else columns.owners_out()
                 warn_if_one_column_decides(sample, names)
             kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
-            self.targets_, automatic = self._measured(kernel, sample, data)
+            if races and isinstance(expansion, Auto):
+                automatic = _no_steps()
+            else:
+                self.targets_, automatic = self._measured(kernel, sample, data)
         expansion = own_copy(expansion).sized(n_rows, self.targets_.n_scores)
         if isinstance(expansion, RandomFeatures):
             warn_if_off_centre(kernel, sample, expansion)

@@ -1077,7 +1077,7 @@ class TableModel(Explaining):
         X = self.inputs(table, extra=extra, lenient=lenient)
         for text in odd.said():
             warn_user(text, UserWarning)
-        return X  # type: ignore[no-any-return]
+        return X
 
     def predict_pair(
         self, table1: Any, table2: Any, *, extra: Literal["error", "drop"] = "error"

@@ -70,6 +70,8 @@ class FittedFunction(TableInputs):
     _kernel: Kernel
     #: Map of the inputs, behind which the function is; None if it is one of the inputs themselves.
     _map: Affine | None = None
+    #: What is added to each value; None for nothing.
+    _level: Array | None = None
     targets_: Targets
     n_jobs: Any
 
@@ -172,12 +174,8 @@ class FittedFunction(TableInputs):
 
     def _evaluate(self, X: Any) -> Array:
         """Values at checked inputs, one column for each output of the function."""
-        values, level = self._before_level(X), self._level_now()
-        return values if level is None else values + level
-
-    def _level_now(self) -> Array | None:
-        """Return what is added to the values, for each output; None for nothing."""
-        return None
+        values = self._before_level(X)
+        return values if self._level is None else values + self._level
 
     def _before_level(self, X: Any) -> Array:
         """Values of the function at checked inputs."""
@@ -288,7 +286,7 @@ class FittedLoss(FittedFunction):
         kernel that was given.
         """
         function = self._fitted().current_function()
-        return function.level if isinstance(function, SumOfComponents) else self._level_now()
+        return function.level if isinstance(function, SumOfComponents) else self._level
 
     @property
     def intercept_(self) -> Array:

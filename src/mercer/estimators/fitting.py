@@ -202,6 +202,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _forget(self) -> None:
         """Forget what rows said that were learned before; whoever keeps something adds it."""
         self._row_names = self._map = self._kept = self._left_out = self._nulls = None
+        self._level = None
         self._to_pass = self._passed = 0
 
     @abstractmethod
@@ -295,6 +296,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
         self.targets_ = data.targets
         if data.new_outputs is not None:
             self.learner_.map_outputs(data.new_outputs)
+            self._level = None  # with new classes it is another
 
     def _learn(self, learner: Learner, data: Data, held_by: HeldBy) -> None:
         encoded = self.targets_.encode(data.y, data.groups)

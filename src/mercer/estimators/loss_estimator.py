@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._threads import jobs
 from mercer._validation import check_integer
 from mercer.data.columns import is_frame
 from mercer.default import DefaultLearner
+from mercer.default.means import has_mean, level_of
 from mercer.estimators.columns import check_named
 from mercer.estimators.fitted import FittedLoss
-from mercer.estimators.fitting import Callback, Data, Given
+from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import HeldBy, say_if_alike, taken_out, values_by_column
-from mercer.estimators.levels import Levelled
 from mercer.estimators.problem import automatic_expansion
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
@@ -24,6 +25,7 @@ from mercer.learning.regression_targets import begins_with_regression
 from mercer.losses import Logistic, Softmax, Squared, as_loss
 from mercer.objectives import Pointwise
 from mercer.risks import Tracker, as_risk
+from mercer.sums import codes_of_targets
 
 __all__ = ["LossEstimator"]
 
@@ -36,7 +38,7 @@ _FEW_ROWS = 256
 _OF_STREAMS = (Squared, Logistic, Softmax)
 
 
-class LossEstimator(FittedLoss, Levelled):
+class LossEstimator(FittedLoss, KernelEstimator):
     """Base of estimators with a loss and, possibly, a risk of it; not for direct use.
 
     Pairs of independent rows reach the objective as neighbours in a batch; this class puts them
@@ -171,6 +173,32 @@ class LossEstimator(FittedLoss, Levelled):
         rows = learner.used_rows(data.X, encoded, data.weights)
         say_if_alike(rows, columns, owners, learner.resources.seed, named=named)
 
+    def _wants_level(self) -> bool:
+        """Whether scores get a level, with which means of what is predicted are right.
+
+        There is one where the loss has a mean, without a risk, and where the kernel is the
+        library's choice: a model of a kernel that was given is nothing but its coefficients, as in
+        the papers.
+        """
+        known = self.targets_
+        of_mean = known.risk is None and has_mean(known.loss)
+        return of_mean and self.learner_.gets_level and self._chooses("kernel")
+
+    def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
+        """See :class:`KernelEstimator`; rows that come later move the function, and leave it."""
+        if not self._wants_level():
+            return
+        used, loss = np.flatnonzero(weights > 0.0), self.targets_.loss
+        codes = codes_of_targets(loss, targets, self.targets_.n_scores)
+
+        def look(some: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+            some = used[some]
+            return self._before_level(X[some]), codes[some], weights[some]
+
+        mean = np.average(codes, axis=0, weights=weights)
+        with jobs(self.n_jobs):
+            self._level = level_of(look, used.size, mean, loss, seed=0)
+
     def _check_risk(self) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         risk = as_risk(self.risk)
@@ -214,7 +242,7 @@ class LossEstimator(FittedLoss, Levelled):
         """Refuse what names no columns."""
         check_named(self.categorical_features)
 
-    _checks = (*Levelled._checks, _check_risk, _check_stream, _check_categories)
+    _checks = (*KernelEstimator._checks, _check_risk, _check_stream, _check_categories)
 
     def _begins_stream(self, X: Any) -> bool:
         """See :class:`KernelEstimator`: a few dense rows of a usual loss do."""

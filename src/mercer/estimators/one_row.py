@@ -40,7 +40,7 @@ class OneRow:
     targets_: Targets
     _row_names: list[Any] | None
     _keep_one: Callable[[Array, float], None]
-    _level_now: Callable[[], Array | None]
+    _level: Array | None
     _begins_stream: Callable[[Any], bool]
     _has_gaps: Callable[[], bool]
     _columns: Columns | None
@@ -231,8 +231,8 @@ class OneRow:
                 return self._evaluate(row[np.newaxis])[0, : self.targets_.n_scores]
         if self._map is not None:
             row = self._image(row[np.newaxis])[0]
-        values, level = self.learner_.evaluate_row(row), self._level_now()
-        return (values if level is None else values + level)[: self.targets_.n_scores]
+        values = self.learner_.evaluate_row(row)
+        return (values if self._level is None else values + self._level)[: self.targets_.n_scores]
 
 
 @jit(nogil=True, error_model="numpy")

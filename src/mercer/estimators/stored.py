@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
@@ -99,6 +100,16 @@ class Stored:
         return model, kernel
 
 
+def _level_from_state(state: dict[str, Any]) -> NDArray[np.float64] | None:
+    """Return what is added to scores, if anything is; ValueError if it cannot be."""
+    if "level" not in state:
+        return None
+    level = np.array(state["level"], dtype=np.float64)
+    if level.ndim != 1 or not np.isfinite(level).all():
+        raise ValueError("the level does not fit the scores")
+    return level
+
+
 def _means_from_state(state: dict[str, Any], n_features: int) -> Any:
     """Return the means of columns, which models of sparse rows and of tables do not have."""
     means = state.get("means")
@@ -132,13 +143,6 @@ class StoredEstimator(Stored):
     def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:
         """Inverse of :meth:`_kept_state`."""
 
-    def _level_state(self) -> dict[str, Any]:
-        """Return what the level of the scores is found by, where there is one."""
-        return {}
-
-    def _restore_level(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`_level_state`."""
-
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
 
@@ -165,7 +169,7 @@ class StoredEstimator(Stored):
             **({"null_values": to_config(self._nulls.to_config())} if self._nulls else {}),
             **self._calibration_to_state(),
             **self._kept_state(),
-            **self._level_state(),
+            **({} if self._level is None else {"level": self._level.copy()}),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
             "averaging": function.averaging,
@@ -205,7 +209,7 @@ class StoredEstimator(Stored):
             model._nulls = NullValues.of(from_config(state["null_values"]))
         n_inputs = model._n_inputs
         model._restore_kept(state, n_inputs)
-        model._restore_level(state)
+        model._level = _level_from_state(state)
         known = cls._targets_type.from_state(state, n_inputs)
         expansion = from_config(state["expansion"])
         if not isinstance(expansion, Expansion):

@@ -141,9 +141,8 @@ def model_tree(model: Any, *, std: bool = False) -> Tree:
     function = function_tree(model.learner_.current_function())
     if model._map is not None:
         function = {"kind": "behind", "map": map_tree(model._map), "function": function}
-    level = model._level_now()
-    if level is not None:
-        function = {"kind": "levelled", "level": level, "function": function}
+    if model._level is not None:
+        function = {"kind": "levelled", "level": model._level, "function": function}
     n_scores = model.targets_.n_scores if task != "value" else 1
     return _tree(task, function, model.n_features_in_, n_scores, **more(model))
 

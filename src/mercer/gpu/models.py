@@ -123,7 +123,7 @@ def evaluate_model(model: Any, X: ArrayLike | Tensor) -> Tensor:
     blocks = _blocks(model, function, rows.device, cache_bytes=0)
     values: Any = blocks.evaluate(rows, function.coefficients)
     # The target may be centred, and scores have a level.
-    if getattr(model.targets_, "centre", None) is not None or model._level_now() is not None:
+    if getattr(model.targets_, "centre", None) is not None or model._level is not None:
         constant = model.intercept_  # of the scores; risks may learn directions besides
         values[:, : len(constant)] += require_torch().as_tensor(constant).to(values)
     return values

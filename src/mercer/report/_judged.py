@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest, bootstrap
 from sklearn.metrics import roc_auc_score
 
 from mercer.display.drawing import format_number
@@ -120,7 +121,7 @@ def wilson(n_right: float, n: int) -> tuple[float, float]:
     Parameters
     ----------
     n_right : float
-        Rows that count.
+        Rows that count; rounded, where a share says how many.
     n : int
         All rows.
 
@@ -133,12 +134,8 @@ def wilson(n_right: float, n: int) -> tuple[float, float]:
     >>> [round(end, 4) for end in wilson(90, 100)]
     [0.8256, 0.9448]
     """
-    share, z2 = n_right / n, _Z * _Z / n
-    middle = share + z2 / 2.0
-    half = _Z * math.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
-    low, high = (middle - half) / (1.0 + z2), (middle + half) / (1.0 + z2)
-    # At a share of 0 or 1 the end is that share but for rounding.
-    return (0.0 if share == 0.0 else low), (1.0 if share == 1.0 else high)
+    ends = binomtest(round(n_right), n).proportion_ci(method="wilson")
+    return float(ends.low), float(ends.high)
 
 
 def percent(share: float) -> str:
@@ -322,25 +319,33 @@ def _between(low: float, high: float) -> str:
 
 def _r2_interval(truth: Array, predicted: Array) -> tuple[float, float] | None:
     """Return the 95 % interval of R2 by the bootstrap: rows are drawn with replacement."""
-    rng = np.random.default_rng(0)
+    width = 1.0
     if truth.size > _MOST_DRAWN:
-        some = rng.choice(truth.size, _MOST_DRAWN, replace=False)
+        some = np.random.default_rng(0).choice(truth.size, _MOST_DRAWN, replace=False)
         width = math.sqrt(_MOST_DRAWN / truth.size)
-    else:
-        some, width = np.arange(truth.size), 1.0
-    y = truth[some] - truth[some].mean()
-    squares = (truth[some] - predicted[some]) ** 2
-    counts = np.stack([np.bincount(rng.integers(y.size, size=y.size), minlength=y.size)
-                       for _ in range(_SAMPLES)]).astype(float)  # fmt: skip
-    spread = counts @ (y * y) - (counts @ y) ** 2 / y.size
-    kept = spread > 0.0
-    if not kept.all():
+        truth, predicted = truth[some], predicted[some]
+    centred = truth - truth.mean()
+
+    def r2(values: Array, errors: Array, axis: int) -> Array:
+        spread = values.var(axis=axis)
+        alike = spread <= 0.0
+        share = (errors**2).mean(axis=axis) / np.where(alike, 1.0, spread)
+        return np.asarray(np.where(alike, np.nan, 1.0 - share))
+
+    drawn = bootstrap(
+        (centred, truth - predicted),
+        r2,
+        paired=True,
+        vectorized=True,
+        n_resamples=_SAMPLES,
+        batch=50,
+        method="percentile",
+        random_state=np.random.default_rng(0),
+    ).bootstrap_distribution
+    if not np.isfinite(drawn).all():
         return None
-    found = 1.0 - (counts @ squares) / spread
-    low, high = np.quantile(found, [0.025, 0.975])
-    if width < 1.0:  # of fewer rows than there are the interval is too wide
-        middle = float(np.median(found))
-        low, high = middle + width * (low - middle), middle + width * (high - middle)
+    # Of fewer rows than there are the interval is too wide.
+    low, high = np.median(drawn) + width * (np.quantile(drawn, [0.025, 0.975]) - np.median(drawn))
     return float(low), float(high)
 
 

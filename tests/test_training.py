@@ -92,6 +92,13 @@ def test_formats_give_the_same_model(data, tmp_path):
         assert (tmp_path / "other").read_bytes() == (tmp_path / "m").read_bytes(), source
 
 
+def test_what_was_not_started_is_not_run(tmp_path):
+    pq.write_table(rows(40), tmp_path / "d.parquet")
+    with pytest.raises(RuntimeError, match="Call `start` first"):
+        training(tmp_path / "d.parquet").run(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
 @pytest.mark.parametrize("n_rows", [1, 31, 32, 33, 8191, 8192, 8193, 8225])
 def test_every_row_is_learned_once_per_pass(n_rows, tmp_path):
     table = rows(n_rows) if n_rows > 1 else rows(40).slice(0, 1)

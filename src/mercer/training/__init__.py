@@ -341,6 +341,8 @@ class FileTraining(TableTraining):
 
         Raises
         ------
+        RuntimeError
+            If the training was neither started nor resumed.
         ValueError
             For data that cannot be learned, such as classes of which there is only one, and if
             the files change while they are read.
@@ -354,6 +356,11 @@ class FileTraining(TableTraining):
         mercer.exceptions.NothingLearnedWarning
             If no row of a ranking met one to be compared with.
         """
+        if not hasattr(self, "model_"):
+            raise RuntimeError(
+                "There is nothing to run yet. Call `start` first, or `resume` with a checkpoint: "
+                "training.start().run(out)."
+            )
         if checkpoint_every is not None:
             self._every = check_integer("checkpoint_every", checkpoint_every, low=1)
         with jobs(self.n_jobs):

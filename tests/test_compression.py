@@ -11,7 +11,6 @@ from mercer.expansions import KOMP, Budget, Full
 from mercer.functions import KernelExpansion
 from mercer.kernels import Gaussian
 from mercer.numerics.blas import blas_addresses, rank_update, symmetric_product
-from mercer.numerics.komp import removal_errors
 from mercer.numerics.small_dense import cholesky
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
 from mercer.numerics.step import DONE, INVERSE, TRIANGULAR, Compressor, compress
@@ -109,20 +108,6 @@ def test_a_cap_prunes_beyond_the_tolerance_and_reports_it(path, max_size):
     _, size, squared = run_step(path, points, weights, 6, 1e-3, max_size)
     assert size == max_size
     assert squared > 1e-6
-
-
-@given(seed=st.integers(0, 2**32 - 1), order=st.integers(2, 10))
-@settings(max_examples=50, deadline=None)
-def test_removal_error_equals_distance_to_the_remaining_span(seed, order):
-    rng = np.random.default_rng(seed)
-    points, weights = 2.0 * rng.normal(size=(order, 3)), rng.normal(size=(order, 2))
-    gram = gaussian_gram(points, points, LENGTH_SCALE)
-    expected = []
-    for j in range(order):
-        rest = [i for i in range(order) if i != j]
-        inside = gram[j, rest] @ np.linalg.solve(gram[np.ix_(rest, rest)], gram[rest, j])
-        expected.append((weights[j] ** 2).sum() * (gram[j, j] - inside))
-    assert_allclose(removal_errors(weights, np.linalg.inv(gram)), expected, rtol=1e-5, atol=1e-12)
 
 
 @pytest.mark.parametrize("path", ["inverse", "triangular"])

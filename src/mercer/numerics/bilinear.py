@@ -45,7 +45,6 @@ __all__ = [
     "join",
     "project_away",
     "refresh_norms",
-    "removal_errors",
     "times",
     "transpose_times",
     "trusted_inverse",
@@ -329,32 +328,6 @@ def trusted_inverse(gram: Array, threshold: float) -> tuple[Indices, Array]:
         if inverse is not None:
             return kept, inverse
         threshold *= 10.0
-
-
-def removal_errors(coefficients: Array, gram: Array, gram_inverse: Array) -> Array:
-    r"""Squared Hilbert-Schmidt error of removing each dictionary point, the rest refitted.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (model_order, model_order)
-        C.
-    gram, gram_inverse : ndarray of shape (model_order, model_order)
-        K and its inverse.
-
-    Returns
-    -------
-    errors : ndarray of shape (model_order,)
-        Squared errors, in units of the squared norm.
-
-    Examples
-    --------
-    >>> removal_errors(np.array([[3.0, 1.0], [0.0, 2.0]]), np.eye(2), np.eye(2))
-    array([10.,  5.])
-    """
-    C, K, pivots = coefficients, gram, np.diag(gram_inverse)
-    rows, columns = np.sum(C @ K * C, axis=1), np.sum(C.T @ K * C.T, axis=1)
-    errors: Array = (rows + columns - np.diag(C) ** 2 / pivots) / pivots
-    return errors
 
 
 @jit()

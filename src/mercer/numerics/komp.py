@@ -38,7 +38,7 @@ from mercer.numerics.blas import exchange_update, rank_update, symmetric_product
 from mercer.numerics.small_dense import cholesky, dot, lower_solve, lower_transpose_solve
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers, copy_row, move, put
 
-__all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "absorb", "komp_step", "removal_errors"]
+__all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "absorb", "komp_step"]
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
@@ -52,37 +52,6 @@ BOOKED_SHARE = 1e-2
 EXACT = 1e-9
 # Squared tolerances below this, in the same unit, need float64.
 SINGLE_FLOOR = 1e-6
-
-
-def removal_errors(coefficients: Array, gram_inverse: Array) -> Array:
-    r"""Squared RKHS error of removing each dictionary point, the rest refitted.
-
-    For :math:`f = \sum_i w_i k(d_i, \cdot)` on the dictionary :math:`D`, the squared distance from
-    :math:`f` to the span of :math:`D \setminus \{d_j\}` is :math:`\|w_j\|^2 / [K_{DD}^{-1}]_{jj}`.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (model_order, n_outputs)
-        Coefficients :math:`w`, one row per dictionary point.
-    gram_inverse : ndarray of shape (model_order, model_order)
-        Inverse of the Gram matrix of the dictionary.
-
-    Returns
-    -------
-    errors : ndarray of shape (model_order,)
-        Squared errors, in units of the squared RKHS norm.
-
-    References
-    ----------
-    POLK, Section 3.2, for the criterion; the closed form is block inversion of the Gram matrix.
-
-    Examples
-    --------
-    >>> removal_errors(np.array([[3.0], [2.0]]), np.eye(2))
-    array([9., 4.])
-    """
-    errors: Array = np.sum(coefficients**2, axis=1) / np.diag(gram_inverse)
-    return errors
 
 
 # Exact and near duplicates are common in streams. Kept, they would make the Gram matrix singular;

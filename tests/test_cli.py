@@ -359,6 +359,9 @@ def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatc
     assert written >= {
         "digits.mercer", "report.html", "race.png", "dictionary.png",
     }  # fmt: skip
+    page = (tmp_path / "here" / "report.html").read_text("utf-8").replace("<wbr>", "")
+    assert tmp_path.name not in page
+    assert "digits-train.parquet" in page
     suggestions = re.findall(r"^  mercer (.*)$", out, re.MULTILINE)
     assert len(suggestions) == 4
     for words in suggestions:

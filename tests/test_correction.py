@@ -220,7 +220,7 @@ def test_outliers_hardly_move_a_robust_default(loss):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(first_rows=900, waiting=200))
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(first_rows=600, waiting=150))
 
 
 LOSSES = {"quantiles": Quantile([0.2, 0.8]), "huber": Huber(0.3), "poisson": Poisson()}
@@ -228,10 +228,10 @@ LOSSES = {"quantiles": Quantile([0.2, 0.8]), "huber": Huber(0.3), "poisson": Poi
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_streams_go_on_from_files_through_all_stages(name, quick, tmp_path):
-    X, _, y, _ = spread(1400)
+    X, _, y, _ = spread(900)
     y = np.round(np.exp(0.5 * y)) if name == "poisson" else y
     model = KernelRegressor(LOSSES[name], random_state=0)
-    for start, stop in ((0, 100), (100, 500), (500, 1000), (1000, 1400)):
+    for start, stop in ((0, 70), (70, 350), (350, 680), (680, 900)):
         model.partial_fit(X[start:stop], y[start:stop])
         model.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model")

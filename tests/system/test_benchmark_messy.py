@@ -120,6 +120,7 @@ def test_dates_are_numbers_for_trees(scripts):
     assert "when: year" not in parts
 
 
+@pytest.mark.usefixtures("quick_race")
 def test_mercer_gets_the_cells_as_they_come(scripts, monkeypatch):
     messy = small(scripts)
     monkeypatch.setattr(scripts._messy_tables.Messy, "parsed", None)  # nothing is read by hand

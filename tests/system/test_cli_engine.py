@@ -515,8 +515,6 @@ def test_every_engine_gives_the_same_model(files, of_here, tmp_path, engine):
     workers = ["--engine", engine, "--workers", "2"]
     command(*learn(shards, "--out", tmp_path / "model", *workers))
     assert (tmp_path / "model").read_bytes() == model.read_bytes()
-    if engine == "processes":  # others begin anew in each command, which takes a while
-        there = command("evaluate", model, shards, *workers)
-        assert there == command("evaluate", model, shards, *HERE)
-    command("predict", model, shards, "--out", tmp_path / "parts", *workers)
-    assert pq.read_table(tmp_path / "parts").equals(pq.read_table(of_here / "parts"))
+    if engine == "processes":  # each command begins workers anew, which takes a while
+        command("predict", model, shards, "--out", tmp_path / "parts", *workers)
+        assert pq.read_table(tmp_path / "parts").equals(pq.read_table(of_here / "parts"))

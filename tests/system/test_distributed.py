@@ -960,8 +960,11 @@ def test_a_plan_says_that_rows_are_missing():
         plan.finish(plan.add(X[:300], WAVE[:300]))
 
 
-def test_two_models_of_one_plan_are_two(case):
-    estimator, y = case
+@pytest.mark.parametrize(
+    "name", ["numbers", "classes", "risk", "dictionary", "process", "steps for classes", "blocks"]
+)
+def test_two_models_of_one_plan_are_two(name):
+    estimator, y = MODELS[name]
     plan = planned(estimator, y)
     half, rest = plan.add(X[:1100], y[:1100]), plan.add(X[1100:-200], y[1100:-200], shard=1)
     with pytest.warns(UserWarning, match="rows were added"):

@@ -546,8 +546,8 @@ def pid(seconds):
 
 # What started this may run in the background, where Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-engine = ProcessEngine(2, folder=sys.argv[1])
-handles = [engine.submit(pid, 0.3) for _ in range(2)]
+engine = ProcessEngine(1, folder=sys.argv[1])
+handles = [engine.submit(pid, 0.0)]
 print(*{engine.get(handle) for handle in handles}, flush=True)
 handles = [engine.submit(pid, 60) for _ in range(3)]
 time.sleep(0.2)

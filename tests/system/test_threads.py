@@ -25,8 +25,8 @@ from mercer.training import FileTraining, checkpoint_path
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
-COUNTS = 1, 2, 7
-N = 1_000
+COUNTS = 1, 3
+N = 900
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N, 4))
 WAVES = np.column_stack([np.sin(4 * X[:, 0]) + X[:, 1], X[:, 0] * X[:, 1]])
@@ -311,7 +311,7 @@ def test_wrong_numbers_of_jobs_are_refused(n_jobs, tmp_path):
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("jobs") / "table.csv"
-    columns = np.tile(np.column_stack([X, WAVES[:, 0]]), (18, 1))  # of two chunks and more
+    columns = np.tile(np.column_stack([X, WAVES[:, 0]]), (20, 1))  # of two chunks and more
     np.savetxt(path, columns, delimiter=",", header="a,b,c,d,y", comments="")
     return path
 

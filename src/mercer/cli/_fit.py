@@ -33,7 +33,7 @@ from mercer.data import TaskGuess
 from mercer.distributed import ShardTraining
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
 from mercer.estimators.asking import chosen_expansion
-from mercer.estimators.problem import automatic_expansion
+from mercer.estimators.start import automatic_expansion
 from mercer.estimators.table import TASKS
 from mercer.exceptions import ParameterError
 from mercer.expansions import (

@@ -1,7 +1,7 @@
 """How the kernel estimators learn: the text of ``fit`` and of ``partial_fit``.
 
 Rows are checked and their targets met; the first rows fill in the numbers of the problem
-(:mod:`mercer.estimators.problem`), whose learner then gets them. What differs between estimators is
+(:mod:`mercer.estimators.start`), whose learner then gets them. What differs between estimators is
 how rows are checked (``_checked``), what is known of their targets
 (:mod:`mercer.estimators.targets`), and a few choices that parameters leave open. Public ``fit`` and
 ``partial_fit`` are in the classes (of a loss: :mod:`mercer.estimators.loss_estimator`),
@@ -35,15 +35,6 @@ from mercer.estimators.inputs import (
     warn_if_one_column_decides,
 )
 from mercer.estimators.kept_rows import KeptRows
-from mercer.estimators.problem import (
-    AVERAGING,
-    Plan,
-    Problem,
-    Tuning,
-    automatic_expansion,
-    set_ridge,
-    solves,
-)
 from mercer.estimators.progress import Progress, Reporter
 from mercer.estimators.scaling import (
     FEWEST_ROWS,
@@ -52,6 +43,15 @@ from mercer.estimators.scaling import (
     MappedRows,
     input_map,
     standardized,
+)
+from mercer.estimators.start import (
+    AVERAGING,
+    Plan,
+    Problem,
+    Tuning,
+    automatic_expansion,
+    set_ridge,
+    solves,
 )
 from mercer.estimators.stored import StoredEstimator
 from mercer.estimators.targets import Targets

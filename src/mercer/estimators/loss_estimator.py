@@ -17,7 +17,7 @@ from mercer.estimators.columns import check_named
 from mercer.estimators.fitted import FittedLoss
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import HeldBy, say_if_alike, taken_out, values_by_column
-from mercer.estimators.problem import automatic_expansion
+from mercer.estimators.start import automatic_expansion
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion, Stream

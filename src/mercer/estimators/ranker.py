@@ -31,7 +31,7 @@ from mercer.estimators.pairs import (
     label_scale,
     plain_labels,
 )
-from mercer.estimators.problem import Problem
+from mercer.estimators.start import Problem
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import plain_order
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting

@@ -20,8 +20,8 @@ from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights, finite_or_where
 from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import OneRow
-from mercer.estimators.problem import solves
 from mercer.estimators.scaling import centre_of
+from mercer.estimators.start import solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel

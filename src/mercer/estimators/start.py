@@ -1,21 +1,27 @@
-"""Which learner learns a function.
+"""What an estimator has to solve, as a record, and which function and learner solve it.
 
-Components of the default are learned by :mod:`mercer.default`, the ways of a stream by
-:mod:`mercer.streams`, all other functions by :mod:`mercer.learning`, by steps or by sums.
+An expansion tells how its function starts and which learner learns it: components of the default
+and the ways of a stream by their own (:mod:`mercer.default`, :mod:`mercer.streams`), all other
+functions by steps, by sums or by recursive least squares (:mod:`mercer.learning`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mercer.default import DefaultLearner
+from mercer.expansions import KOMP, Auto, Dictionary, Expansion, Stream
 from mercer.functions import (
     DictionaryFunction,
     FeatureExpansion,
     KernelExpansion,
     RecursiveFunction,
     SumOfComponents,
+    start,
+    start_bilinear,
 )
+from mercer.kernels import Kernel
 from mercer.learning import (
     AutomaticStep,
     FeatureLearner,
@@ -28,7 +34,122 @@ from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
 from mercer.streams import StreamFunction, StreamLearner
 
-__all__ = ["make_learner"]
+__all__ = [
+    "AVERAGING",
+    "Plan",
+    "Problem",
+    "Tuning",
+    "automatic_expansion",
+    "make_learner",
+    "set_ridge",
+    "solves",
+]
+
+#: Exponents of the weights of the averages.
+AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
+
+
+class Plan(NamedTuple):
+    """What the parameters of an estimator ask for, before there are rows.
+
+    Attributes
+    ----------
+    expansion : Expansion
+        How the function will stay small.
+    batch_size : int
+        Samples of a step.
+    """
+
+    expansion: Expansion
+    batch_size: int
+
+
+class Tuning(NamedTuple):
+    """Settings that may be changed on a running stream.
+
+    Attributes
+    ----------
+    step_size : callable or AutomaticStep
+        Step number (1, 2, ...) to step size.
+    regularization : float
+        Ridge parameter of learning by steps.
+    rows_per_step : int
+        Rows that a step learns.
+    """
+
+    step_size: Any
+    regularization: float
+    rows_per_step: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learned, with all numbers filled in.
+
+    Attributes
+    ----------
+    objective : Objective
+        What is minimised.
+    kernel : Kernel
+        Of the functions.
+    expansion : Expansion
+        How the function stays small.
+    averaging : float or None
+        Exponent of the weights of averaged coefficients; None for the last iterate.
+    n_features, n_outputs : int
+        Columns of the inputs, and of the function.
+    dtype : dtype
+        Of the inputs; None if rows are still to tell.
+    automatic : AutomaticStep
+        Largest safe steps, whatever the steps are.
+    tuning : Tuning
+        Steps and ridge.
+    races : bool
+        Whether a race chooses the kernel.
+    ridge : float or None
+        Ridge of learning by sums; None for one that is chosen on rows held out.
+    bilinear : bool
+        Whether the function is one of two points, bilinear in their features.
+    """
+
+    objective: Objective
+    kernel: Kernel
+    expansion: Expansion
+    averaging: float | None
+    n_features: int
+    n_outputs: int
+    dtype: Any
+    automatic: AutomaticStep
+    tuning: Tuning
+    races: bool = False
+    ridge: float | None = None
+    bilinear: bool = False
+
+    def function(self) -> Any:
+        """Return f = 0."""
+        if self.bilinear:
+            return start_bilinear(self.expansion, self.kernel, self.n_features, self.dtype)
+        if isinstance(self.expansion, Stream):
+            loss: Any = getattr(self.objective, "loss", None)
+            is_class = loss is not None and loss.task == "classification"
+            sizes = self.n_features, self.n_outputs
+            return StreamFunction(self.expansion, *sizes, is_class=is_class)
+        function: Any = start(
+            self.expansion,
+            self.kernel,
+            self.n_features,
+            self.n_outputs,
+            self.dtype,
+            self.averaging,
+        )
+        if isinstance(function, SumOfComponents | DictionaryFunction):
+            function.races = self.races
+        set_ridge(function, self.ridge)
+        return function
+
+    def learner(self) -> Learner:
+        """Return what learns the function, which has learned nothing yet."""
+        return make_learner(self.objective, self.function(), *self.tuning, self.automatic)
 
 
 def make_learner(
@@ -72,3 +193,38 @@ def make_learner(
         cls = SecondOrderLearner
     learner: Learner = cls(objective, function, step_size, regularization, batch_size, automatic)
     return learner
+
+
+def automatic_expansion(way: str = "steps", ridge: float | None = None) -> Expansion:
+    """Return what ``expansion="auto"`` stands for.
+
+    Parameters
+    ----------
+    way : {"sums", "newton", "steps"}, default="steps"
+        How the objective can be learned: by sums over rows, as means and risks of losses whose
+        scores are in units of the targets, or of classes, can; by Newton steps on sums, as other
+        losses; by gradient steps, as objectives of their own, and wherever a step size is given.
+    ridge : float or None, default=None
+        Ridge of learning by sums; None for one that is chosen on rows held out.
+
+    Examples
+    --------
+    >>> [automatic_expansion(way) for way in ("sums", "newton", "steps")]
+    [Auto(), Dictionary(size='auto'), KOMP(max_size=1000)]
+    """
+    if way == "sums":
+        return Auto()
+    if way == "newton":
+        return Dictionary("auto", ridge="auto" if ridge is None else None)
+    return KOMP(max_size=1000)
+
+
+def set_ridge(function: Any, ridge: float | None) -> None:
+    """Give a function that learns by sums its ridge; None for one that it chooses."""
+    if isinstance(function, SumOfComponents):
+        function.set_ridge(ridge)
+
+
+def solves(expansion: Expansion) -> bool:
+    """Whether equations are solved, or Newton steps made, so that no steps need a size."""
+    return expansion.mode in ("solve", "recursive")

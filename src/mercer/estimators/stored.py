@@ -11,7 +11,7 @@ from mercer._component import from_config, to_config
 from mercer._validation import check_integer, check_real
 from mercer.data.null_values import NullValues
 from mercer.estimators.columns import columns_from_state, columns_to_state
-from mercer.estimators.problem import AVERAGING
+from mercer.estimators.start import AVERAGING
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import Targets
 from mercer.expansions import Expansion

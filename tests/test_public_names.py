@@ -1,13 +1,17 @@
 """What users may rely on: public names, their places and the defaults of what they construct.
 
 A name that is listed here is a promise; a change of this file is one that users notice, and stands
-in the changelog. Names of other modules are none, whatever their ``__all__`` says.
+in the changelog. Names of other modules are none.
 """
 
 import importlib
 import inspect
+import re
+from pathlib import Path
 
 import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
 
 NAMES = {
     "mercer": [
@@ -502,6 +506,19 @@ mercer.river.Regressor(loss='squared', *, risk=None, kernel='auto', expansion='a
 @pytest.mark.parametrize("module", NAMES)
 def test_public_names_are_the_promised_ones(module):
     assert sorted(importlib.import_module(module).__all__) == NAMES[module]
+
+
+def test_only_faces_list_their_names():
+    """Others are for who imports from them by name."""
+    faces = {*NAMES, "mercer.inspection", "mercer.warm_up"}
+    inner = [
+        path
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py"
+        and re.search("^__all__", path.read_text(), re.MULTILINE)
+        and ".".join(path.relative_to(SOURCE).with_suffix("").parts) not in faces
+    ]
+    assert not inner
 
 
 @pytest.mark.parametrize("module", FOR_EXTENDING)

@@ -15,8 +15,6 @@ from sklearn.base import BaseEstimator
 
 from mercer._validation import Check, parameters
 
-__all__ = ["Component", "from_config", "own_copy", "to_config"]
-
 _Value = TypeVar("_Value")
 
 _REGISTRY: dict[str, type[Component]] = {}

@@ -31,8 +31,6 @@ from numba import njit
 from numba.core import caching, ccallback, compiler, serialize, sigutils
 from numba.misc import appdirs
 
-__all__ = ["c_function", "cache_folders", "jit"]
-
 # Numba is only partly typed.
 _NullCache: Any = caching.NullCache
 _CFunc: Any = ccallback.CFunc

@@ -15,8 +15,6 @@ from numba import extending, types
 from numba.core import cgutils as typed_cgutils
 from numba.core.errors import TypingError
 
-__all__ = ["call_pointer", "machine_code", "pointer_call"]
-
 cgutils: Any = typed_cgutils
 _intrinsic: Any = extending.intrinsic  # numba is only partly typed
 _WORD = ir.IntType(64)

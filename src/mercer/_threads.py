@@ -25,17 +25,6 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.exceptions import ParameterError
 
-__all__ = [
-    "ahead",
-    "check_jobs",
-    "in_order",
-    "jobs",
-    "n_workers",
-    "one_blas_thread",
-    "spread",
-    "tiles",
-]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -11,22 +11,6 @@ from typing import Any
 
 from mercer.exceptions import InPython, ParameterError
 
-__all__ = [
-    "Check",
-    "check_choice",
-    "check_integer",
-    "check_real",
-    "choice",
-    "integer",
-    "name_among",
-    "nearest",
-    "or_auto",
-    "or_none",
-    "parameters",
-    "positive",
-    "real",
-]
-
 #: Check of a parameter by its name and value: it raises ``ValueError`` or returns.
 Check = Callable[[str, Any], object]
 

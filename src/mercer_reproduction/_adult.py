@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["adult_columns"]
-
 # Fields in their order: a category's values, or the upper ends of all groups of a number but the
 # last.
 _FIELDS: Mapping[str, tuple[str, ...] | tuple[int, ...]] = {

@@ -9,16 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "CATALOGUE",
-    "OWN_STUDIES",
-    "PAPERS",
-    "STATES",
-    "Item",
-    "data_sets",
-    "run_minutes",
-]
-
 PAPERS = {
     "POLK": "Parsimonious Online Learning with Kernels via sparse projections in function space",
     "COLK": (

@@ -20,8 +20,6 @@ from scipy import optimize, special
 from mercer._validation import check_integer
 from mercer.losses import Loss
 
-__all__ = ["Circle", "Sample", "StreamModel", "mean_excess", "slope"]
-
 Array = NDArray[np.float64]
 
 # Decay of the kernel's eigenvalues: the square of the frequency.

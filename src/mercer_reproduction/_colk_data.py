@@ -17,22 +17,6 @@ from numpy.typing import NDArray
 from mercer._validation import check_choice, check_integer, check_real
 from mercer_reproduction._data_files import load_arrays
 
-__all__ = [
-    "LIDAR_OUTLIERS",
-    "REGIMES",
-    "SETTINGS",
-    "LidarSplit",
-    "Pool",
-    "Sample",
-    "Setting",
-    "TrainingSet",
-    "clean_error",
-    "draw_pool",
-    "lidar_split",
-    "truth",
-    "worst_mean",
-]
-
 Array = NDArray[np.float64]
 Outliers = Callable[[np.random.Generator, int], Array]
 

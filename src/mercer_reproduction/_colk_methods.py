@@ -23,28 +23,6 @@ from mercer_reproduction._colk_data import Pool, Sample, TrainingSet, clean_erro
 from mercer_reproduction._colk_runs import Method, ModelRun, Run, SolverRun
 from mercer_reproduction.baselines import NPBSGD, RBFNetwork
 
-__all__ = [
-    "ALPHA",
-    "KERNEL",
-    "RIDGE",
-    "UNIT",
-    "absolute",
-    "bsgd",
-    "colk",
-    "compositional_bsgd",
-    "error_of",
-    "huber",
-    "mean_and_deviation",
-    "moments",
-    "npbsgd",
-    "polk",
-    "rbf_network",
-    "regressor",
-    "squared_errors",
-    "tolerance_of",
-    "tuned",
-]
-
 Array = NDArray[np.float64]
 
 _LENGTH_SCALE = 0.06

@@ -15,8 +15,6 @@ from scipy.signal import lfilter
 from mercer.estimators.transitions import Transitions
 from mercer.kernels import Kernel
 
-__all__ = ["Chain", "FixedBasis", "root_mean_square"]
-
 Array = NDArray[np.float64]
 
 

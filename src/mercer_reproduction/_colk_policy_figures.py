@@ -26,8 +26,6 @@ from mercer_reproduction._ticks import plain_log_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_courses", "draw_pendulum", "draw_rates", "draw_values"]
-
 Array = NDArray[np.float64]
 
 _CURVE_RATES = tuple(float(rate) for rate in np.geomspace(0.005, 1.0, 24))

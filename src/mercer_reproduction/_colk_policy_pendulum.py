@@ -14,8 +14,6 @@ from mercer.estimators.transitions import Transitions, collect
 from mercer.kernels import Gaussian
 from mercer_reproduction._colk_policy import FixedBasis, root_mean_square
 
-__all__ = ["AHEAD", "DISCOUNT", "Outcome", "Pendulum", "evaluate", "make_pendulum", "swing_up"]
-
 Array = NDArray[np.float64]
 
 DISCOUNT = 0.95

@@ -17,24 +17,6 @@ from mercer.kernels import Gaussian
 from mercer.schedules import InverseTime
 from mercer_reproduction._colk_policy import Chain, root_mean_square
 
-__all__ = [
-    "CENTRE",
-    "CHAIN",
-    "CHANGES",
-    "GTD2",
-    "LENGTH",
-    "OWN",
-    "RESIDUAL",
-    "SINGLE",
-    "SLOW",
-    "TD",
-    "TRACKER",
-    "Course",
-    "Judge",
-    "Setting",
-    "follow",
-]
-
 Array = NDArray[np.float64]
 
 CHAIN = Chain()

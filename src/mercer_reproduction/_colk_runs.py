@@ -14,8 +14,6 @@ from mercer.estimators import KernelRegressor
 from mercer_reproduction._colk_data import TrainingSet
 from mercer_reproduction.baselines import NPBSGD, RBFNetwork
 
-__all__ = ["Method", "ModelRun", "Run", "SolverRun"]
-
 Array = NDArray[np.float64]
 
 

@@ -19,17 +19,6 @@ from mercer_reproduction.baselines._base import Array, Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Course",
-    "Criterion",
-    "Method",
-    "Task",
-    "compare",
-    "draw_courses",
-    "one_pass",
-    "same_time",
-]
-
 # Errors are measured after these parts of a run, and at its end.
 _MOMENTS = tuple(2.0**-k for k in range(5, 0, -1))
 

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ConvNet", "require_torch"]
-
 Rows = NDArray[np.float32]
 Array = NDArray[np.float64]
 

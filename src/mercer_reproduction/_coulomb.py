@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from mercer_reproduction._data_files import load_arrays
 
-__all__ = ["Molecules", "TanhSteps", "load_qm7", "random_rows", "sorted_rows"]
-
 Rows = NDArray[np.float32]
 Array = NDArray[np.float64]
 

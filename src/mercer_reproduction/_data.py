@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from mercer.kernels import Gaussian
 from mercer_reproduction._data_files import load_arrays
 
-__all__ = ["Split", "adult", "covtype", "median_distance", "mnist_8_6", "standardised"]
-
 Rows = NDArray[np.float32]
 Array = NDArray[np.float64]
 

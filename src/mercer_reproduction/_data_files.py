@@ -24,8 +24,6 @@ from mercer_reproduction._standard_files import (
     standard_names,
 )
 
-__all__ = ["DATA_FILES", "load_arrays", "load_parquet_dataset", "require_files"]
-
 _ADULT = (
     "Adult in LIBSVM's encoding ({}): columns f1 ... f123 (0 or 1) and label (-1 or +1). From the "
     "LIBSVM collection of data sets, or the UCI repository"

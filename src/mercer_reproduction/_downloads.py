@@ -13,8 +13,6 @@ import numpy as np
 from mercer_reproduction._adult import adult_columns
 from mercer_reproduction._standard_files import DAMAGED, Arrays, forest_columns, with_columns
 
-__all__ = ["DOWNLOADS", "Download", "download_of"]
-
 _MNIST_TRAINING = 60_000
 _ADULT_TEST = 16_281
 # The first row of adult.data, by which its rows are told from those of adult.test.

@@ -9,8 +9,6 @@ from scipy.optimize import minimize
 from mercer._jit import jit
 from mercer.losses import Loss
 
-__all__ = ["box_minimiser", "smooth_minimiser"]
-
 Array = NDArray[np.float64]
 
 

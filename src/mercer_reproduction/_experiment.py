@@ -19,18 +19,6 @@ from mercer_reproduction._paper_numbers import beside_ours
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Context",
-    "Drawing",
-    "Experiment",
-    "Result",
-    "Target",
-    "environment",
-    "figure_file",
-    "result_file",
-    "verdict",
-]
-
 
 @dataclass(frozen=True)
 class Target:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from mercer_reproduction._data import Split, _table
 from mercer_reproduction._data_files import load_arrays
 
-__all__ = ["Rows", "cifar10", "error_percent", "mnist_10", "uncentred_projection"]
-
 Rows = NDArray[np.float32]
 Array = NDArray[np.float64]
 

@@ -37,13 +37,6 @@ from mercer_reproduction.baselines import (
 )
 from mercer_reproduction.baselines._base import Array, Floats
 
-__all__ = [
-    "both_criteria",
-    "competitors",
-    "doubly_stochastic",
-    "references",
-]
-
 #: Features of the methods with a fixed number of them (DSG, Section 7: r = 2**8).
 N_FEATURES = 256
 

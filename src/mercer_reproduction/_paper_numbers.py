@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PAPER_NUMBERS", "PaperNumber", "beside_ours"]
-
 
 @dataclass(frozen=True)
 class PaperNumber:

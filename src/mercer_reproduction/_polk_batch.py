@@ -25,8 +25,6 @@ from mercer_reproduction.baselines import (
     minimize_risk,
 )
 
-__all__ = ["batch_solution", "import_vector_machine", "support_vectors"]
-
 # Of the smoothed hinge, by which L-BFGS comes to the hinge.
 _WIDTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 

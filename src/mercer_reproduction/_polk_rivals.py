@@ -12,8 +12,6 @@ from mercer_reproduction._polk_batch import batch_solution
 from mercer_reproduction._polk_runs import LOGISTIC, SVM, Plan, Problem, Run, budgeted, npbsgd
 from mercer_reproduction.baselines import KernelFactor
 
-__all__ = ["CHOICE_OF_STEPS", "STRATEGIES", "dense_solutions", "told", "with_budgets"]
-
 STRATEGIES = ("remove", "project", "merge")
 _STEPS = (1.0, 0.3, 0.1)
 # The paper has its numbers of BSGD with this one.

@@ -17,24 +17,6 @@ from mercer.losses import Loss, MulticlassHinge, Softmax
 from mercer.schedules import PowerDecay
 from mercer_reproduction.baselines import NPBSGD
 
-__all__ = [
-    "LOGISTIC",
-    "LOSSES",
-    "REGULARIZATION",
-    "SVM",
-    "Floats",
-    "Labels",
-    "Look",
-    "Plan",
-    "Problem",
-    "Run",
-    "budgeted",
-    "mean_runs",
-    "measure",
-    "npbsgd",
-    "polk",
-]
-
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 

@@ -15,17 +15,6 @@ from mercer_reproduction._ticks import plain_log_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "chosen",
-    "claims",
-    "courses",
-    "mosaic",
-    "of_largest_budget",
-    "select",
-    "shown",
-    "table_row",
-]
-
 
 def select(runs: Iterable[Run], start: str, task: str = SVM, settings: str = "") -> list[Run]:
     """Take the runs of a task whose method starts, and whose settings contain, so."""

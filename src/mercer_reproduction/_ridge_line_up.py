@@ -23,22 +23,6 @@ from mercer_reproduction.baselines import (
     Solver,
 )
 
-__all__ = [
-    "BATCH",
-    "BEST",
-    "FEW_FEATURES",
-    "PEER",
-    "PLAIN",
-    "RIDGE",
-    "STEP",
-    "Method",
-    "Model",
-    "NormalEquations",
-    "exact",
-    "own_methods",
-    "peers",
-]
-
 Array = NDArray[np.float64]
 
 BATCH = 1024  # rows of a step and features of a block

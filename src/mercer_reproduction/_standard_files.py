@@ -22,16 +22,6 @@ from numpy.typing import NDArray
 
 from mercer_reproduction._adult import adult_columns
 
-__all__ = [
-    "DAMAGED",
-    "Arrays",
-    "forest_columns",
-    "has_standard",
-    "read_standard",
-    "standard_names",
-    "with_columns",
-]
-
 Arrays = Mapping[str, NDArray[Any]]
 
 #: What readers raise at files that are damaged, cut off or something else.

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HALF_WIDTH", "Rows", "slice_inputs", "synthetic", "truth"]
-
 Array = NDArray[np.float64]
 
 HALF_WIDTH = 5.0

@@ -17,17 +17,6 @@ from sklearn.cluster import MiniBatchKMeans
 
 from mercer_reproduction.baselines._base import tiles
 
-__all__ = [
-    "PATCH",
-    "SUPPORT",
-    "Patches",
-    "draw_patches",
-    "filter_bank",
-    "histograms",
-    "responses",
-    "texton_images",
-]
-
 Floats = NDArray[np.float32]
 Array = NDArray[np.float64]
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plain_log_scale"]
-
 
 def plain_log_scale(ax: Axes) -> None:
     """Give the vertical axis a logarithmic scale with ticks 1, 2, 3, 5, 10, 20, ..."""

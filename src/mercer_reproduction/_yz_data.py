@@ -19,19 +19,6 @@ from mercer_reproduction._images import mnist_10
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "PROBLEMS",
-    "PROBLEM_FILES",
-    "Indices",
-    "Problem",
-    "Sample",
-    "centred_pca",
-    "digits",
-    "montage",
-    "pairs_of_labels",
-    "rows_of_norm_one",
-]
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

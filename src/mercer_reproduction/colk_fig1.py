@@ -33,8 +33,6 @@ from mercer_reproduction._ticks import plain_log_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _POOL_SEED = 7

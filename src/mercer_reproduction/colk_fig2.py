@@ -39,8 +39,6 @@ from mercer_reproduction._experiment import Context, Drawing, Experiment, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 _POOL_SEED = 7
 # Training sets; the paper has 20, in a setting that it does not state.
 _N_SETS = dict.fromkeys("ABCEG", 20) | dict.fromkeys("FIJ", 10) | dict.fromkeys("DH", 5)

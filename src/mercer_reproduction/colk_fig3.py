@@ -31,8 +31,6 @@ from mercer_reproduction._experiment import Context, Drawing, Experiment, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _N_PASSES = 20

@@ -38,8 +38,6 @@ from mercer_reproduction._experiment import Context, Drawing, Experiment, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _POOL_SEED, _N_TEST = 100, 4000

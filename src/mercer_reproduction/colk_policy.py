@@ -44,8 +44,6 @@ from mercer_reproduction._colk_policy_runs import (
 )
 from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _RATES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)

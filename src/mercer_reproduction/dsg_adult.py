@@ -8,8 +8,6 @@ from mercer_reproduction._data import adult, median_distance
 from mercer_reproduction._experiment import Context, Experiment, Result, Target
 from mercer_reproduction._line_up import both_criteria, competitors, doubly_stochastic, references
 
-__all__ = ["EXPERIMENT"]
-
 _BATCH, _BLOCK = 256, 128
 
 

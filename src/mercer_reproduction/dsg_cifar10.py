@@ -19,8 +19,6 @@ from mercer_reproduction._images import cifar10, error_percent, uncentred_projec
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 _COMPONENTS = 256
 _REGULARIZATION = 0.0005
 _WIDTHS = (1.0, 2.0, 4.0)  # in medians; the paper's is 4

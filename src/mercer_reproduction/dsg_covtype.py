@@ -10,8 +10,6 @@ from mercer_reproduction._data import covtype, median_distance
 from mercer_reproduction._experiment import Context, Experiment, Result, Target
 from mercer_reproduction._line_up import both_criteria, competitors, doubly_stochastic, references
 
-__all__ = ["EXPERIMENT"]
-
 _BATCH, _BLOCK = 1024, 256
 # Fractions of the median distance: for the comparison, and for the wide blocks, where it was chosen
 # on training rows that the half does not use.

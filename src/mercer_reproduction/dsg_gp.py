@@ -23,8 +23,6 @@ from mercer_reproduction.baselines import NORMA
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT", "Posterior", "closed_form"]
-
 Array = NDArray[np.float64]
 
 _NOISE = 0.1  # that of the model, as in the paper; that of the rows has variance 0.01

@@ -25,8 +25,6 @@ from mercer.schedules import InverseTime
 from mercer_reproduction._exact import box_minimiser, smooth_minimiser
 from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _N, _BATCH, _STEPS, _QUICK_STEPS = 400, 64, 4000, 200

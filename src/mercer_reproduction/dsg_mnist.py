@@ -23,8 +23,6 @@ from mercer_reproduction._ticks import plain_log_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 _HELD_OUT = 5_000
 _COMPONENTS = 100
 _UNITS = 512  # of the network's hidden layer

@@ -8,8 +8,6 @@ from mercer_reproduction._data import median_distance, mnist_8_6
 from mercer_reproduction._experiment import Context, Experiment, Result, Target
 from mercer_reproduction._line_up import both_criteria, competitors, doubly_stochastic, references
 
-__all__ = ["EXPERIMENT"]
-
 _BATCH, _BLOCK = 1024, 256
 _PASSES = 6
 

@@ -30,8 +30,6 @@ from mercer_reproduction._ticks import plain_log_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 _TEST_FOLD = 4
 _WIDTH = 60.0  # DSG, Section 7.5
 _COMPONENTS = 256

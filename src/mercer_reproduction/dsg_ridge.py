@@ -32,8 +32,6 @@ from mercer_reproduction._synthetic import HALF_WIDTH, Rows, slice_inputs, synth
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT", "Course", "run_method"]
-
 Array = NDArray[np.float64]
 
 # Lines of the figure of times: more could not be told apart.

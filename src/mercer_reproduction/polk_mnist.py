@@ -38,8 +38,6 @@ from mercer_reproduction._polk_tables import (
     table_row,
 )
 
-__all__ = ["EXPERIMENT"]
-
 _LENGTH_SCALE = 4.0
 _STEP = 24.0
 _PASSES = 3

@@ -33,8 +33,6 @@ from mercer_reproduction._polk_tables import chosen, claims, courses, select, ta
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT", "SEEDS", "bayes_error_percent", "make_multidist"]
-
 _N_CLASSES, _N_COMPONENTS = 5, 3
 _RADIUS_OF_CLASS, _SPREAD_OF_MEANS, _SPREAD_OF_POINTS = 1.0, 1.0, 0.2
 # Draws whose Bayes error is near the paper's errors.

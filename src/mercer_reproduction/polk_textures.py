@@ -49,8 +49,6 @@ from mercer_reproduction._textons import (
     texton_images,
 )
 
-__all__ = ["EXPERIMENT"]
-
 _LENGTH_SCALE = 0.1
 _STEP = 24.0
 _PASSES = 10

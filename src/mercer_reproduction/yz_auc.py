@@ -28,8 +28,6 @@ from mercer_reproduction.baselines.opauc import OPAUC, SOLAM
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 Scores = Callable[[Array], Array]
 

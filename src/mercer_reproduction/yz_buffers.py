@@ -19,8 +19,6 @@ from mercer_reproduction._yz_data import PROBLEM_FILES, PROBLEMS, Sample
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _N_ROWS, _N_TEST = 3_000, 10_000

@@ -21,8 +21,6 @@ from mercer_reproduction._yz_data import PROBLEMS, Sample
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 _NAMES = ("ijcnn1", "mammography")
 _N_ROWS = _N_TEST = 20_000
 _FULL = "full"

@@ -26,8 +26,6 @@ from mercer_reproduction._yz_data import Sample, centred_pca, digits, montage, r
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 Scores = Callable[[Array], Array]
 

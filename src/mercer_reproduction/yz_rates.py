@@ -22,8 +22,6 @@ from mercer_reproduction._experiment import Context, Drawing, Experiment, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _POWERS = (0.5, 2.0 / 3.0, 0.8, 0.9)

@@ -31,8 +31,6 @@ from mercer_reproduction._yz_data import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXPERIMENT"]
-
 Array = NDArray[np.float64]
 
 _COMPONENTS = 50

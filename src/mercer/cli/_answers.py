@@ -12,8 +12,6 @@ from typing import Any, BinaryIO
 
 from mercer.training.streaming import Answer
 
-__all__ = ["Answers", "ArrowAnswers", "JsonAnswers", "is_pipe", "open_answers"]
-
 _LATEST = 0.1  # seconds that an answer may wait for others
 _MOST_BYTES = 2**16
 _ROWS_OF_BATCH = 1024

@@ -27,8 +27,6 @@ from mercer.cli._options import (
 )
 from mercer.cli.command import Command
 
-__all__ = ["app"]
-
 _COMMANDS = {
     "fit": Command(FitOptions, "mercer.cli._fit"),
     "evaluate": Command(EvaluateOptions, "mercer.cli._evaluate"),

@@ -8,25 +8,6 @@ import typer
 
 from mercer._validation import nearest
 
-__all__ = [
-    "ClassWeight",
-    "EngineName",
-    "ExpansionName",
-    "Mode",
-    "Normalize",
-    "PairKernelName",
-    "PairLabel",
-    "Scaling",
-    "Strategy",
-    "StreamFormat",
-    "StreamTask",
-    "TableFormat",
-    "Task",
-    "ValueMethod",
-    "choice",
-    "option",
-]
-
 
 class Task(StrEnum):
     """Choices of ``--task``."""

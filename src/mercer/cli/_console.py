@@ -20,8 +20,6 @@ from mercer.cli._messages import note
 from mercer.display.drawing import format_number
 from mercer.training import TrainingProgress
 
-__all__ = ["COMPILING", "LINE_SECONDS", "ProgressView", "is_table", "print_result"]
-
 LINE_SECONDS = 5.0  # between two lines of progress in a log
 _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
 COMPILING = "compiling, only the first time (ten to twenty seconds)"

@@ -21,8 +21,6 @@ from mercer.estimators import TableModel
 from mercer.report import race_section
 from mercer.training import FileTraining
 
-__all__ = ["run"]
-
 _PIXELS = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
 _PICTURES = {"Learning curve": "learning_curve.png", "Model order": "model_order.png"}
 

@@ -14,8 +14,6 @@ from mercer.cli._report import evaluated, report, title_of
 from mercer.cli._rows import NO_TARGET
 from mercer.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 
-__all__ = ["run"]
-
 
 @reading
 def run(options: EvaluateOptions) -> None:

@@ -24,16 +24,6 @@ from mercer.estimators.table import check_marks
 from mercer.inspection import history_in_units, loss_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
 
-__all__ = [
-    "Evaluation",
-    "check_classes",
-    "check_marks_of_novelty",
-    "check_test_data",
-    "evaluate",
-    "progress_error",
-    "said_of_progress",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -33,8 +33,6 @@ from mercer.display.drawing import report_axes, report_style, require_matplotlib
 from mercer.estimators import Explanation, TableModel
 from mercer.model_file import replacing
 
-__all__ = ["run"]
-
 _PICTURES = (".svg", ".png", ".pdf")
 _TABLES = (".parquet", ".pq", ".csv")
 _SHOWN_ROWS, _SHOWN_COLUMNS = 3, 10

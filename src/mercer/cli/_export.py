@@ -7,8 +7,6 @@ from mercer.cli._messages import note
 from mercer.cli._options import ExportOptions
 from mercer.export import export_python
 
-__all__ = ["run"]
-
 
 def run(options: ExportOptions) -> None:
     """Write a model as a Python file that needs NumPy only."""

@@ -38,29 +38,6 @@ from mercer.data.tables import (
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
 
-__all__ = [
-    "Encoded",
-    "Oddities",
-    "TableWriter",
-    "arrow_columns",
-    "as_learned",
-    "check_new_folder",
-    "check_writable",
-    "column_types",
-    "columns_of",
-    "encoded_in_place",
-    "encoded_tables",
-    "load_model_file",
-    "load_table_model",
-    "new_folder",
-    "note_extra",
-    "piped_tables",
-    "refuse_text",
-    "said_of_extra",
-    "table_writer",
-    "values_of",
-]
-
 Place = TypeVar("Place", bound=FilePath)
 
 # Of names that are meant for files, where predictions are a folder.

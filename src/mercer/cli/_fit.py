@@ -54,8 +54,6 @@ from mercer.risks import Risk, as_risk
 from mercer.training import FileTraining, TrainingProgress, checkpoint_path
 from mercer.training.tables import TableTraining
 
-__all__ = ["interruptible", "make_expansion", "make_kernel", "make_step_size", "run", "train"]
-
 _CLASSES_SHOWN = 10
 _CHOOSING = "choosing scales, lengths and forms on the first rows (some seconds)"
 

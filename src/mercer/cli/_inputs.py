@@ -22,8 +22,6 @@ from mercer.data.null_values import NullValues
 from mercer.data.places import ending_of_bytes
 from mercer.data.tables import unusual_files
 
-__all__ = ["is_arrow_pipe", "note_dialects", "reading"]
-
 Options = TypeVar("Options")
 
 _DATA = ("data", "test", "background", "calibrate")

@@ -7,8 +7,6 @@ from mercer.cli._files import load_model_file
 from mercer.cli._options import InspectOptions
 from mercer.inspection import describe, race_summary
 
-__all__ = ["run"]
-
 
 def run(options: InspectOptions) -> None:
     """Say what is in a model file."""

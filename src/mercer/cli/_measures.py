@@ -16,8 +16,6 @@ from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of
 from mercer.inspection import loss_units
 from mercer.metrics import auc_standard_error, concordance, ndcg
 
-__all__ = ["RowSample", "Scores", "novel_rows", "refuse_unknown", "scores_for"]
-
 Array = NDArray[np.float64]
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 # 90 % of a normal distribution are within so many standard deviations.

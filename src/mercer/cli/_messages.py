@@ -15,17 +15,6 @@ import typer
 
 from mercer.exceptions import Advice, DivergenceError, InPython, Setting, WorkerError
 
-__all__ = [
-    "Stopped",
-    "file_name",
-    "guarded",
-    "in_words_of_the_command",
-    "leave_output",
-    "named",
-    "note",
-    "shown",
-]
-
 P = ParamSpec("P")
 
 # Errors of the library name its parameters; these are the options that set them.

@@ -28,19 +28,6 @@ from mercer.cli._choices import (
     option,
 )
 
-__all__ = [
-    "DemoOptions",
-    "EvaluateOptions",
-    "ExplainOptions",
-    "ExportOptions",
-    "FitOptions",
-    "InspectOptions",
-    "PredictOptions",
-    "ServeOptions",
-    "StreamOptions",
-    "ValueOptions",
-]
-
 _LEARNING, _DATA, _RUN = "What is learned", "The data", "The run"
 _PAIRS, _WORKERS = "Pairs of a ranking", "Workers"
 _CSV = "CSV files (found out from each file, if not said)"

@@ -45,15 +45,6 @@ from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
 from mercer.inspection import describe_pairs
 
-__all__ = [
-    "check_columns",
-    "check_interval",
-    "load_scoring_model",
-    "predicted_columns",
-    "predictions",
-    "run",
-]
-
 
 @reading
 def run(options: PredictOptions) -> None:

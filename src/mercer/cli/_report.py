@@ -22,8 +22,6 @@ from mercer.report._matters import column_shares
 from mercer.report._units import InUnits
 from mercer.report._whole import columns_to_show, judged, kept_back, words_of, write_whole
 
-__all__ = ["evaluated", "figures_of", "notes_of", "report", "seen_rows", "title_of"]
-
 ROWS_FOR_PICTURES = 20_000
 _MOST_CARDS = 4  # measures in the summary
 _FIRST = "All numbers, pictures and rows are of the first {:,} rows, which were learned."

@@ -12,8 +12,6 @@ from mercer.estimators import TableModel
 from mercer.estimators.table_inputs import without_columns
 from mercer.streams import StreamFunction
 
-__all__ = ["NO_TARGET", "table_model_of"]
-
 # Column of the target of a model of rows, as long as nobody has named it.
 NO_TARGET = "(target)"
 

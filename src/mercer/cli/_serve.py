@@ -11,8 +11,6 @@ from mercer.cli._options import ServeOptions
 from mercer.cli._predict import load_scoring_model
 from mercer.serve import Answers, ModelServer
 
-__all__ = ["run"]
-
 
 def run(options: ServeOptions) -> None:
     """Serve a page to try a model, until Ctrl-C or a signal to end."""

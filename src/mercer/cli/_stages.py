@@ -14,8 +14,6 @@ from mercer.cli._console import LINE_SECONDS
 from mercer.cli._messages import note
 from mercer.distributed import Progress
 
-__all__ = ["StageView"]
-
 # What is done in a stage, and to what.
 _STAGES = {
     "survey": ("looking at shards", "shards"),

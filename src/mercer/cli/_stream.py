@@ -25,8 +25,6 @@ from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS
 from mercer.training.streaming import BadRowError, RowReader, StreamTraining
 
-__all__ = ["run"]
-
 _OTHERS = (".parquet", ".pq", ".csv", ".tsv")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _BAD_NAMED = 5  # rows left out that are named

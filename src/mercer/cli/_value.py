@@ -12,8 +12,6 @@ from mercer.estimators import ValueFunction
 from mercer.expansions import KOMP
 from mercer.training import TransitionColumns
 
-__all__ = ["run"]
-
 
 def run(options: ValueOptions) -> None:
     """Learn a value function from logged transitions, write it, and measure it."""

@@ -27,18 +27,6 @@ from mercer.distributed.shards import FileShard
 from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError
 
-__all__ = [
-    "ONE_THREAD",
-    "Asked",
-    "Workers",
-    "check_alone",
-    "encoded_shard",
-    "logged",
-    "of_shards",
-    "workers_of",
-]
-
-
 ONE_THREAD = "Each worker has one thread; --workers says how many there are."
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Command"]
-
 
 class Command(NamedTuple):
     """A command: what it may be given, and the module that does it.

@@ -26,17 +26,6 @@ from mercer.data.dialect import CsvDialect
 from mercer.data.lines import Lines, Record
 from mercer.data.tables import read_tables, require_pyarrow
 
-__all__ = [
-    "ArrivingFiles",
-    "ArrowSocket",
-    "GrowingFile",
-    "Pause",
-    "Pipe",
-    "Source",
-    "TableFile",
-    "open_source",
-]
-
 #: Called before every wait for more rows; True gives up waiting.
 Pause = Callable[[], bool]
 

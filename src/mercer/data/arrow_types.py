@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["is_number_type", "is_text_type", "one_value", "values_of", "wider"]
-
 
 def is_text_type(kind: Any) -> bool:
     """Whether a type is one of text."""

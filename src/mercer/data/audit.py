@@ -15,8 +15,6 @@ from mercer.data.encoding import TableEncoding
 from mercer.data.readings import Reading, Readings
 from mercer.data.statistics import TableStatistics
 
-__all__ = ["ColumnAudit", "TableAudit", "audit_of", "leaks_of"]
-
 Floats = NDArray[np.float64]
 
 _MOST_LINES = 40

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PARTS", "as_moments", "compact_dates"]
-
 Seconds = NDArray[np.float64]
 
 _DAY = 86_400.0

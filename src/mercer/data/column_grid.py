@@ -13,8 +13,6 @@ from mercer.data.columns import Levels
 from mercer.data.encoding import TableEncoding
 from mercer.data.readings import Reading
 
-__all__ = ["ColumnGrid", "column_grid", "number_grid"]
-
 Floats = NDArray[np.float64]
 
 # Of the rows, so that single far values do not stretch a grid.

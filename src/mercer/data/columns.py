@@ -24,31 +24,6 @@ from mercer.data.dialect import advise
 from mercer.data.null_values import NullValues, moment_of, number_of
 from mercer.exceptions import Advice
 
-__all__ = [
-    "LARGEST",
-    "Levels",
-    "Numbers",
-    "TableView",
-    "Texts",
-    "check_names",
-    "chosen_rows",
-    "first_text",
-    "is_frame",
-    "is_number",
-    "is_table",
-    "level_column",
-    "level_text",
-    "levels_of",
-    "listed",
-    "missing_cells",
-    "number_block",
-    "row_blocks",
-    "rows_of_levels",
-    "says_nothing",
-    "view_table",
-    "without_marks",
-]
-
 LARGEST = 1e150  # the square of a larger number overflows float64
 _BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
 _MOST_LISTED = 20

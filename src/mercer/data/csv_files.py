@@ -37,8 +37,6 @@ from mercer.data.null_values import NullValues
 from mercer.data.places import AnyFile, MemoryFile, as_bytes
 from mercer.exceptions import Advice
 
-__all__ = ["INFERENCE_BYTES", "LAST_BYTES", "Csv", "Unfit"]
-
 # Of a CSV file: from its beginning and its end the types of its columns are inferred.
 INFERENCE_BYTES = 2**23
 LAST_BYTES = 2**20

@@ -18,23 +18,6 @@ from typing import Any, NamedTuple, Self
 from mercer.data.null_values import NullValues
 from mercer.exceptions import Advice, InPython, ParameterError
 
-__all__ = [
-    "CsvDialect",
-    "CsvPath",
-    "ReadError",
-    "Sniffed",
-    "ToldFile",
-    "advise",
-    "bad_bytes",
-    "blanked",
-    "inside_quotes",
-    "reader",
-    "refuse_unclosed",
-    "rewritten",
-    "sniff",
-    "unclosed",
-]
-
 _CANDIDATES = (",", ";", "\t", "|")
 _NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
 _RUNS = "whitespace"  # runs of blanks and tabs are one delimiter

@@ -20,8 +20,6 @@ from mercer.data.statistics import LevelCounts, NumberStatistics, TableStatistic
 from mercer.data.target_means import CategoryMeans, contents_of, folds_of
 from mercer.data.texts import TextMap
 
-__all__ = ["TableEncoding", "scales"]
-
 Floats = NDArray[np.float64]
 _LARGEST_SPAN = 100.0
 _PIXEL_COLUMNS = 32

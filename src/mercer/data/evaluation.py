@@ -14,8 +14,6 @@ from sklearn.exceptions import NotFittedError
 from mercer._validation import check_choice, check_integer
 from mercer.data.tasks import infer_task
 
-__all__ = ["ProgressiveResult", "progressive"]
-
 Floats = NDArray[np.float64]
 _METRICS = ("error_rate", "mse", "log_loss")
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
@@ -24,9 +22,11 @@ _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 class StreamModel(Protocol):
     """What can be evaluated: anything that predicts and learns in pieces."""
 
-    def predict(self, X: Any) -> Any: ...
+    def predict(self, X: Any) -> Any:
+        """Return a prediction for each row."""
 
-    def partial_fit(self, X: Any, y: Any) -> Any: ...
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learn these rows, too."""
 
 
 @dataclass

@@ -24,8 +24,6 @@ from mercer.data.written import (
     unit_of,
 )
 
-__all__ = ["DateForm", "NumberForm"]
-
 Floats = NDArray[np.float64]
 Match = re.Match[str] | None
 

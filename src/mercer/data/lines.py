@@ -12,8 +12,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 from mercer.data.dialect import CsvDialect, reader
 
-__all__ = ["Lines", "Record"]
-
 _LONGEST_LINE = 2**24
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 

@@ -13,8 +13,6 @@ from typing import Any, Self
 
 from mercer.exceptions import ParameterError
 
-__all__ = ["NullValues", "moment_of", "number_of"]
-
 _ALL = ""  # columns
 
 #: Cells of text files that are gaps in any column: those of pyarrow, and that of databases.

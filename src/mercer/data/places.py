@@ -15,19 +15,6 @@ from urllib.request import url2pathname
 
 from mercer.data.dialect import CsvDialect, ToldFile
 
-__all__ = [
-    "AnyFile",
-    "MemoryFile",
-    "RemoteFile",
-    "as_bytes",
-    "check_place",
-    "ending_of_bytes",
-    "local_path",
-    "opened",
-    "remote_files",
-    "size_of",
-]
-
 FilePath = str | os.PathLike[str]
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _MAGIC = re.compile(r"[*\[]")  # a question mark begins the options of an address

@@ -29,8 +29,6 @@ from mercer.data.statistics import TableStatistics
 from mercer.data.target_means import TargetCodes
 from mercer.data.texts import TextMap
 
-__all__ = ["TablePreprocessor"]
-
 _FORMAT = 2
 
 

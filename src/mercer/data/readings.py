@@ -27,16 +27,6 @@ from mercer.data.forms import DateForm, NumberForm
 from mercer.data.written import CLOCKS, CODES, ORDERS, number_match, read_codes
 from mercer.exceptions import Advice, Setting
 
-__all__ = [
-    "KINDS",
-    "Reading",
-    "Readings",
-    "TargetForm",
-    "first_stray",
-    "held_before",
-    "no_data_of",
-]
-
 Floats = NDArray[np.float64]
 
 #: What a user may say that a column is.

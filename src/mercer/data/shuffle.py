@@ -11,8 +11,6 @@ from scipy import sparse
 
 from mercer._validation import check_integer
 
-__all__ = ["group_order", "shuffled"]
-
 Array = NDArray[Any]
 Block = TypeVar("Block", bound="Array | tuple[Any, ...]")
 

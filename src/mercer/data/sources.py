@@ -16,8 +16,6 @@ from mercer.data.columns import Levels, TableView, check_names, is_table, number
 from mercer.data.shuffle import shuffled
 from mercer.data.tables import count_rows, read_tables, schema
 
-__all__ = ["Stream", "feature_names", "stream", "table_blocks"]
-
 Array = NDArray[Any]
 Block = tuple[Any, Array | None]  # X: ndarray or CSR of shape (n, n_features); y: (n,) or None
 Shuffle = Callable[[Iterable[Any]], Iterator[Any]]

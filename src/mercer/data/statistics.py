@@ -25,8 +25,6 @@ from mercer.data.columns import (
 from mercer.data.target_means import CategorySums, Repeats, TargetCodes, contents_of, folds_of
 from mercer.data.texts import TextSample
 
-__all__ = ["LevelCounts", "NumberStatistics", "TableStatistics"]
-
 Floats = NDArray[np.float64]
 _TRACKED_LEVELS = 4096
 

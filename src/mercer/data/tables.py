@@ -33,32 +33,6 @@ from mercer.data.places import (
 )
 from mercer.exceptions import Advice, InPython
 
-__all__ = [
-    "FilePart",
-    "Labelled",
-    "Unreadable",
-    "as_told",
-    "common_schema",
-    "count_rows",
-    "drawn_in_place",
-    "file_parts",
-    "find_files",
-    "has_types",
-    "in_place",
-    "looked_through",
-    "nulls_told",
-    "place_of",
-    "read_tables",
-    "require_pyarrow",
-    "schema",
-    "sniff_csv",
-    "told",
-    "told_types",
-    "unusual_files",
-    "with_nulls",
-    "written_at",
-]
-
 Result = TypeVar("Result")
 Place = TypeVar("Place", bound=FilePath)
 

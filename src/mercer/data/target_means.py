@@ -24,9 +24,6 @@ from numpy.typing import NDArray
 from mercer.data.columns import Levels, Numbers, TableView
 from mercer.data.keys import bits_of_labels, content_keys, mixed
 
-__all__ = ["N_FOLDS", "CategoryMeans", "CategorySums", "Repeats", "TargetCodes", "array_text",
-           "contents_of", "folds_of", "text_array"]  # fmt: skip
-
 Floats = NDArray[np.float64]
 
 N_FOLDS = 5

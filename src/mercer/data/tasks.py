@@ -12,8 +12,6 @@ from scipy.stats import rankdata
 from mercer.data.columns import Levels, view_table
 from mercer.data.readings import TargetForm
 
-__all__ = ["Task", "TaskGuess", "guess_task", "infer_task"]
-
 Task = Literal["classification", "regression"]
 Counts = NDArray[np.float64]
 

@@ -16,8 +16,6 @@ from scipy import sparse
 from mercer.data.columns import Levels
 from mercer.data.target_means import N_FOLDS
 
-__all__ = ["TextMap", "TextSample"]
-
 Floats = NDArray[np.float64]
 
 _KEPT = 8192  # different texts, from which the directions are found

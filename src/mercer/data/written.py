@@ -19,21 +19,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "CLOCKS",
-    "CODES",
-    "FAMILIES",
-    "NO_UNIT",
-    "ORDERS",
-    "match_values",
-    "number_match",
-    "read_codes",
-    "read_dates",
-    "read_numbers",
-    "suffix_and_unit",
-    "unit_of",
-]
-
 # What East Asian keyboards write, and typesetting: one sign for each that is read.
 _SAME_SIGN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
     ord(sign): same

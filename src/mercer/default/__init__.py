@@ -6,7 +6,8 @@ It learns a :class:`mercer.functions.SumOfComponents`, whose kernels a race choo
 
 from mercer.default.allocate import AllocationSettings, Resources
 from mercer.default.held_out import HeldOut
-from mercer.default.learner import DefaultLearner, Phase, Settings
+from mercer.default.learner import DefaultLearner
+from mercer.default.settings import Phase, Settings
 
 __all__ = [
     "AllocationSettings",

@@ -28,8 +28,6 @@ from mercer.sums import (
 from mercer.sums.basis import in_single
 from mercer.sums.leaves import MOST_GROWN, N_LEAVES
 
-__all__ = ["Allocation", "AllocationSettings", "Resources", "boundary_rows"]
-
 # Cells beyond what all rows need, and points of sums that are worth having.
 _ROOM, _FEWEST_POINTS = 1.25, 64
 # Trees may have this part of the memory.

@@ -13,8 +13,6 @@ from mercer.default.targets import LearnedTargets
 from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
 from mercer.sums import Rows
 
-__all__ = ["FitWithout", "HeldOut", "Judged"]
-
 Array = NDArray[np.float64]
 
 # Their inputs are in every file, and take no more than this.

@@ -53,8 +53,6 @@ from mercer.sums import (
     shift_of_codes,
 )
 
-__all__ = ["DefaultLearner", "Phase", "Settings"]
-
 # Numbers in files, beside those of the function.
 _COUNTS = ("n_rows", "solved_at", "raced_at")
 

@@ -22,8 +22,6 @@ from mercer.learning.regression_targets import counts_of
 from mercer.losses import Loss, Poisson, Softmax, Squared
 from mercer.sums import Rows
 
-__all__ = ["LearnedMean", "has_mean", "level_of"]
-
 Array = NDArray[np.float64]
 # Scores, targets and weights of some rows.
 Looked = tuple[Array, Array, Array]

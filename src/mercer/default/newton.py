@@ -24,8 +24,6 @@ from mercer.sums import (
 )
 from mercer.sums.newton import products_with
 
-__all__ = ["Gradients", "GradientsElsewhere", "GradientsOfRows", "gradients_of", "refine"]
-
 Array = NDArray[np.float64]
 
 # Passes after the one that decides, and the rate with which they begin, of its first.

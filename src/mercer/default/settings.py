@@ -9,8 +9,6 @@ from mercer.default.allocate import AllocationSettings
 from mercer.learning.elsewhere import MOST_STEPS
 from mercer.selection import RaceSettings
 
-__all__ = ["CORRECTING", "Phase", "Settings"]
-
 #: More rows judge where they also tell what takes the mean to the minimum of a loss.
 CORRECTING: Any = {"fewest_judges": 2000, "held_share": 0.25}
 

@@ -25,8 +25,6 @@ from mercer.risks import Risk
 from mercer.selection import left_out_by_pilot, pilot_kernel
 from mercer.sums import Correction, Rows, coded_rows, targets_of_codes
 
-__all__ = ["Learnable", "LearnedTargets", "Limits", "limits_of"]
-
 Array = NDArray[np.float64]
 
 # Rows that tell what is far out, and how many there must be to tell.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DependenceDisplay", "ExplanationDisplay", "ImportanceDisplay", "titled"]
-
 Array = NDArray[np.float64]
 
 _UP, _DOWN = PALETTE[0], PALETTE[3]

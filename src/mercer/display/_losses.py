@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["LossDistributionDisplay", "Tail", "row_losses", "tail_of"]
-
 Array = NDArray[np.float64]
 # A curve of more points looks the same and only makes the file larger.
 _MAX_POINTS = 400

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
-__all__ = ["RaceDisplay"]
-
 _NEEDED = ("form", "metric", "length", "error", "standard_error", "chosen")
 _ROOM = 0.6  # height that the marks of a line take, in lines
 _SPREAD = 10.0  # ratio of errors from which on they are shown on a logarithmic axis

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["ROCCurveDisplay", "RankingDisplay"]
-
 # A curve of more points looks the same and only makes the file larger.
 _MAX_POINTS = 400
 _CHANCE = "mercer-chance"

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["HistoryLike", "LearningCurveDisplay", "ModelOrderDisplay", "MonitorDisplay"]
-
 # Up to so many records each gets a mark: between two of them nothing was measured, and a line
 # through a single one would be invisible.
 FEW = 12

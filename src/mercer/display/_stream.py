@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
 
-__all__ = ["StreamDisplay"]
-
 Array = NDArray[np.float64]
 
 # Windows that are drawn: of more, neighbours are joined, as the losses of a few rows jump.

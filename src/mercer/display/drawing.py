@@ -19,29 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FAINT",
-    "INK",
-    "MARKERS",
-    "PALETTE",
-    "PAPER",
-    "THEMED",
-    "draw_legend",
-    "foreground",
-    "format_number",
-    "literal_text",
-    "new_axes",
-    "report_axes",
-    "report_pair",
-    "report_style",
-    "require_matplotlib",
-    "short_text",
-    "short_ticks",
-    "subsample",
-    "tidy",
-    "wrapped_text",
-]
-
 # Okabe and Ito's colours without black and with yellow last: it is faint on white.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
 # Six shapes and seven colours repeat together only after 42 classes.

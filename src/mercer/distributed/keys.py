@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from mercer.data.keys import mixed
 from mercer.sums import Rows
 
-__all__ = ["KeyedRows", "row_keys"]
-
 Keys = NDArray[np.uint64]
 
 

@@ -21,8 +21,6 @@ from mercer.learning import Layout, Solved, StepsElsewhere
 from mercer.risks import as_risk
 from mercer.sums import Rows
 
-__all__ = ["Begun", "Draft", "begin", "check_learnable"]
-
 Array = NDArray[np.float64]
 Encoded = tuple[Any, Array, Array]
 

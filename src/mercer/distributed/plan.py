@@ -22,8 +22,6 @@ from mercer.kernels.cells import rows_by_cell
 from mercer.learning import Ask, Layout
 from mercer.sums import Rows
 
-__all__ = ["Piece", "Plan", "Sums", "Work", "seed_of"]
-
 #: Rows of a block, by the shard and the number of the first row that was added.
 Piece = dict[tuple[int, int], KeyedRows]
 

@@ -17,8 +17,6 @@ from mercer.distributed.shards import items_of, naming, shards_of
 from mercer.estimators import TableModel
 from mercer.estimators.table_inputs import without_columns
 
-__all__ = ["Answer", "over_shards", "predict"]
-
 # What is made of a model and a shard with its number, and the rows of the shard.
 Answer = Callable[[Any, Any, int], tuple[Any, int]]
 _NONE: Mapping[str, str] = {}

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from mercer.distributed.engines import Engine
 
-__all__ = ["Callback", "Progress", "tell", "watched"]
-
 _LOG = logging.getLogger("mercer.distributed")
 
 

@@ -13,8 +13,6 @@ from mercer.distributed.settings import Settings
 from mercer.learning import Solved
 from mercer.sums import CellsPart, Rows, squared_error
 
-__all__ = ["Region", "Regions", "Solve"]
-
 Array = NDArray[np.float64]
 
 # Rows that a cell gets, about, of those that make it full.

@@ -36,8 +36,6 @@ from mercer.exceptions import ParameterError, ShardError
 from mercer.learning import Ask
 from mercer.sums import rows_at_once
 
-__all__ = ["fit"]
-
 # Rows, and bytes of float64, of which one worker had better not hold more at once.
 _LARGE_ROWS, _LARGE_BYTES = 5_000_000, 2**31
 # Shards whose rows of a step are asked by one task.

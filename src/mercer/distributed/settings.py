@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DEFAULT", "Settings"]
-
 
 class Settings(NamedTuple):
     """Sizes, which the model depends on, as it does not on the number of workers.

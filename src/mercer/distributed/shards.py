@@ -28,20 +28,6 @@ from mercer.distributed.keys import row_keys
 from mercer.estimators import TableModel
 from mercer.exceptions import Advice, DivergenceError, ShardError, WorkerError
 
-__all__ = [
-    "ArrayReader",
-    "Block",
-    "FileShard",
-    "Reader",
-    "Shard",
-    "TableReader",
-    "UnlikeBlocksError",
-    "arrow_table",
-    "items_of",
-    "naming",
-    "shards_of",
-]
-
 Result = TypeVar("Result")
 
 # Rows of a table that are read, and encoded, at a time.

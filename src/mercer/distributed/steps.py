@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from mercer.learning import Ask
 from mercer.sums import Rows
 
-__all__ = ["Gather", "Totals", "total_of"]
-
 Array = NDArray[np.float64]
 
 # Rows whose features are in memory together.

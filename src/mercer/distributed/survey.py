@@ -24,8 +24,6 @@ from mercer.distributed.shards import (
 from mercer.estimators.inputs import check_weights
 from mercer.exceptions import ShardError
 
-__all__ = ["Survey"]
-
 # Share of different keys from which rows may be drawn by what is in them: equal rows would be drawn
 # together.
 _VARIED = 0.95

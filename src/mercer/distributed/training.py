@@ -18,8 +18,6 @@ from mercer.exceptions import ParameterError
 from mercer.losses import Loss
 from mercer.training.tables import TableTraining
 
-__all__ = ["ShardTraining"]
-
 _LEARNABLE = ("classification", "regression", "gp")
 
 

@@ -15,19 +15,6 @@ from mercer.estimators.pairs import PairLabels
 from mercer.expansions import Expansion, as_expansion
 from mercer.kernels import PairKernel
 
-__all__ = [
-    "ClassAnswers",
-    "PairParts",
-    "chosen_batch_size",
-    "chosen_expansion",
-    "class_answers_of",
-    "encoded_targets",
-    "has_own_losses",
-    "pair_parts",
-    "predictions_of",
-    "scores_of",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -36,8 +36,6 @@ from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
 from mercer.risks import Risk, as_risk
 
-__all__ = ["KernelClassifier"]
-
 Array = NDArray[np.float64]
 
 

@@ -30,18 +30,6 @@ from mercer.data.columns import (
 from mercer.data.readings import Reading, Readings
 from mercer.estimators.inputs import warn_user
 
-__all__ = [
-    "Columns",
-    "StreamColumns",
-    "audit_of",
-    "check_named",
-    "columns_from_state",
-    "columns_to_state",
-    "measured",
-    "named_columns",
-    "with_later_inputs",
-]
-
 Array = NDArray[np.float64]
 
 # Rarer categories share an input; where there are few rows, fewer make one of their own.

@@ -38,8 +38,6 @@ from mercer.functions import SumOfComponents
 from mercer.losses import Poisson, Quantile
 from mercer.streams import StreamLearner
 
-__all__ = ["ConformalClassifier", "ConformalEstimator", "ConformalRegressor"]
-
 Array = NDArray[np.float64]
 
 _CALIBRATE = Advice(

@@ -26,8 +26,6 @@ from mercer.numerics.philox import row_uniforms
 from mercer.objectives import KullbackLeibler
 from mercer.objectives.objective import kl_lower_bound, ratio_of
 
-__all__ = ["DensityRatio", "TwoSampleTest", "alternate"]
-
 Array = NDArray[np.float64]
 
 MOST_HELD_OUT = 2000  # rows of a sample

@@ -27,8 +27,6 @@ from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.table_inputs import column_names
 from mercer.learning import Learner
 
-__all__ = ["ExplainedEstimator", "ExplainedFunction"]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 

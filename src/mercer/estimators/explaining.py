@@ -25,19 +25,6 @@ from mercer.estimators.kept_rows import KeptRows, rows_to_state, with_gaps
 from mercer.numerics.attribution import Effects, shapley_values, total_effects
 from mercer.numerics.philox import row_uniforms
 
-__all__ = [
-    "Dependence",
-    "Explained",
-    "Explaining",
-    "Explanation",
-    "capacity_of",
-    "evenly",
-    "kept_from_state",
-    "kept_of",
-    "kept_to_state",
-    "plain_grid",
-]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 

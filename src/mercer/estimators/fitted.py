@@ -31,8 +31,6 @@ from mercer.streams import StreamFunction
 from mercer.streams.function import NO_SINGLE
 from mercer.sums import Correction
 
-__all__ = ["FittedFunction", "FittedLoss", "HeldOutRows"]
-
 Array = NDArray[np.float64]
 
 _BLOCK = 2**15  # rows that are mapped at a time

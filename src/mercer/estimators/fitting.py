@@ -67,8 +67,6 @@ from mercer.selection import RaceSettings
 from mercer.streams import StreamFunction
 from mercer.sums import Rows
 
-__all__ = ["Callback", "Data", "Given", "KernelEstimator", "Order", "TaskEstimator"]
-
 Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None
 Order = Callable[[np.random.RandomState, bool], NDArray[np.int64]]

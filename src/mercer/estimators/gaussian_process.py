@@ -36,8 +36,6 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 
-__all__ = ["GaussianProcessRegressor"]
-
 Array = NDArray[np.float64]
 
 NOISE_WHY = "It is the variance of the observation noise, which divides everything."

@@ -26,21 +26,6 @@ from mercer.kernels import Kernel
 from mercer.selection import FEWEST_GROUPS, columns_of_groups, groups_alike, neighbours_alike
 from mercer.sums import RevisitableRows
 
-__all__ = [
-    "HeldBy",
-    "check_not_tiny",
-    "check_weights",
-    "finite_or_where",
-    "resolve_kernel",
-    "sample_of",
-    "say_if_alike",
-    "taken_out",
-    "values_by_column",
-    "warn_if_one_column_decides",
-    "warn_user",
-    "without_column",
-]
-
 Array = NDArray[np.float64]
 T = TypeVar("T")
 

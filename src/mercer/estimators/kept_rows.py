@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from mercer.numerics.philox import row_uniforms
 
-__all__ = ["KeptRows", "rows_to_state", "with_gaps"]
-
 Array = NDArray[np.float64]
 
 _AT_ONCE = 1024  # keys that are looked at for rows that come one by one

@@ -27,8 +27,6 @@ from mercer.objectives import Pointwise
 from mercer.risks import Tracker, as_risk
 from mercer.sums import codes_of_targets
 
-__all__ = ["LossEstimator"]
-
 Array = NDArray[np.float64]
 
 # Trackers that a risk has if nothing is said of the steps that they follow.

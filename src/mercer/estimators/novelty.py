@@ -30,8 +30,6 @@ from mercer.objectives import Novelty
 from mercer.objectives.objective import lower_quantile
 from mercer.schedules import InverseTime
 
-__all__ = ["NoveltyDetector"]
-
 Array = NDArray[np.float64]
 
 _KEPT = 1000  # rows that the offset of a stream is measured on

@@ -19,8 +19,6 @@ from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.learning import Learner
 from mercer.streams import StreamLearner
 
-__all__ = ["OneRow"]
-
 Array = NDArray[np.float64]
 
 # Up to this model order a row costs less than telling BLAS how many threads to use.

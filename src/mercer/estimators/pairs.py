@@ -30,8 +30,6 @@ from mercer.losses import MarginLoss
 from mercer.objectives import Pairwise
 from mercer.schedules import PowerDecay, Relative
 
-__all__ = ["FIFO_OF_50", "PairLabels", "Pairs", "group_numbers", "label_scale", "plain_labels"]
-
 Array = NDArray[np.float64]
 
 # In units of 1 / (L κ²) of pairs with labels of size 1: 16 times what the theorems allow, which

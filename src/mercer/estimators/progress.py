@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from mercer.learning import Learner
 
-__all__ = ["Progress", "Reporter"]
-
 
 class Progress(NamedTuple):
     """What a callback of ``fit`` is given after every few thousand rows.

@@ -48,8 +48,6 @@ from mercer.objectives.pairwise import (
     pair_label_of,
 )
 
-__all__ = ["KernelRanker"]
-
 Array = NDArray[np.float64]
 
 _TOLERANCE, _MAX_SIZE = 1e-4, 200

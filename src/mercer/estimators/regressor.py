@@ -30,8 +30,6 @@ from mercer.losses import Loss, Quantile, as_loss
 from mercer.model_file import storable
 from mercer.risks import Risk, as_risk
 
-__all__ = ["KernelRegressor"]
-
 Array = NDArray[np.float64]
 
 

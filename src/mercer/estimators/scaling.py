@@ -19,17 +19,6 @@ from mercer.objectives import Objective
 from mercer.selection import RaceSettings, race
 from mercer.sums import Rows
 
-__all__ = [
-    "FEWEST_ROWS",
-    "MANY_ROWS",
-    "RACE",
-    "MappedRows",
-    "centre_of",
-    "image_of",
-    "input_map",
-    "standardized",
-]
-
 Array = NDArray[np.float64]
 
 #: Fewer rows say too little of scales and centres: inputs and targets stay as they are.

@@ -34,17 +34,6 @@ from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
 from mercer.streams import StreamFunction, StreamLearner
 
-__all__ = [
-    "AVERAGING",
-    "Plan",
-    "Problem",
-    "Tuning",
-    "automatic_expansion",
-    "make_learner",
-    "set_ridge",
-    "solves",
-]
-
 #: Exponents of the weights of the averages.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 

@@ -20,8 +20,6 @@ from mercer.learning import AutomaticStep
 from mercer.maps import Affine
 from mercer.model_file import save_model
 
-__all__ = ["Stored", "StoredEstimator"]
-
 
 class Stored:
     """What all estimators with a ``to_state`` and a ``from_state`` have in common."""

@@ -44,19 +44,6 @@ from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import save_model, storable
 
-__all__ = [
-    "TASKS",
-    "TableModel",
-    "TableTask",
-    "check_group",
-    "check_marks",
-    "check_time",
-    "first_classes",
-    "read_groups",
-    "read_targets",
-    "task_of",
-]
-
 Array = NDArray[np.float64]
 # From this many inputs on the time goes into products of matrices, and float32 halves it.
 _MANY_INPUTS = 64

@@ -37,8 +37,6 @@ from mercer.estimators.columns import (
 from mercer.estimators.inputs import check_weights, finite_or_where, without_column
 from mercer.estimators.targets import plain_targets
 
-__all__ = ["TableInputs", "column_names", "numeric_rows", "without_columns"]
-
 Array = NDArray[np.float64]
 FloatArray = NDArray[np.floating]
 

@@ -30,28 +30,6 @@ from mercer.objectives import Objective, make_objective
 from mercer.risks import Risk
 from mercer.sums import labels_of_codes
 
-__all__ = [
-    "Classes",
-    "LossTargets",
-    "Numbers",
-    "Targets",
-    "TaskTargets",
-    "check_class_weight",
-    "check_labels",
-    "check_no_loss",
-    "check_repeated",
-    "check_same_type",
-    "curvature_at",
-    "labels_from_state",
-    "labels_to_state",
-    "loss_from_state",
-    "plain_order",
-    "plain_targets",
-    "target_unit",
-    "usual_unit",
-    "warn_of_targets",
-]
-
 Array = NDArray[np.float64]
 _RowArrays = tuple[Any, Array, Array]
 

@@ -14,18 +14,6 @@ from mercer.estimators.table_inputs import numeric_rows
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
 
-__all__ = [
-    "Trail",
-    "Transitions",
-    "check_second",
-    "check_transitions",
-    "collect",
-    "from_trajectories",
-    "interleaved",
-    "passes",
-    "spread_out",
-]
-
 Array = NDArray[np.float64]
 
 # More breaks than this share of the transitions, and they are no trajectories.

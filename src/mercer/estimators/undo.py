@@ -11,8 +11,6 @@ import numpy as np
 
 from mercer.learning import Learner
 
-__all__ = ["all_or_nothing", "as_before", "own_arrays"]
-
 
 @contextmanager
 def all_or_nothing(model: Any) -> Iterator[None]:

@@ -31,8 +31,6 @@ from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.objectives.bellman import AUXILIARY, Bellman
 
-__all__ = ["ValueFunction"]
-
 Array = NDArray[np.float64]
 
 # Transitions that the automatic step looks at.

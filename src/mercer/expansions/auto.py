@@ -10,8 +10,6 @@ from mercer._validation import check_integer, integer, or_none, parameters, posi
 from mercer.exceptions import InPython
 from mercer.expansions.expansion import Expansion
 
-__all__ = ["Auto"]
-
 
 def _check_resumable(name: str, value: Any) -> None:
     if not isinstance(value, bool | np.bool_):

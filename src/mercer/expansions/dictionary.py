@@ -13,8 +13,6 @@ from mercer.kernels import Kernel
 from mercer.numerics.step import Compressor
 from mercer.sums import CENTERS
 
-__all__ = ["RIDGES", "Dictionary", "n_first_rows", "ridge_values"]
-
 #: Ridges that are raced if none is given.
 RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Rows to choose the dictionary from: at least, for each point, and at most.

@@ -14,8 +14,6 @@ from mercer.kernels import Gaussian, Kernel
 from mercer.numerics.state import GREEDY, SMALLEST
 from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING, Compressor
 
-__all__ = ["KOMP", "Budget", "Expansion", "Full"]
-
 UNLIMITED = np.iinfo(np.int64).max // 4
 
 # Tolerance of the automatic choice, in units of what one row adds to the function.

@@ -20,8 +20,6 @@ from mercer.expansions.dictionary import n_first_rows
 from mercer.expansions.expansion import Expansion
 from mercer.features import DESIGNS, FeatureOptions
 
-__all__ = ["Plan", "RandomFeatures"]
-
 MODES = ("newton", "faithful", "cyclic", "solve")
 GROWTHS = ("auto", "block", "doubling", "fixed")
 #: Ridges that are raced in newton mode: no single one is good on all data.

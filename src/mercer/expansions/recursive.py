@@ -10,8 +10,6 @@ from mercer.kernels import Kernel
 from mercer.numerics.recursive_squares import ERROR, NEVER, OLDEST, Rules
 from mercer.numerics.step import QUANTISE, Compressor
 
-__all__ = ["ALD", "FixedBudget", "Quantized", "RecursiveLeastSquares", "Tracking"]
-
 _LARGEST = 2**31  # points without a limit
 _FACTOR = "It multiplies what earlier rows count with each row that comes."
 

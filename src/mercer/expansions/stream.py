@@ -7,8 +7,6 @@ from typing import Any, NoReturn
 from mercer._validation import integer, parameters
 from mercer.expansions.expansion import Expansion
 
-__all__ = ["Stream"]
-
 
 class Stream(Expansion):
     r"""Answer row by row: several ways to learn run side by side, and those that did best count.

@@ -20,8 +20,6 @@ from mercer.data.target_means import CategoryMeans
 from mercer.data.written import CODES, FAMILIES
 from mercer.export._kernels import ExportError, Tree
 
-__all__ = ["gaps_tree", "modules_of", "probe_table", "statistics_of", "table_tree", "written_value"]
-
 _MOST_PROBES = 50
 _UNSEEN = "(a value that training did not have)"
 # A moment, and the name of its month, in each order of dates.

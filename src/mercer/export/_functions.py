@@ -29,8 +29,6 @@ from mercer.maps import FixedMap
 from mercer.numerics.lapack import solve_triangle
 from mercer.sums import CellsPart, Correction, GlobalPart, KernelBasis, TreesPart
 
-__all__ = ["deviations_tree", "function_tree", "posterior_tree"]
-
 
 def _expansion(
     kernel: Kernel, points: Any, coefficients: Any, rows: str | None = None, type: str = "float64"

@@ -39,8 +39,6 @@ from mercer.kernels import (
 )
 from mercer.maps import Affine, Chain, Curves, Indicators
 
-__all__ = ["ExportError", "cells_tree", "features_tree", "kernel_tree", "map_tree"]
-
 Tree = dict[str, Any]
 
 _LARGE_ORDER = 60.0  # from which Matern kernels have another formula, without Bessel functions

@@ -36,8 +36,6 @@ from mercer.functions import SumOfComponents
 from mercer.losses import Loss, Poisson
 from mercer.sums import GlobalPart
 
-__all__ = ["model_tree", "source_of"]
-
 # What an exported model may differ by before it is refused, usually and at most, in units of its
 # largest value: models in single precision differ by their own rounding errors.
 _USUALLY, _AT_MOST = 1e-3, 5e-2

@@ -19,8 +19,6 @@ from mercer.features.feature_map import (
 )
 from mercer.numerics import philox
 
-__all__ = ["MappedMap", "ProductMap", "ScaledMap", "SumMap", "child_paths"]
-
 
 def child_paths(path: int) -> tuple[int, int]:
     """Paths of the two parts of a composite kernel.

@@ -33,15 +33,6 @@ from mercer.numerics.designs import (
     sobol_uniforms,
 )
 
-__all__ = [
-    "DESIGNS",
-    "CosineMap",
-    "choose_design",
-    "draw_dense",
-    "draw_hadamard",
-    "joined_cosines",
-]
-
 DESIGNS = ("iid", "orthogonal", "hadamard", "sobol", "auto")
 
 # The sequence wins in few dimensions (d = 2 measured), the fast transform where the matrix product

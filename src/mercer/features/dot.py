@@ -25,8 +25,6 @@ from mercer.features.feature_map import (
 )
 from mercer.numerics import philox
 
-__all__ = ["EXPONENTIAL_COEFFICIENTS", "ArcCosineMap", "SeriesMap", "SignMap", "TensorSketchMap"]
-
 #: 1/n! up to degree 16: in [0, 1] the rest of the exponential series is 1e-15 of its sum.
 EXPONENTIAL_COEFFICIENTS = tuple(1 / math.factorial(n) for n in range(17))
 

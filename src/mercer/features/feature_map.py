@@ -16,28 +16,6 @@ from numpy.typing import NDArray
 
 from mercer._threads import spread
 
-__all__ = [
-    "FACTORS",
-    "MOST_PATHS",
-    "NORMS",
-    "PHASES",
-    "SCALARS",
-    "SHIFTS",
-    "SIGNS",
-    "WEIGHTS",
-    "FeatureMap",
-    "FeatureOptions",
-    "Floats",
-    "Numbers",
-    "Part",
-    "Prepared",
-    "add_blocks",
-    "check_domain",
-    "features_of",
-    "require_iid",
-    "stream_of",
-]
-
 Floats = NDArray[np.floating]
 #: Rows as a feature map wants them, one or more arrays with a row for each row of the inputs.
 Prepared = tuple[Floats, ...]

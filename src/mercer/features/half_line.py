@@ -25,8 +25,6 @@ from mercer.features.laws import Address, Law
 from mercer.numerics import philox
 from mercer.numerics.cosine import cosine_pairs_of_turns, cosines_of_turns
 
-__all__ = ["AdditiveMap", "ExponentialMap", "Logarithms", "Roots"]
-
 # A normal number nearer to 0 makes a rate so large that its exponential is 0 all the same for any
 # input but 0; there infinity times 0 would be NaN.
 _LEAST_NORMAL = 1e-12

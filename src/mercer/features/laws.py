@@ -19,20 +19,6 @@ from mercer.features.composite import child_paths
 from mercer.features.feature_map import SCALARS, WEIGHTS, Floats, stream_of
 from mercer.numerics import philox
 
-__all__ = [
-    "Address",
-    "CoordinateLaw",
-    "LaplaceLaw",
-    "Law",
-    "NormalGammaLaw",
-    "NormalLaw",
-    "RadialLaw",
-    "SechLaw",
-    "StudentLaw",
-    "SumLaw",
-    "TanLaw",
-]
-
 # Up to here a chi-squared number is a sum of squared normals, which is faster than its inverse
 # distribution function.
 _MOST_SQUARES = 16

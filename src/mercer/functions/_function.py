@@ -11,8 +11,6 @@ from numpy.typing import DTypeLike, NDArray
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 
-__all__ = ["Function", "dense_rows", "precise_rows"]
-
 Array = NDArray[np.float64]
 
 

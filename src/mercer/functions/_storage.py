@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from mercer.numerics.state import Dictionary, Newcomers
 
-__all__ = ["follow_slots", "grown_capacity", "new_arrays", "no_newcomers", "take_over"]
-
 Indices = NDArray[np.int64]
 
 

@@ -31,8 +31,6 @@ from mercer.numerics.row_loop import squared_tolerance
 from mercer.numerics.state import GREEDY
 from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING
 
-__all__ = ["BilinearExpansion"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]

@@ -13,8 +13,6 @@ from mercer.functions.bilinear_function import BilinearFunction
 from mercer.functions.feature_blocks import blocks_of
 from mercer.kernels import Kernel
 
-__all__ = ["BilinearFeatures"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]

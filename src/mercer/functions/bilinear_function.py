@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 
-__all__ = ["BilinearFunction"]
-
 Array = NDArray[np.float64]
 
 # The common factor is multiplied into the coefficients when it falls below this.

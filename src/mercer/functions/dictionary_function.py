@@ -17,8 +17,6 @@ from mercer.kernels import Kernel
 from mercer.selection import RaceResult, RaceSettings, race, race_point
 from mercer.sums import KernelBasis, Rows, choose_centers
 
-__all__ = ["DictionaryFunction"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 

@@ -13,8 +13,6 @@ from mercer.features import FeatureMap, FeatureOptions
 from mercer.features.feature_map import Numbers, Part, Prepared, add_blocks, features_of
 from mercer.kernels import Kernel
 
-__all__ = ["FeatureBlocks", "blocks_of"]
-
 # Blocks evaluated together on every tile of rows.
 _GROUP = 32
 

@@ -15,8 +15,6 @@ from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
 from mercer.kernels import Kernel
 from mercer.numerics.factor import covariance_of, solve_ridge
 
-__all__ = ["BlockBasis", "FeatureExpansion", "Update"]
-
 Array = NDArray[np.float64]
 
 # Rows evaluated at once: what they are prepared into stays small.

@@ -21,20 +21,10 @@ from mercer.functions._storage import (
 )
 from mercer.kernels import Kernel
 from mercer.numerics.blas import blas_addresses
+from mercer.numerics.komp import BREAKDOWN, DONE, UNFINISHED
 from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
 from mercer.numerics.state import Dictionary, Limits, Newcomers
-from mercer.numerics.step import (
-    BREAKDOWN,
-    DONE,
-    INVERSE,
-    TRIANGULAR,
-    UNFINISHED,
-    Compressor,
-    compress,
-    worst_conditioning,
-)
-
-__all__ = ["KernelExpansion"]
+from mercer.numerics.step import INVERSE, TRIANGULAR, Compressor, compress, worst_conditioning
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

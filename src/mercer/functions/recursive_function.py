@@ -15,8 +15,6 @@ from mercer.kernels import Kernel
 from mercer.numerics.lapack import cholesky
 from mercer.numerics.recursive_squares import Recursion
 
-__all__ = ["RecursiveFunction"]
-
 Array = NDArray[np.float64]
 
 # Kernel values held at once while predicting.

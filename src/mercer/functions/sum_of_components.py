@@ -37,8 +37,6 @@ from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.correction import Features
 from mercer.sums.ridge import RIDGES
 
-__all__ = ["Component", "FittedPart", "SumOfComponents", "rows_from_state"]
-
 _PRECISIONS = ("float32", "float64")
 _NUMBERS = ("block", "is_stale", "races", "ridge")
 _CORRECTION = ("centre", "scale", "ends", "line", "coefficients")

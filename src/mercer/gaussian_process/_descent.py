@@ -26,8 +26,6 @@ from mercer.numerics.factor import solve_ridge
 from mercer.schedules import as_schedule
 from mercer.sums import target_scale
 
-__all__ = ["Cyclic", "DescentPosterior", "Faithful", "Method", "Operator", "as_method"]
-
 Array = NDArray[np.float64]
 
 StepSize = float | str | Callable[[int], float]

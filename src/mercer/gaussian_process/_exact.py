@@ -31,8 +31,6 @@ from mercer.sums import (
     weight_posterior,
 )
 
-__all__ = ["DictionaryPosterior", "FeaturePosterior", "InducingPoints"]
-
 Array = NDArray[np.float64]
 
 _FEWEST, _MOST = 2_000, 30_000  # first rows, where their number is chosen

@@ -26,8 +26,6 @@ from mercer.gpu.philox import cosine_of_turns_
 from mercer.kernels import Kernel
 from mercer.maps import Affine
 
-__all__ = ["FeatureBlocks", "coefficient_blocks", "feature_scale"]
-
 # Features of a tile: on the CPU 512 kB, which stay in a core's cache; elsewhere 64 MB, enough to
 # keep a device busy.
 _CPU_TILE, _DEVICE_TILE = 2**17, 2**24

@@ -14,8 +14,6 @@ from mercer.gpu._torch import Tensor, require_torch
 from mercer.kernels import Kernel
 from mercer.numerics.designs import hadamard_projections
 
-__all__ = ["Draws", "draws_of"]
-
 #: From (seed, block, block_size, device, dtype) to the frequencies, shape (n_inputs,
 #: n_frequencies), and the phases of the last columns where there are any, all in turns.
 Draws = Callable[[int, int, int, Any, Any], tuple[Tensor, Tensor | None]]

@@ -7,8 +7,6 @@ compares them.
 
 from __future__ import annotations
 
-__all__ = ["COSINE32", "COSINE64", "LN_2", "LOG_SERIES", "ROUND32", "SQRT_HALF"]
-
 # Least squares of cos(2 pi sqrt(q)) at Chebyshev nodes of q in [0, 1/4], constant term first.
 COSINE32 = (
     1.0,

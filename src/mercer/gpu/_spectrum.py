@@ -17,8 +17,6 @@ from mercer.gpu._torch import Tensor, require_torch
 from mercer.gpu.philox import distance_to_ends, logarithm, normals, phases, words
 from mercer.kernels import Kernel
 
-__all__ = ["Spectrum", "cosine_map_of", "phases_of", "spectrum_of", "spectrum_of_law"]
-
 
 class Spectrum(NamedTuple):
     """Distribution of the frequencies of a kernel.

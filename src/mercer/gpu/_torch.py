@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["device_rows", "float32_products", "require_torch", "require_triton"]
-
 #: A tensor of PyTorch, which is no dependency, so its type cannot be named here.
 Tensor = Any
 

@@ -19,8 +19,6 @@ except ImportError:
     # The module can still be imported and documented; `fused` asks for Triton before it is used.
     triton = None
 
-__all__ = ["LAPLACE", "NORMAL", "TANGENT", "fused_tiles"]
-
 
 # In the kernels a constant of the module stands on the right of a tensor: Triton's interpreter
 # would otherwise take the result for a constant.

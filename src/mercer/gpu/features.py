@@ -13,8 +13,6 @@ from mercer.gpu._blocks import FeatureBlocks
 from mercer.gpu._torch import Tensor, device_rows
 from mercer.kernels import Kernel
 
-__all__ = ["evaluate", "random_features"]
-
 
 def random_features(
     kernel: Kernel,

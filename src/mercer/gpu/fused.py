@@ -28,8 +28,6 @@ from mercer.gpu._torch import Tensor, device_rows, require_torch, require_triton
 from mercer.gpu.philox import split_seed
 from mercer.kernels import Kernel
 
-__all__ = ["fused_evaluate"]
-
 # Sizes of tiles; groups are of four coordinates. 128 rows share the making of a frequency. Larger
 # tiles do not fit in the registers of compute capabilities 8.0 to 10.0, by the compiler's count.
 _ROWS, _FEATURES, _GROUPS, _WARPS = 128, 64, 4, 8

@@ -18,8 +18,6 @@ from mercer.functions import FeatureExpansion
 from mercer.gpu._blocks import FeatureBlocks
 from mercer.gpu._torch import Tensor, device_rows, require_torch
 
-__all__ = ["blocks_of_model", "evaluate_model"]
-
 
 def blocks_of_model(model: Any, *, device: Any = None, cache_bytes: int = 2**30) -> FeatureBlocks:
     """Random features of a fitted model on a device, to evaluate it many times.

@@ -19,8 +19,6 @@ from mercer._validation import check_integer
 from mercer.gpu._polynomials import COSINE32, COSINE64, LN_2, LOG_SERIES, SQRT_HALF
 from mercer.gpu._torch import Tensor, require_torch
 
-__all__ = ["cosine_of_turns_", "normals", "phases", "philox", "split_seed", "uniforms", "words"]
-
 _MASK = 0xFFFFFFFF
 _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85

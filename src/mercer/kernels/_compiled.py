@@ -18,13 +18,6 @@ from numpy.typing import DTypeLike, NDArray
 from mercer._jit import c_function, jit
 from mercer._pointers import call_pointer
 
-__all__ = [
-    "CompiledKernel",
-    "RowFunction",
-    "compile_row",
-    "gram_by_rows",
-]
-
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract"}}
 

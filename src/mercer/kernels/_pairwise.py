@@ -15,16 +15,6 @@ from scipy import sparse
 
 from mercer._jit import jit
 
-__all__ = [
-    "FloatArray",
-    "angles",
-    "cauchy_products",
-    "cityblock_distances",
-    "inner_products",
-    "squared_distances",
-    "squared_norms",
-]
-
 FloatArray = NDArray[np.floating[Any]]
 
 # Below this fraction of |x|^2 + |z|^2 a squared distance has lost too many digits to cancellation

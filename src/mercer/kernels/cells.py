@@ -15,16 +15,6 @@ from scipy import sparse
 from mercer._jit import jit
 from mercer.kernels._pairwise import FloatArray, inner_products, squared_norms
 
-__all__ = [
-    "Cells",
-    "checked_cells",
-    "checked_numbers",
-    "finite_rows",
-    "halves",
-    "k_means",
-    "rows_by_cell",
-]
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
 from mercer.kernels.kernel import FormulaKernel, FromData, Kernel
 
-__all__ = ["ArcCosine", "Bias", "DotProduct", "Linear", "Polynomial"]
-
 # Random features of a product of kernels: the power n is drawn with a probability like 2^-n.
 _BASE = 2.0
 

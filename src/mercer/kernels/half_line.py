@@ -32,17 +32,6 @@ from mercer.kernels._compiled import RowFunction, compile_row, gram_by_rows
 from mercer.kernels._pairwise import FloatArray, inner_products
 from mercer.kernels.kernel import FormulaKernel
 
-__all__ = [
-    "ChiSquared",
-    "ExponentialSemigroup",
-    "Hellinger",
-    "Intersection",
-    "JensenShannon",
-    "ReciprocalSemigroup",
-    "SkewedChiSquared",
-    "SkewedIntersection",
-]
-
 
 class _HalfLine(FormulaKernel):
     """A kernel of numbers from ``_low`` on, whose one formula is its row function."""

@@ -20,18 +20,6 @@ from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
 from mercer.maps import Affine, LearnableMap
 
-__all__ = [
-    "FeaturedKernel",
-    "FormulaKernel",
-    "FromData",
-    "Kernel",
-    "Mapped",
-    "Product",
-    "Scaled",
-    "Sum",
-    "check_kernel",
-]
-
 _N_ROWS_FOR_SCALES = 1000
 
 RandomState = int | np.random.Generator | np.random.RandomState | None

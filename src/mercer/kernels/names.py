@@ -28,8 +28,6 @@ from mercer.kernels.half_line import (
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 
-__all__ = ["FunctionKernel", "as_kernel"]
-
 _BLOCK = 16  # rows at a time for the diagonal of a function that knows only whole matrices
 
 _NAMES: dict[str, type[Kernel]] = {

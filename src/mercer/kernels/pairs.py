@@ -28,8 +28,6 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._component import Component
 from mercer._validation import parameters, real
 
-__all__ = ["PAIR_KERNELS", "PairKernel", "as_pair_kernel"]
-
 Array = NDArray[np.float64]
 
 #: Patterns by name.

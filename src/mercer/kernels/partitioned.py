@@ -29,8 +29,6 @@ from mercer.kernels.kernel import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.kernels.stationary import Gaussian, _Stationary
 
-__all__ = ["Partitioned"]
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

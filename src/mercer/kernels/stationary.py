@@ -21,8 +21,6 @@ from mercer.kernels._pairwise import (
 )
 from mercer.kernels.kernel import FormulaKernel, FromData
 
-__all__ = ["Cauchy", "DistanceKernel", "Gaussian", "Laplacian", "Matern", "RationalQuadratic"]
-
 LengthScale = float | Literal["median", "half-median"]
 
 # From this order on the expansion for large orders is used, good to 3e-12 there; below, the Bessel

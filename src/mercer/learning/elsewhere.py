@@ -11,16 +11,6 @@ from numpy.typing import NDArray
 from mercer.objectives import Objective, Pointwise
 from mercer.sums import CellsPart, Rows
 
-__all__ = [
-    "MOST_STEPS",
-    "Ask",
-    "Elsewhere",
-    "Layout",
-    "Solved",
-    "StepsElsewhere",
-    "refuse_elsewhere",
-]
-
 Array = NDArray[np.float64]
 
 #: Steps of a pass over rows that lie elsewhere, at most: each costs a round of messages.

@@ -42,8 +42,6 @@ from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_bat
 from mercer.objectives import Batch, Objective
 from mercer.sums import Rows
 
-__all__ = ["FeatureLearner"]
-
 _REPORT = 8192  # rows between two reports of progress
 # Predictions this many times larger than any target or 1 mean that the run has diverged.
 _EXPLODED = 1e3

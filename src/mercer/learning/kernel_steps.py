@@ -55,8 +55,6 @@ from mercer.numerics.step import Compressor, with_code
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.schedules import Constant
 
-__all__ = ["KernelLearner"]
-
 # Plain loops over points beat BLAS calls from Python while model order x inputs is below this.
 _MAX_WORK = 16_384
 # Compiled code is made for plain C-ordered arrays that may be written to.

@@ -24,19 +24,6 @@ _REMEDY = (
     "such as 'huber'."
 )
 
-__all__ = [
-    "Array",
-    "Learner",
-    "NewOutputs",
-    "Passes",
-    "Record",
-    "StepLearner",
-    "StepSize",
-    "Take",
-    "check_parts",
-    "one_at_a_time",
-]
-
 Array = NDArray[np.float64]
 StepSize = Callable[[int], float]
 Take = Callable[[NDArray[np.int64]], tuple[Any, Array, Array]]

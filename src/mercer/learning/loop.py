@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from mercer.functions import KernelExpansion
 from mercer.objectives import Batch, Objective
 
-__all__ = ["Step", "UnsoundStepError", "cut_pass", "make_step"]
-
 
 class Step(NamedTuple):
     """What a step says of itself.

@@ -37,8 +37,6 @@ from mercer.sums import (
 )
 from mercer.sums.newton import products_with
 
-__all__ = ["FirstFit", "NewtonRows", "Settings", "SmoothedSlopes", "cut_steps", "descends"]
-
 Floats = NDArray[np.floating[Any]]
 
 # Rows of a step, if a batch has less: half a row for each feature, but at least so many.
@@ -240,6 +238,7 @@ class SlopesOf(NamedTuple):
     with_gradient: bool = True
 
     def __call__(self, rows: Rows, coefficients: Array) -> list[Array]:
+        """Return the sums for these rows."""
         n = len(rows)
         gradient = np.zeros_like(coefficients) if self.with_gradient else np.zeros(0)
         if not n:

@@ -19,8 +19,6 @@ from mercer.numerics.recursive_squares import Stream, kernel_row, learn_row, lea
 from mercer.objectives import Batch, Objective
 from mercer.sums import shift_of_codes
 
-__all__ = ["RecursiveLearner"]
-
 _CHUNK = 8192  # rows between two reports of progress
 _HUGE = 1e100  # targets below this leave room for the condition of the Gram matrix, and for squares
 

@@ -12,20 +12,6 @@ from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squ
 from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Pointwise
 from mercer.sums import Rows
 
-__all__ = [
-    "begins_with_regression",
-    "counts_of",
-    "is_quadratic",
-    "newton_curvature",
-    "outlying_from",
-    "race_rows",
-    "regression_scale",
-    "regression_targets",
-    "usual_size",
-    "weighted_medians",
-    "winsorised",
-]
-
 # Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
 # of order 1.
 _LOG_ODDS = 4.0

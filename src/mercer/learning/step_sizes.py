@@ -17,18 +17,6 @@ from mercer.losses import Loss
 from mercer.objectives import Objective
 from mercer.schedules import PowerDecay, Relative
 
-__all__ = [
-    "AutomaticStep",
-    "CarefulSteps",
-    "FeatureSteps",
-    "FirstRows",
-    "automatic_step",
-    "stable_steps",
-    "steps_of_batch",
-    "theorem_steps",
-    "warn_if_off_centre",
-]
-
 Array = NDArray[np.float64]
 
 _TYPICAL = 0.95

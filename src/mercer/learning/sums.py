@@ -39,8 +39,6 @@ from mercer.sums import (
     shift_of_codes,
 )
 
-__all__ = ["SecondOrderLearner"]
-
 Floats = NDArray[np.floating[Any]]
 
 # Steps of `fit` and of the first rows of a stream, at least; and of what is learned for a

@@ -20,8 +20,6 @@ from mercer.sums import (
     check_same_basis,
 )
 
-__all__ = ["LinearRows", "is_linear"]
-
 Floats = NDArray[np.floating[Any]]
 
 # Transitions that are added up together, and features in memory at a time.

@@ -16,19 +16,6 @@ from mercer._jit import c_function, jit
 from mercer._pointers import call_pointer
 from mercer._validation import check_integer
 
-__all__ = [
-    "Array",
-    "CompiledLoss",
-    "Loss",
-    "MarginLoss",
-    "MulticlassLoss",
-    "RegressionLoss",
-    "Task",
-    "as_scores",
-    "check_formula",
-    "loss_and_slopes",
-]
-
 Array = NDArray[np.float64]
 Task = Literal["regression", "classification"]
 

@@ -11,16 +11,6 @@ from scipy import special
 from mercer._validation import parameters, real
 from mercer.losses._base import Array, MarginLoss, MulticlassLoss
 
-__all__ = [
-    "Hinge",
-    "LeastSquaresMargin",
-    "Logistic",
-    "MulticlassHinge",
-    "QNormHinge",
-    "Softmax",
-    "SquaredHinge",
-]
-
 
 def _logistic(
     target: Any, scores: Any, slopes: Any, value: Any, parameters: Any, n_scores: int

@@ -14,16 +14,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 from mercer._validation import check_real, parameters, positive, real
 from mercer.losses._base import Array, RegressionLoss
 
-__all__ = [
-    "AbsoluteError",
-    "EpsilonInsensitive",
-    "Huber",
-    "Poisson",
-    "Quantile",
-    "Squared",
-    "SquaredEpsilonInsensitive",
-]
-
 
 def _squared(
     target: Any, scores: Any, slopes: Any, value: Any, parameters: Any, n_scores: int

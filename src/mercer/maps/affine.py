@@ -17,21 +17,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from mercer._component import Component, own_copy
 from mercer._validation import check_integer, check_real, choice, parameters
 
-__all__ = [
-    "Affine",
-    "FixedMap",
-    "LearnableMap",
-    "LearnedMap",
-    "MapStatistics",
-    "PrincipalComponents",
-    "Standardize",
-    "ard_metric",
-    "axes_of_rows",
-    "check_rows",
-    "full_metric",
-    "leading_axes",
-]
-
 Array = NDArray[np.float64]
 FloatArray = NDArray[np.floating[Any]]
 

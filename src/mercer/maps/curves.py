@@ -18,8 +18,6 @@ from mercer._jit import jit
 from mercer._validation import choice, integer, parameters, real
 from mercer.maps.affine import Affine, FixedMap, FloatArray, LearnableMap, check_rows
 
-__all__ = ["Chain", "Curves", "Indicators", "Logarithms", "NormalScores", "OneHot"]
-
 Array = NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ from mercer._validation import integer, parameters
 from mercer.maps.affine import check_rows
 from mercer.numerics.trees import Forest, grow, leaf_numbers
 
-__all__ = ["Leaves", "grow_leaves"]
-
 Array = NDArray[np.float64]
 
 # Of the trees: a leaf weighs at least so many rows (fewer where there are few: so many leaves at

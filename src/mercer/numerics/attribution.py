@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Attribution", "Effects", "Values", "shapley_values", "total_effects"]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 Values = Callable[[Rows], Array]

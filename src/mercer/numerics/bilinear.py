@@ -29,27 +29,6 @@ from mercer.numerics.komp import absorb
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import GREEDY
 
-__all__ = [
-    "COSINE",
-    "CROWDED",
-    "DEPENDENT",
-    "INACCURATE",
-    "JOINED",
-    "REFINEMENTS",
-    "BilinearState",
-    "add_block",
-    "change_norm2",
-    "cholesky_inverse",
-    "delete",
-    "fold",
-    "join",
-    "project_away",
-    "refresh_norms",
-    "times",
-    "transpose_times",
-    "trusted_inverse",
-]
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

@@ -21,8 +21,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer._jit import jit
 
-__all__ = ["blas_addresses", "exchange_update", "rank_update", "symmetric_product"]
-
 # Numba's type stubs do not know intrinsics and the ways of its type objects.
 types: Any = numba.core.types
 _intrinsic: Any = intrinsic

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from mercer._jit import jit
 from mercer.numerics.state import Dictionary, Newcomers, move, put
 
-__all__ = ["append", "merge_smallest", "overwrite_oldest", "quantise", "remove_smallest"]
-
 Array = NDArray[np.float64]
 
 _GOLDEN = 0.6180339887498949

@@ -14,15 +14,6 @@ from numba.extending import overload
 
 from mercer._jit import jit
 
-__all__ = [
-    "COSINE_FLAGS",
-    "cosine_pairs_of_turns",
-    "cosines_of_turns",
-    "turn_cosine",
-    "turn_cosine32",
-    "turn_cosine64",
-]
-
 #: Never all of fastmath: reassociation would delete the rounding by adding and subtracting.
 COSINE_FLAGS = {"contract", "nnan", "ninf", "nsz"}
 

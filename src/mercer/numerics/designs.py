@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 
-__all__ = ["MOST_DIMENSIONS", "hadamard_projections", "padded_size", "sobol_uniforms"]
-
 #: Dimensions that there are direction numbers for.
 MOST_DIMENSIONS = 21201
 

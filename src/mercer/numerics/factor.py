@@ -20,16 +20,6 @@ from mercer._threads import in_order, tiles
 from mercer.exceptions import ConditioningWarning
 from mercer.numerics.lapack import cholesky, solve, solve_triangle
 
-__all__ = [
-    "LEAST_JITTER",
-    "RidgeFactor",
-    "covariance_of",
-    "factor_noise",
-    "factor_ridge",
-    "solve_ridge",
-    "solve_square",
-]
-
 Array = NDArray[np.float64]
 
 #: Of the mean of the diagonal, a power of ten: for sums of products in float64. Each attempt is

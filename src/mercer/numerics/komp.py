@@ -38,8 +38,6 @@ from mercer.numerics.blas import exchange_update, rank_update, symmetric_product
 from mercer.numerics.small_dense import cholesky, dot, lower_solve, lower_transpose_solve
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers, copy_row, move, put
 
-__all__ = ["BREAKDOWN", "DONE", "UNFINISHED", "absorb", "komp_step"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 

@@ -24,8 +24,6 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from mercer._threads import in_order, tiles
 
-__all__ = ["add_products", "cholesky", "invert", "pack", "solve", "solve_triangle", "unpack"]
-
 Floats = NDArray[Any]  # float32 or float64
 
 _NOT, _LOWER, _TRANSPOSED, _NO_UNIT = (ctypes.c_char(letter) for letter in (b"N", b"L", b"T", b"N"))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 from mercer._pointers import call_pointer
+from mercer.numerics.komp import BREAKDOWN, UNFINISHED
 from mercer.numerics.row_loop import (
     BROKEN_DOWN,
     DIVERGED,
@@ -32,19 +33,7 @@ from mercer.numerics.row_loop import (
 )
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import Dictionary, Limits, Newcomers, copy_row
-from mercer.numerics.step import (
-    BREAKDOWN,
-    INVERSE,
-    UNFINISHED,
-    Compressor,
-    call_compress,
-    worst_conditioning,
-)
-
-__all__ = [
-    "ALL", "BALANCED", "DIFFERENCE", "OPPOSITE", "SAME", "SIGN",
-    "Buffered", "Rules", "kernels_of_buffer", "run_pairs",
-]  # fmt: skip
+from mercer.numerics.step import INVERSE, Compressor, call_compress, worst_conditioning
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

@@ -29,8 +29,6 @@ from mercer._jit import jit
 from mercer._validation import check_integer
 from mercer.numerics.cosine import COSINE_FLAGS, turn_cosine32, turn_cosine64
 
-__all__ = ["box_muller", "normals", "phases", "row_uniforms", "signs", "uniforms", "words"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 

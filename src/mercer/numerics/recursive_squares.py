@@ -35,12 +35,6 @@ from mercer._jit import jit
 from mercer._pointers import call_pointer
 from mercer.numerics.small_dense import dot
 
-__all__ = [
-    "ERROR", "NEVER", "OLDEST",
-    "Recursion", "Rules", "Stream",
-    "kernel_row", "learn_row", "learn_rows",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 
 # Which point goes where there are too many.

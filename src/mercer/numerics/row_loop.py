@@ -14,22 +14,9 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 from mercer._pointers import call_pointer
+from mercer.numerics.komp import BREAKDOWN, UNFINISHED
 from mercer.numerics.state import Dictionary, Limits, Newcomers, copy_row
-from mercer.numerics.step import (
-    BREAKDOWN,
-    INVERSE,
-    UNFINISHED,
-    Compressor,
-    call_compress,
-    needs_rows,
-    worst_conditioning,
-)
-
-__all__ = [
-    "BROKEN_DOWN", "DIVERGED", "FINISHED", "HALF_DONE", "ILL_CONDITIONED", "NO_ROOM", "TOO_LARGE",
-    "Functions", "Progress", "Rows", "Steps",
-    "average", "run_rows", "score_row", "shrink", "squared_tolerance",
-]  # fmt: skip
+from mercer.numerics.step import INVERSE, Compressor, call_compress, needs_rows, worst_conditioning
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 
-__all__ = ["cholesky", "dot", "lower_solve", "lower_transpose_solve"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 

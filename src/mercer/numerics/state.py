@@ -9,12 +9,6 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 
-__all__ = [
-    "GREEDY", "SMALLEST",
-    "Dictionary", "Limits", "Newcomers",
-    "copy_row", "move", "put",
-]  # fmt: skip
-
 GREEDY, SMALLEST = 0, 1
 
 

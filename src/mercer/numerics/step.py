@@ -23,16 +23,9 @@ from mercer.numerics.budget import (
     quantise,
     remove_smallest,
 )
-from mercer.numerics.komp import BREAKDOWN, DONE, UNFINISHED, komp_step
+from mercer.numerics.komp import DONE, komp_step
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.triangular import triangular_step
-
-__all__ = [
-    "BREAKDOWN", "DONE", "INVERSE", "MERGE", "PLAIN", "QUANTISE", "REMOVE", "RING", "TRIANGULAR",
-    "UNFINISHED",
-    "Compressor", "call_compress", "compress", "needs_rows", "with_code",
-    "worst_conditioning",
-]  # fmt: skip
 
 _t: Any = numba.core.types  # numba is only partly typed
 

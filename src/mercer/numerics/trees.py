@@ -9,16 +9,6 @@ from numpy.typing import NDArray
 
 from mercer._jit import jit
 
-__all__ = [
-    "Forest",
-    "binned",
-    "equal_leaves",
-    "grow",
-    "indicator_products",
-    "indicator_values",
-    "leaf_numbers",
-]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 Integers = NDArray[np.int64]

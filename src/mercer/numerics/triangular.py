@@ -18,8 +18,6 @@ from mercer._jit import jit
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import SMALLEST, Dictionary, Limits, Newcomers, move, put
 
-__all__ = ["triangular_step"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from mercer._validation import check_choice, check_real
 from mercer.objectives.objective import Array, Batch, Objective
 
-__all__ = ["AUXILIARY", "METHODS", "Bellman", "transition_targets"]
-
 METHODS = ("td", "gtd2", "tdc", "double_sampling", "residual", "pkgtd")
 #: Methods with a second function, the estimate of E[delta | x].
 AUXILIARY = ("gtd2", "tdc")

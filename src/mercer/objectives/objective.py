@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 from mercer._validation import check_real
 from mercer.losses import Loss, loss_and_slopes
 
-__all__ = [
-    "Anchors",
-    "Batch",
-    "KullbackLeibler",
-    "Novelty",
-    "Objective",
-    "Pointwise",
-    "kl_lower_bound",
-    "lower_quantile",
-    "ratio_of",
-]
-
 Array = NDArray[np.float64]
 
 # 1e13 times as dense is as good as infinitely, and exp of more would overflow soon.

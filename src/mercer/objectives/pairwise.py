@@ -14,8 +14,6 @@ from mercer.kernels.pairs import PairKernel
 from mercer.losses import MarginLoss
 from mercer.objectives.objective import Anchors, Array, Batch, Objective
 
-__all__ = ["NORMALIZATIONS", "PAIR_LABELS", "Pairwise", "check_pair_parts", "pair_label_of"]
-
 Indices = NDArray[np.int64]
 
 PAIR_LABELS = ("difference", "sign", "same")

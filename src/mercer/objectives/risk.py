@@ -19,8 +19,6 @@ from mercer.objectives.objective import Array, Batch, Objective, Pointwise
 from mercer.risks import Risk
 from mercer.risks.rows import check_outer, check_shape
 
-__all__ = ["Compositional", "make_objective"]
-
 # Rows over which the unit of the loss and the mean weight are remembered.
 _MEMORY = 1000
 # Rows of a step that add up in the move of a scalar; more are averaged, or it would overshoot.

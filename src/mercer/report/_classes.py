@@ -22,8 +22,6 @@ from mercer.display.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["MAX_NAMED_CLASSES", "class_figures", "roc_figure"]
-
 Array = NDArray[np.float64]
 Captioned = tuple[str, "Figure"]
 # Above this many classes the numbers and names in a confusion matrix cannot be read.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from mercer.display.drawing import format_number
 from mercer.report._judged import JudgedRows, percent, wilson
 
-__all__ = ["class_table", "confused_table", "group_table", "worst_table"]
-
 Array = NDArray[np.float64]
 Table = list[dict[str, Any]]
 

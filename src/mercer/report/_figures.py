@@ -46,8 +46,6 @@ from mercer.report._quantities import quantity_figures
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figures_for"]
-
 Array = NDArray[np.float64]
 Captioned = tuple[str, "Figure"]
 _KINDS = {

@@ -18,17 +18,6 @@ from sklearn.metrics import roc_auc_score
 from mercer.display.drawing import format_number
 from mercer.metrics import auc_standard_error
 
-__all__ = [
-    "HELD_OUT",
-    "LEARNED",
-    "JudgedRows",
-    "Verdict",
-    "percent",
-    "verdict_of",
-    "verdict_of_scores",
-    "wilson",
-]
-
 Array = NDArray[np.float64]
 
 _Z = 1.959963984540054  # 95 % of a normal distribution are within so many standard deviations

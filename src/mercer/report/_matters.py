@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mercer.estimators import Dependence
 
-__all__ = ["column_shares", "matters_section"]
-
 _MOST_BARS, _BAR = 15, 0.27  # inches
 _MOST_CURVES, _LEAST_SHARE = 4, 0.02
 _TEXT = (

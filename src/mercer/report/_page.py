@@ -38,8 +38,6 @@ from mercer.model_file import replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Section", "write_report"]
-
 _STYLE = """
 :root {
   color-scheme: light;

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["quantity_figures"]
-
 Array = NDArray[np.float64]
 Captioned = tuple[str, "Figure"]
 # A cloud of more points looks the same and only makes the file larger.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from mercer.data import TableAudit
 
-__all__ = ["columns_section", "race_section", "risk_section", "stream_section"]
-
 _COLUMNS_TABLE = "Columns and their inputs"
 _COLUMNS = (
     "What each column was taken for in the first rows, and which inputs are made of it. Means, "

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from mercer.estimators import TableModel
 from mercer.inspection import history_in_units, loss_units
 
-__all__ = ["InUnits"]
-
 Array = NDArray[np.float64]
 
 

@@ -41,9 +41,6 @@ from mercer.report._units import InUnits
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["columns_to_show", "judged", "kept_back", "report_model", "words_of",
-           "write_whole"]  # fmt: skip
-
 Array = NDArray[np.float64]
 Captioned = tuple[str, "Figure"]
 

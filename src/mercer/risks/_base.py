@@ -15,18 +15,6 @@ from scipy import special
 from mercer._component import Component
 from mercer._validation import check_real, choice, or_none, parameters, positive, real
 
-__all__ = [
-    "Array",
-    "Inner",
-    "Mixture",
-    "Outer",
-    "Risk",
-    "Tracker",
-    "as_tracker",
-    "check_smoothing",
-    "positive_part",
-]
-
 _RULES = ("momentum", "scgd", "nasa")
 _PAIRS = ("tracked", "stream", "reservoir")
 _SHARE = real(

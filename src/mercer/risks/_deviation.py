@@ -11,8 +11,6 @@ import numpy as np
 from mercer._validation import Check, integer, or_none, parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk, Tracker, check_smoothing, positive_part
 
-__all__ = ["CentralMoments", "DeviationRisk", "Semivariance", "UpperSemideviation", "Variance"]
-
 
 def _flag(why: str) -> Check:
     """Return the check for True or False."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from mercer._validation import parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk, check_smoothing, positive_part
 
-__all__ = ["CVaR", "Entropic", "Mean"]
-
 _STEP = "It is the size of a step, in units of the scale that the scalar has."
 
 

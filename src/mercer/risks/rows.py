@@ -8,8 +8,6 @@ import numpy as np
 
 from mercer.risks._base import Array, Outer, Risk
 
-__all__ = ["RiskOfRows", "check_outer", "check_shape", "risk_of_rows"]
-
 
 class RiskOfRows(NamedTuple):
     """A risk and its derivatives.

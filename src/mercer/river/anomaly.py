@@ -16,8 +16,6 @@ from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.river.rows import Row, numbers_of, rows_of
 
-__all__ = ["AnomalyDetector"]
-
 Array = NDArray[np.float64]
 
 # Standardised numbers are cut here, as those of streams are: one wild value is one wild value.

@@ -10,8 +10,6 @@ from river.utils.dataframe import into_frame, to_numpy
 
 from mercer.data.columns import says_nothing
 
-__all__ = ["Row", "matrix_of", "numbers_of", "rows_of"]
-
 Row = dict[Any, Any]
 
 # Types that need no closer look.

@@ -19,8 +19,6 @@ from mercer.losses import Loss, as_loss
 from mercer.risks import Risk
 from mercer.river.rows import Row, matrix_of, numbers_of, rows_of
 
-__all__ = ["Classifier", "Regressor"]
-
 Array = NDArray[np.float64]
 
 

@@ -19,8 +19,6 @@ from mercer.sums.basis import in_single
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import descend_able
 
-__all__ = ["CellPilot", "CellPilots"]
-
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _Values = Callable[[float], Array | None]

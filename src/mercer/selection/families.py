@@ -20,8 +20,6 @@ from mercer.maps import (
     full_metric,
 )
 
-__all__ = ["FAMILIES", "METRICS", "Family", "Metric", "bias_of", "global_kernel", "input_maps"]
-
 Array = NDArray[np.float64]
 
 # Bias of a single dictionary: that of the targets' mean if it is so many deviations from 0, else a

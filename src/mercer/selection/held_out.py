@@ -22,25 +22,6 @@ from mercer.losses import Loss, Squared, loss_and_slopes
 from mercer.maps import Standardize
 from mercer.sums import GlobalPart, RevisitableRows, Rows, targets_of_codes
 
-__all__ = [
-    "FEWEST_GROUPS",
-    "FEWEST_ROWS",
-    "block_length",
-    "block_of_series",
-    "block_order",
-    "calibrate",
-    "columns_of_groups",
-    "group_order",
-    "groups_alike",
-    "left_out_by_pilot",
-    "mean_loss",
-    "neighbours_alike",
-    "order_in_blocks",
-    "pilot_kernel",
-    "repeats",
-    "stack",
-]
-
 Array = NDArray[np.float64]
 
 # Rows of a block; fewer where there are few.

@@ -23,8 +23,6 @@ from mercer.sums import (
 )
 from mercer.sums.ridge import RIDGES, descend_ridges
 
-__all__ = ["Pilot", "Pilots", "error_of", "table_entry"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 

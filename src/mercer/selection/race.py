@@ -21,15 +21,6 @@ from mercer.selection.families import FAMILIES, FAR, global_kernel
 from mercer.selection.pilots import Pilot, Pilots
 from mercer.sums import Rows
 
-__all__ = [
-    "DEFAULT",
-    "Candidate",
-    "RaceResult",
-    "RaceSettings",
-    "race",
-    "race_point",
-]
-
 Array = NDArray[np.float64]
 
 _LARGEST_BIAS = 300.0

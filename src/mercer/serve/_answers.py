@@ -34,8 +34,6 @@ from mercer.data.tables import unusual_files
 from mercer.estimators import TableModel
 from mercer.serve._columns import Cell, Column, columns_of_model, table_of_rows
 
-__all__ = ["MOST_EXPLAINED", "MOST_ROWS", "Answers", "Batch", "Told", "TooLarge"]
-
 MOST_ROWS = 1_000_000  # of a file
 MOST_EXPLAINED = 100  # rows of a request
 _MOST_UNPACKED = 256 * 2**20  # bytes of a file that was compressed

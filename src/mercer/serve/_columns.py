@@ -18,8 +18,6 @@ from mercer.data.readings import Reading
 from mercer.estimators import TableModel
 from mercer.export._columns import statistics_of, written_value
 
-__all__ = ["Column", "columns_of_model", "table_of_rows"]
-
 Cell = str | int | float | bool | None
 
 _DIGITS = 4  # of means that are shown

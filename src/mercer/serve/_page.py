@@ -23,8 +23,6 @@ from mercer.display.drawing import format_number
 from mercer.serve._answers import Answers, Told
 from mercer.serve._columns import Column
 
-__all__ = ["POLICY", "Shown", "page"]
-
 _MOST_OPTIONS = 200  # categories in a list to choose from; beyond, they are suggested
 _MOST_BARS = 10
 _MOST_FIELDS = 60  # beyond, the rest of the form is folded

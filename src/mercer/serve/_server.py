@@ -27,8 +27,6 @@ from mercer.cli._messages import in_words_of_the_command
 from mercer.serve._answers import Answers, TooLarge
 from mercer.serve._page import POLICY, Shown, page
 
-__all__ = ["ModelServer"]
-
 HOST = "127.0.0.1"
 MOST_BYTES = 64 * 2**20  # of a request
 IDLE_SECONDS = 20.0  # without a byte

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from mercer._jit import jit
 from mercer._validation import check_integer, check_real
 
-__all__ = ["ChangeDetector"]
-
 Array = NDArray[np.float64]
 
 # No fast mathematics: a detector that goes on from a file has the bits of one that never stopped.

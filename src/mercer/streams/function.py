@@ -12,8 +12,6 @@ from mercer.functions import Function
 from mercer.kernels import Kernel
 from mercer.streams.mixture import USUAL, Mixture
 
-__all__ = ["NO_SINGLE", "StreamFunction"]
-
 Array = NDArray[np.float64]
 
 #: Why such a model has no kernel, and no dictionary, of its own.

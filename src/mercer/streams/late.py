@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from mercer._validation import check_integer
 
-__all__ = ["Delivered", "LateLabels"]
-
 
 class Delivered(NamedTuple):
     """A row whose label came.

@@ -17,8 +17,6 @@ from mercer.objectives import Objective, Pointwise
 from mercer.streams.function import StreamFunction
 from mercer.sums import check_sizes, codes_of_targets, rows_at_once
 
-__all__ = ["StreamLearner"]
-
 _LOSSES = (Squared, Logistic, Softmax)
 _CHUNK = 4096  # rows between two reports of progress
 _RECENT = 1000  # rows whose losses are remembered

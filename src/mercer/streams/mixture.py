@@ -24,8 +24,6 @@ from mercer.streams.experts import Blend
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 from mercer.sums import shift_of_codes, targets_of_codes
 
-__all__ = ["Mixture", "StreamSettings"]
-
 Array = NDArray[np.float64]
 
 # Rows that are answered at a time, where there are many.

@@ -19,8 +19,6 @@ from mercer.features import FeatureOptions
 from mercer.kernels import Gaussian
 from mercer.numerics.cosine import cosine_pairs_of_turns
 
-__all__ = ["FeatureSets", "LinearWays", "RunningScale"]
-
 Array = NDArray[np.float64]
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.

@@ -17,16 +17,6 @@ from mercer.maps import Affine, FixedMap, PrincipalComponents
 from mercer.sums.rows import distinct_rows
 from mercer.sums.statistics import Statistics
 
-__all__ = [
-    "CENTERS",
-    "Basis",
-    "FeatureTable",
-    "KernelBasis",
-    "check_same_basis",
-    "choose_centers",
-    "in_single",
-]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]

@@ -28,8 +28,6 @@ from mercer.sums.ridge import (
 from mercer.sums.rows import Rows, distinct_rows
 from mercer.sums.statistics import Statistics, check_alike
 
-__all__ = ["CELL_RIDGES", "Cell", "CellsPart", "LocalFunction", "no_range"]
-
 Array = NDArray[np.float64]
 
 #: Ridges that cells try, from the strongest to the weakest.

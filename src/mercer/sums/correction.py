@@ -16,8 +16,6 @@ from mercer.risks import Risk
 from mercer.risks.rows import RiskOfRows, risk_of_rows
 from mercer.sums.rows import Rows
 
-__all__ = ["Correction"]
-
 Array = NDArray[np.float64]
 
 # Points, and rows that choose the ridge and the features.

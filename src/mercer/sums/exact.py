@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from mercer.numerics.lapack import cholesky, invert, solve
 
-__all__ = ["ExactFit", "ExactRidge", "scaled_product"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from mercer.kernels import Gaussian, Kernel, Laplacian, Mapped, Matern, Scaled, Sum
 from mercer.maps import Affine
 
-__all__ = ["average_gradient_outer_product"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 

@@ -16,8 +16,6 @@ from mercer.sums.ridge import BasisPart, descend_ridges, squared_error
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import LeafFeatures
 
-__all__ = ["MOST_GROWN", "N_LEAVES", "LeafBasis", "TreesPart"]
-
 Array = NDArray[np.float64]
 
 # Number of the ridge to begin with, folds of the judges where trees are grown anew for each, and

@@ -14,8 +14,6 @@ from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis
 from mercer.sums.statistics import Statistics
 
-__all__ = ["NewtonSteps", "products_with"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 

@@ -16,8 +16,6 @@ from mercer.numerics.factor import factor_noise
 from mercer.numerics.lapack import solve_triangle
 from mercer.sums.statistics import Statistics
 
-__all__ = ["WeightPosterior", "weight_posterior"]
-
 Array = NDArray[np.float64]
 
 

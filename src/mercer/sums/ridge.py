@@ -19,23 +19,6 @@ from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
 from mercer.sums.statistics import Statistics, check_alike
 
-__all__ = [
-    "RIDGES",
-    "BasisPart",
-    "BasisSums",
-    "GlobalPart",
-    "RidgeStream",
-    "add_rows",
-    "check_regressions",
-    "descend",
-    "descend_able",
-    "descend_ridges",
-    "general_ridge",
-    "merged",
-    "solutions",
-    "squared_error",
-]
-
 Array = NDArray[np.float64]
 _T = TypeVar("_T")
 

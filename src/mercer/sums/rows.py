@@ -15,25 +15,6 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss
 
-__all__ = [
-    "RevisitableRows",
-    "Rows",
-    "RowsByNumber",
-    "blocks_from_state",
-    "blocks_to_state",
-    "check_sizes",
-    "class_numbers",
-    "coded_rows",
-    "codes_of_targets",
-    "distinct_rows",
-    "labels_of_codes",
-    "merge_classes",
-    "relabelled",
-    "rows_at_once",
-    "shift_of_codes",
-    "targets_of_codes",
-]
-
 Array = NDArray[np.float64]
 
 # Of inputs and targets; of inputs in float32, whose squares reach 3e38. Fourth powers of the others

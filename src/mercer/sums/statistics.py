@@ -19,8 +19,6 @@ from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
 from mercer.numerics.lapack import add_products, pack, unpack
 from mercer.numerics.trees import equal_leaves, indicator_products, indicator_values
 
-__all__ = ["LeafFeatures", "Statistics", "check_alike", "target_scale"]
-
 Array = NDArray[np.float64]
 
 # Jitter with which attempts begin for sums of products in float32 of so many features; of ten times

@@ -13,8 +13,6 @@ from mercer.data.tables import find_files
 from mercer.estimators import TableModel
 from mercer.model_file import RECOVER, read_state, write_state
 
-__all__ = ["Checkpoint", "checkpoint_path", "fingerprint"]
-
 _MOST_COLUMNS = 8
 _AFRESH = "Delete it and start afresh, without `resume`."
 

@@ -18,17 +18,6 @@ from mercer.data.tables import place_of, read_tables, schema, written_at
 from mercer.data.tasks import infer_task
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting
 
-__all__ = [
-    "check_two_classes",
-    "check_varies",
-    "first_classes",
-    "refuse_stray_text",
-    "warn_if_no_pairs",
-    "warn_of_no_data",
-    "warn_of_stray_text",
-    "warn_of_unlabelled",
-]
-
 _MOST_CLASSES = 1000
 # Classes are too many for their rows if they are more than this share of at least so many.
 _UNIQUE, _MANY_ROWS = 2 / 3, 20

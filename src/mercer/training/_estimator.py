@@ -22,16 +22,6 @@ from mercer.expansions import Auto, RandomFeatures
 from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss
 
-__all__ = [
-    "RunPlan",
-    "TrainingProgress",
-    "Watch",
-    "finish_with_revisits",
-    "make_estimator",
-    "offer_revisits",
-    "plan_run",
-]
-
 # A sum of parts is solved again, to be looked at, when it has so many times the rows.
 _GROWTH = 8
 # Not so late that the last solution follows at once.

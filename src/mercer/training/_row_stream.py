@@ -27,8 +27,6 @@ from mercer.expansions import Auto
 from mercer.selection import FEWEST_GROUPS, block_length, block_of_series
 from mercer.sums import Rows, RowsByNumber
 
-__all__ = ["RowStream", "shuffled_groups"]
-
 Result = TypeVar("Result")
 Grouped = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
 _PIECE = 8192  # rows

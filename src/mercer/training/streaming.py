@@ -21,8 +21,6 @@ from mercer.estimators.table import TASKS, task_of
 from mercer.model_file import read_state, write_state
 from mercer.streams import LateLabels, StreamLearner
 
-__all__ = ["Answer", "BadRowError", "Measures", "RowReader", "StreamTraining"]
-
 _TRUTH = {"true": True, "false": False}
 # More whole numbers than these are quantities rather than classes.
 _MOST_CLASSES = 20

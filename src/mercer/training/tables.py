@@ -38,8 +38,6 @@ from mercer.training._checks import (
 )
 from mercer.training._estimator import make_estimator
 
-__all__ = ["TableTraining"]
-
 _LOOKED_AT = 2**23  # values that tell what columns are
 _FEWEST_ROWS = 1024
 #: Columns that pandas adds to files for the index of a frame.

@@ -17,8 +17,6 @@ from mercer.estimators.table import read_groups
 from mercer.estimators.transitions import Transitions
 from mercer.estimators.value_function import ValueFunction
 
-__all__ = ["TransitionColumns"]
-
 Array = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "CachedFeatures", "Floats", "LinearSolver", "Solver", "row_batches", "tiles"]
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 FeatureMaker = Callable[[Floats], Floats]

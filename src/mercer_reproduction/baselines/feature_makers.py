@@ -7,8 +7,6 @@ import numpy as np
 from mercer.kernels import Kernel
 from mercer_reproduction.baselines._base import Floats
 
-__all__ = ["NystroemMap", "RandomFeatureMap"]
-
 # Eigenvalues of the landmarks' Gram matrix below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-12
 

@@ -15,8 +15,6 @@ from mercer.kernels import Kernel
 from mercer_reproduction.baselines._base import Array, Floats
 from mercer_reproduction.baselines.lbfgs import BatchFunction
 
-__all__ = ["ImportVectors", "import_vectors"]
-
 _MOST_NEWTON_STEPS = 100
 # Newton's decrement squared at which a fit is finished, in units of the objective.
 _FINISHED = 1e-12

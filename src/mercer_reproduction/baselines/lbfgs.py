@@ -18,8 +18,6 @@ from mercer.kernels import Kernel
 from mercer.losses import Loss, MulticlassLoss, Softmax
 from mercer_reproduction.baselines._base import Array, Floats, tiles
 
-__all__ = ["BatchFunction", "KernelFactor", "SmoothedHinge", "minimize_risk"]
-
 
 class KernelFactor:
     r"""Factor U of the kernel matrix of all rows, :math:`K = UU^\top`, by pivoted Cholesky.

@@ -16,8 +16,6 @@ from mercer.losses import Loss
 from mercer.schedules import as_schedule
 from mercer_reproduction.baselines._base import Array, Floats, Solver, tiles
 
-__all__ = ["NORMA", "RowExpansion"]
-
 # Coefficients are divided by the product of the shrink factors, which must not underflow.
 _SMALLEST_SCALE = 1e-200
 

@@ -19,8 +19,6 @@ from mercer.losses import Loss
 from mercer.schedules import as_schedule
 from mercer_reproduction.baselines._base import Array, Floats, Solver
 
-__all__ = ["NPBSGD"]
-
 # Rows whose kernel values are computed together, by one product of matrices.
 _TILE = 256
 

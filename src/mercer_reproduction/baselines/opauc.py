@@ -22,8 +22,6 @@ from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
 from mercer_reproduction.baselines._base import Array, Floats, Solver
 
-__all__ = ["OPAUC", "SOLAM"]
-
 Counts = NDArray[np.int64]
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from mercer_reproduction.baselines._base import Array, CachedFeatures, LinearSolver, row_batches
 
-__all__ = ["Pegasos"]
-
 
 class Pegasos(LinearSolver):
     r"""Hinge loss on features by Pegasos (r-Pegasos, n-Pegasos).

@@ -9,8 +9,6 @@ import numpy as np
 from mercer.losses import Loss
 from mercer_reproduction.baselines._base import Array, CachedFeatures, LinearSolver, tiles
 
-__all__ = ["RBCD"]
-
 
 class RBCD(LinearSolver):
     r"""A smooth loss on features by random block coordinate descent (r-RBCD, n-RBCD).

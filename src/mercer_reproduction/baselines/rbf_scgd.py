@@ -18,8 +18,6 @@ from mercer.objectives import Batch, make_objective
 from mercer.risks import Risk, as_tracker
 from mercer_reproduction.baselines._base import Array, Floats, Solver
 
-__all__ = ["RBFNetwork"]
-
 
 class RBFNetwork(Solver):
     r"""A risk of a loss by SCGD on the weights of fixed centres.

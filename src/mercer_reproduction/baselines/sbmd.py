@@ -10,8 +10,6 @@ from mercer.losses import Loss
 from mercer.schedules import as_schedule
 from mercer_reproduction.baselines._base import Array, CachedFeatures, LinearSolver, row_batches
 
-__all__ = ["SBMD"]
-
 
 class SBMD(LinearSolver):
     r"""Any loss on features by stochastic block mirror descent (r-SBMD, n-SBMD).

@@ -36,8 +36,6 @@ from mercer_reproduction.baselines._base import (
 )
 from mercer_reproduction.baselines.norma import RowExpansion
 
-__all__ = ["SDCA", "KernelSDCA"]
-
 
 @jit("float64(boolean, float64, float64, float64, float64, float64)", inline="always")
 def _increment(hinge: bool, a: float, y: float, f: float, self_kernel: float, nu_n: float) -> float:

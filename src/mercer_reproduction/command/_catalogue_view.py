@@ -21,8 +21,6 @@ from mercer_reproduction._catalogue import (
 )
 from mercer_reproduction._downloads import DOWNLOADS
 
-__all__ = ["catalogue_rows", "catalogue_view", "catalogue_words", "minutes_in_words"]
-
 _OURS = "ours"
 _STUDY = "our own study"
 _COLOURS = {

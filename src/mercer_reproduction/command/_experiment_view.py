@@ -11,8 +11,6 @@ from rich.table import Column
 
 from mercer.cli._messages import note
 
-__all__ = ["ExperimentView"]
-
 _NARROW = 64  # characters; no bars on terminals below
 
 

@@ -47,8 +47,6 @@ from mercer_reproduction.command._catalogue_view import (
 )
 from mercer_reproduction.command._experiment_view import ExperimentView
 
-__all__ = ["run"]
-
 _HELD_WIDTH = 120  # characters of a table that goes to a file or a pipe
 _SHORT, _SHORT_HEAD = 16, 8  # characters of cells that are not broken, and of their headings
 

@@ -29,8 +29,6 @@ from mercer.distributed.engines.engine import (
 )
 from mercer.exceptions import Advice, Setting, WorkerError
 
-__all__ = ["DaskEngine"]
-
 # What goes through the scheduler at once. It does nothing else meanwhile, and Dask warns of 10 MB.
 _PIECE = 8_000_000
 _LENGTH_OF_KEY = 3

@@ -31,24 +31,6 @@ try:
 except ImportError:
     from pickle import dumps
 
-__all__ = [
-    "RETRIES",
-    "Engine",
-    "Failure",
-    "Handle",
-    "Packed",
-    "check_parts",
-    "cores",
-    "depth_of",
-    "environment_changes",
-    "listed",
-    "name_of",
-    "python_path",
-    "run",
-    "signals_kept",
-    "unpack",
-]
-
 #: How often a task is run again whose worker died.
 RETRIES = 4
 _WITH_BUFFERS = 5  # the first protocol of pickle that can send arrays without copying them

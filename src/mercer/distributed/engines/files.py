@@ -13,8 +13,6 @@ import numpy as np
 
 from mercer.distributed.engines.engine import Packed
 
-__all__ = ["LARGE", "read", "write"]
-
 #: From so many bytes on an array is mapped where arrays may be: less is read as quickly.
 LARGE = 2**22
 

@@ -18,8 +18,6 @@ from mercer.distributed.engines.engine import (
     unpack,
 )
 
-__all__ = ["HereEngine"]
-
 
 class HereEngine(Engine):
     """Runs tasks in this process when they are submitted, one after the other.

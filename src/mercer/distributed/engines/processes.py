@@ -37,8 +37,6 @@ from mercer.distributed.engines.files import read, write
 from mercer.distributed.engines.worker import Answer, Request
 from mercer.exceptions import WorkerError
 
-__all__ = ["ProcessEngine"]
-
 # Ctrl-C goes to all processes of a terminal, but it is for the one that the workers work for to say
 # what becomes of them. So they are deaf to it from the first line on.
 _PROGRAM = """\

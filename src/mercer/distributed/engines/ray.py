@@ -30,8 +30,6 @@ from mercer.distributed.engines.engine import (
 )
 from mercer.exceptions import Advice, InPython, ParameterError, Setting, WorkerError
 
-__all__ = ["RayEngine"]
-
 
 class RayEngine(Engine):
     """Runs tasks on a Ray cluster.

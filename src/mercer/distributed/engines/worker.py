@@ -17,8 +17,6 @@ from typing import IO, Any, NamedTuple
 from mercer.distributed.engines.engine import Failure, run
 from mercer.distributed.engines.files import read, write
 
-__all__ = ["Answer", "Request", "serve"]
-
 
 class Request(NamedTuple):
     """A task in files.

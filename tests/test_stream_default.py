@@ -426,9 +426,9 @@ class TestRobustness:
         assert model.score(*data_of("numbers", 200, seed=1)) > 0.8
         model.save(tmp_path / "model.mercer")
 
-    @pytest.mark.parametrize("size", [30.0, 1e3, 1e9])
+    @pytest.mark.parametrize("size", [30.0, 1e9])
     def test_a_fault_of_one_row_is_forgiven(self, size):
-        X, y = data_of("numbers", 1500)
+        X, y = data_of("numbers", 1100)
         late = data_of("numbers", 300, seed=1)
         for of_inputs in (True, False):
             faulty, targets = X.copy(), y.copy()

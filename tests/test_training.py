@@ -374,9 +374,9 @@ for data, out, *settings in eval(sys.argv[2]):
 """
 
 # Kills, in turns while and between writes; together they let fewer checkpoints pass than
-# there are: 78 for points, 4 for random features, whose chunks are of fixed length.
+# there are: 38 for points, 4 for random features, whose chunks are of fixed length.
 KILLS = {  # options, rows, kills, most checkpoints between two of them, passes
-    "points": ({"expansion": SMALL, "kernel": "gaussian"}, 20_000, 6, 8, 2),
+    "points": ({"expansion": SMALL, "kernel": "gaussian"}, 10_000, 4, 6, 2),
     "features": ({"expansion": RandomFeatures(100), "kernel": "gaussian"}, 20_000, 2, 1, 2),
     "sums": ({"expansion": Auto(max_memory=2**22), "kernel": Gaussian(1.0)}, 9000, 2, 1, 1),
 }

@@ -188,7 +188,10 @@ def test_columns_of_all_types_are_encoded_as_table_models_do(kind, way, tmp_path
     if way == "arrow" and kind in ("objects and text", "mixed numbers"):
         pytest.skip("there are no such columns")
     y = (frame["other"] == "u").to_numpy().astype(int)
-    table = WAYS[way](frame)
+    try:
+        table = WAYS[way](frame)
+    except pl.exceptions.ComputeError:
+        pytest.skip("the oldest polars have no categories of numbers")
     # Classes of one kind of frames suffice, by the steps that they take.
     make, ask = (classifier, "decision_function") if way == "pandas" else (regressor, "predict")
     y = y if way == "pandas" else y.astype(float)

@@ -516,5 +516,7 @@ def test_every_engine_gives_the_same_model(files, of_here, tmp_path, engine):
     command(*learn(shards, "--out", tmp_path / "model", *workers))
     assert (tmp_path / "model").read_bytes() == model.read_bytes()
     if engine == "processes":  # each command begins workers anew, which takes a while
+        there = command("evaluate", model, shards, *workers)
+        assert there == command("evaluate", model, shards, *HERE)
         command("predict", model, shards, "--out", tmp_path / "parts", *workers)
         assert pq.read_table(tmp_path / "parts").equals(pq.read_table(of_here / "parts"))

@@ -499,8 +499,7 @@ class TableModel(Explaining):
     --------
     >>> import numpy as np
     >>> from mercer import KernelClassifier
-    >>> from mercer.conformal import check_coverage
-    from mercer.data import TablePreprocessor
+    >>> from mercer.data import TablePreprocessor
     >>> towns = np.array(["Bern", "Bonn"] * 100)
     >>> table = {"town": towns, "height": np.where(towns == "Bern", 540.0, 60.0)}
     >>> model = TableModel(

@@ -63,7 +63,6 @@ LEARNING = (
     "numerics",
     "features",
     "losses",
-    "learner",
     "learning",
     "expansions",
     "objectives",

@@ -492,6 +492,7 @@ def named_rows(seed, *, alike):
     of_name, of_both = rng.normal(size=150), rng.normal(size=(150, 8))
     means = 2.0 * of_name[name] + (1.5 * of_both[name, year] if alike else 0.0)
     frame = pd.DataFrame({"name": [f"name {n}" for n in name], "year": year, "size": of_name[name]})
+    frame["early"] = np.where(year < 4, "yes", "no")  # of which contents always tell more
     return frame, means + 0.7 * rng.normal(size=3000)
 
 

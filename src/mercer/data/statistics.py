@@ -269,8 +269,8 @@ class TableStatistics:
         return seen.missing
 
     def repeats_tell(self) -> bool:
-        """Whether rows mostly repeat others, and these tell more than a column's categories."""
-        return any(self.repeats.tell_more(sums) for sums in self.sums.values())
+        """Whether rows mostly repeat others, and these tell more than any column's categories."""
+        return all(self.repeats.tell_more(sums) for sums in self.sums.values())
 
     def without_values(self, names: Collection[str]) -> set[str]:
         """Return the columns among these that had no value."""

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-system check docs benchmarks clean
 
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
-SYSTEM := tests/system src/mercer/distributed src/mercer/river src/mercer_reproduction
+SYSTEM := tests/system src/mercer_cluster src/mercer/river src/mercer_reproduction
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"

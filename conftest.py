@@ -27,8 +27,8 @@ def _has_river():
 
 
 collect_ignore_glob = [
-    f"src/mercer/{part}/*"
-    for part, is_there in (("gpu", find_spec("torch")), ("river", _has_river()))
+    f"src/{part}/*"
+    for part, is_there in (("mercer_gpu", find_spec("torch")), ("mercer/river", _has_river()))
     if not is_there
 ]
 

@@ -10,14 +10,18 @@ from pathlib import Path
 import numpy as np
 
 import mercer
+import mercer_app
+import mercer_cluster
+import mercer_gpu
 import mercer_reproduction
 from mercer import KernelRegressor, ValueFunction, load_model
-from mercer.data import read_tables
 from mercer.display import RaceDisplay
-from mercer.gpu import evaluate_model
+from mercer_app.files import read_tables
+from mercer_gpu import evaluate_model
 
 # Modules that the command imports after a check of its own, and those that are for River's users.
-NEEDS_MORE = ("mercer.cli._", "mercer.river", "mercer.serve", "mercer_reproduction.command")
+NEEDS_MORE = ("mercer_app.cli._", "mercer.river", "mercer_app.serve", "mercer_reproduction.command")
+PACKAGES = mercer, mercer_app, mercer_cluster, mercer_gpu, mercer_reproduction
 OUR_OWN = {"mercer_reproduction/run_times.json"}  # measured by the project itself
 
 
@@ -29,7 +33,7 @@ def check_metadata():
     assert "mercer/py.typed" in files, "the type marker is missing"
     assert any(name.endswith("licenses/LICENSE") for name in files), "the licence is missing"
     kinds = (".py", ".pyc", ".typed")
-    packages = ("mercer/", "mercer_reproduction/")
+    packages = tuple(f"{package.__name__}/" for package in PACKAGES)
     data = {name for name in files if name.startswith(packages) and not name.endswith(kinds)}
     data -= OUR_OWN
     assert not data, f"a datum without a licence of its own: {sorted(data)}"
@@ -37,7 +41,7 @@ def check_metadata():
 
 def check_imports():
     """Every module but those of the command, its server and River can be imported."""
-    for package in (mercer, mercer_reproduction):
+    for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(NEEDS_MORE):
                 importlib.import_module(module.name)
@@ -70,7 +74,7 @@ def check_extras(model, folder):
     cases = [
         ("mercer[cli]", lambda: RaceDisplay.from_estimator(model)),
         ("mercer[cli]", lambda: next(iter(read_tables(folder / "rows.parquet")))),
-        ("mercer[cli]", lambda: importlib.import_module("mercer.serve")),
+        ("mercer[cli]", lambda: importlib.import_module("mercer_app.serve")),
         ("mercer[rl]", learn_from_environment),
         ("mercer[gpu]", lambda: evaluate_model(features, X)),
     ]

@@ -23,13 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # Without "river": the oldest one that `mercer.river` works with needs a newer NumPy than mercer
 # does. Tests of rows use an older one, of "dev".
-EXTRAS = ("cli", "rl", "ray", "dask", "dev")
+EXTRAS = ("app", "rl", "ray", "dask", "dev")
 TOOLS = {"mypy", "ruff"}  # they check the source, and nobody needs an old one for it
 TESTS = (
     *("tests/test_container.py", "tests/test_data_*.py", "tests/test_display*.py"),
     *("tests/test_estimator_inputs.py", "tests/test_golden_models.py"),
     *("tests/test_report.py", "tests/test_rows.py", "tests/test_table_model.py"),
-    *("tests/system/test_sklearn_checks.py", "src/mercer/estimators", "src/mercer/data"),
+    *("tests/system/test_sklearn_checks.py", "src/mercer/estimators", "src/mercer/columns"),
+    "src/mercer_app/files",
 )
 # Of long files of tests, those that come to what other packages do.
 PARTS = (

@@ -100,7 +100,7 @@ def hist_boosting(messy: Messy, train: np.ndarray, test: np.ndarray, seed: int) 
 def mercer(messy: Messy, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
     """Its defaults on the cells as they come."""
     from mercer import KernelClassifier, KernelRegressor
-    from mercer.data import TablePreprocessor
+    from mercer.columns import TablePreprocessor
     from mercer.estimators import TableModel
 
     estimator = KernelRegressor if messy.regression else KernelClassifier

@@ -128,9 +128,9 @@ class Times:
 def fitted(n_rows, engine, n_workers=WORKERS, max_memory=2**30):
     """Fit so many rows; the model and what it took."""
     from mercer import KernelRegressor
-    from mercer.distributed import fit
-    from mercer.distributed.engines import Engine
     from mercer.expansions import Auto
+    from mercer_cluster import fit
+    from mercer_cluster.engines import Engine
 
     times = Times()
     estimator = KernelRegressor(expansion=Auto(max_memory=max_memory), random_state=0)
@@ -267,7 +267,7 @@ def peer_on_dask(n_rows, n_workers, X, f):
 
 def scale(arguments):
     """Rows a second, memory, tasks; and the error, among those of `grow`."""
-    from mercer.distributed.engines import engine_of
+    from mercer_cluster.engines import engine_of
 
     X, f = test_rows()
     rows, grown = [], []
@@ -341,8 +341,8 @@ def steps(arguments):
     from sklearn.base import clone
 
     from mercer import KernelClassifier, KernelRegressor
-    from mercer.distributed import fit
     from mercer.expansions import Dictionary, RandomFeatures
+    from mercer_cluster import fit
 
     def of(kind, expansion, **more):
         return kind(expansion=expansion, random_state=0, **more)
@@ -437,7 +437,7 @@ def simulated(n_rows, n_workers, per_row, settings, rng, *, deaths=0.0):
 
 def simulate(arguments):
     """Efficiency of 100 and 1,000 workers, from the largest measured run."""
-    from mercer.distributed import Settings
+    from mercer_cluster import Settings
 
     runs = [row for row in _common.published("cluster_scale") if row["engine"] == "processes"]
     if not runs:

@@ -72,7 +72,7 @@ class Killer:
 def run(engine, killer=None):
     """Hash of a fit, its seconds, and the rows that it has learned."""
     from mercer import KernelRegressor
-    from mercer.distributed import fit
+    from mercer_cluster import fit
 
     start = time.perf_counter()
     with killer or contextlib.nullcontext():
@@ -89,8 +89,8 @@ def main():
     parser.add_argument("--engines", nargs="+", default=list(WORKERS))
     arguments = parser.parse_args()
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).parent))  # for the workers
-    from mercer.distributed.engines import RayEngine, engine_of
     from mercer.exceptions import WorkerError
+    from mercer_cluster.engines import RayEngine, engine_of
 
     wanted, _, n_rows = run("here")
     rows = []

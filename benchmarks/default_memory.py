@@ -2,8 +2,8 @@
 
 Once the sums are full, memory must stay flat, and so must the cost of a row.
 
-The file is written first, in pieces. ``mercer.data.read_tables`` then reads it in pieces, and no
-rows are kept.
+The file is written first, in pieces. ``mercer_app.files.read_tables`` then reads it in pieces, and
+no rows are kept.
 
 Some costs are paid once: the race, and the cells. (Cells get their points one after the other from
 the first 300,000 rows.) The column "set-up + flat cost" is what the CPU time would be if each
@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mercer import KernelRegressor
-from mercer.data import read_tables
 from mercer.expansions import Auto
+from mercer_app.files import read_tables
 
 D = 10
 BLOCK = 65_536

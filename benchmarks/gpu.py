@@ -46,7 +46,7 @@ def gemm_speed(device, timer):
     """Operations per second of a large float32 product."""
     import torch
 
-    from mercer.gpu._torch import float32_products
+    from mercer_gpu._torch import float32_products
 
     A, B = (torch.randn(GEMM_SIZE, GEMM_SIZE, device=device) for _ in range(2))
     with float32_products(device):
@@ -57,8 +57,8 @@ def measure(device, sizes, timer=least_seconds, fused=True):
     """One row of the table for each size."""
     import torch
 
-    from mercer.gpu import FeatureBlocks, evaluate, fused_evaluate
     from mercer.kernels import Gaussian
+    from mercer_gpu import FeatureBlocks, evaluate, fused_evaluate
 
     gemm = gemm_speed(device, timer)
     rows = []

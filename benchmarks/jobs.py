@@ -54,7 +54,7 @@ class Piece:
 
 def traced(function) -> Piece:
     """Run a function with one job, and return the tree of its pieces."""
-    from mercer import _threads
+    from mercer import threads as _threads
 
     open_pieces, since = [Piece("all")], [time.perf_counter()]
     plain = _threads._on_threads

@@ -1,6 +1,6 @@
 """Peak memory on a stream of ten million generated rows: it must stay flat.
 
-Rows come from a generator, through ``mercer.data.stream``. None of them is kept.
+Rows come from a generator, through ``mercer_app.files.stream``. None of them is kept.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import sys
 import _common
 import numpy as np
 
-from mercer import KernelClassifier, data
+from mercer import KernelClassifier
 from mercer.expansions import KOMP
+from mercer_app.files import stream
 
 D = 8
 BLOCK = 8192
@@ -34,7 +35,7 @@ def follow(model, n_rows, measure):
     marks = {int(n_rows * f) for f in (0.001, 0.01, 0.1, 0.3, 1.0)}
     rows, seen = [], 0
     spent = 0.0
-    for X, y in data.stream(blocks(n_rows), batch_size=BLOCK):
+    for X, y in stream(blocks(n_rows), batch_size=BLOCK):
         seconds, _ = _common.cpu_seconds(lambda: model.partial_fit(X, y))
         spent += seconds
         seen += len(X)

@@ -96,7 +96,7 @@ def runs():
 def run(name):
     """Run an experiment and keep its record and figures; whether it went well."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["from mercer.cli import main; main()", "reproduce", name]
+        command = ["from mercer_app.cli import main; main()", "reproduce", name]
         options = ["--out", folder, "--no-svg"]
         done = subprocess.run([sys.executable, "-c", *command, *options], check=False)
         for file in Path(folder).iterdir():

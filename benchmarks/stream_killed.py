@@ -33,7 +33,7 @@ import _common
 import numpy as np
 
 DELAY, LOST, COLUMNS = 500, 50, 5
-COMMAND = [sys.executable, "-c", "from mercer.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 LEARNERS = {
     "default": [],
     "KOMP": [

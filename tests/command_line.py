@@ -2,7 +2,7 @@
 
 import pytest
 
-from mercer.cli import main
+from mercer_app.cli import main
 
 
 def run(*words):

@@ -73,7 +73,7 @@ from mercer import (  # noqa: E402
     load_model,
 )
 from mercer.buffers import FIFO, PerClassFIFO, Reservoir  # noqa: E402
-from mercer.data import TablePreprocessor  # noqa: E402
+from mercer.columns import TablePreprocessor  # noqa: E402
 from mercer.estimators import TableModel  # noqa: E402
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, Full, RandomFeatures  # noqa: E402
 from mercer.gaussian_process import Cyclic, Faithful, InducingPoints  # noqa: E402

@@ -4,6 +4,7 @@ import ast
 import importlib
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -14,58 +15,54 @@ import numpy as np
 import pytest
 
 import mercer
-import mercer_reproduction
 from command_line import run
 from mercer import KernelClassifier
 from mercer.expansions import KOMP
 
-ROOT = Path(mercer.__file__).parent
-ANNEX = Path(mercer_reproduction.__file__).parent  # it imports mercer, never the reverse
+SOURCE = Path(mercer.__file__).parent.parent
+LIBRARY = "mercer"
+# What stands on the library: files and people, clusters, GPUs.
+PACKAGES = (LIBRARY, "mercer_app", "mercer_cluster", "mercer_gpu")
+ANNEX = "mercer_reproduction"  # it imports the others, never the reverse
 
 # From the top to the bottom; a module may import from its own layer and from those below.
 LAYERS = [
-    {"__main__"},
-    {"cli", "river", "serve"},
-    {"report"},
-    {"display"},
-    {"inspection"},
-    {"export", "recipes", "warm_up"},
-    {"distributed"},
-    {"training"},
-    {"estimators"},
-    {"model_file"},
-    {"gaussian_process"},
-    {"default", "streams", "conformal"},
-    {"learning"},
-    {"history"},
-    {"data"},
-    {"objectives"},
-    {"functions", "gpu"},
-    {"selection"},
-    {"expansions"},
-    {"sums"},
-    {"buffers", "kernels", "losses", "risks", "schedules"},
-    {"maps"},
-    {"features"},
-    {"metrics", "numerics"},
-    {"_jit", "_pointers", "_threads"},
-    {"_component"},
-    {"_validation", "exceptions"},
+    {"mercer_app.__main__"},
+    {"mercer_app.cli", "mercer_app.serve"},
+    {"mercer_app.report"},
+    {"mercer_cluster", "mercer_app.export"},
+    {"mercer_app.training"},
+    {"mercer_app.files", "mercer_gpu"},
+    {"mercer.display"},
+    {"mercer.inspection", "mercer.recipes", "mercer.river", "mercer.warm_up"},
+    {"mercer.estimators"},
+    {"mercer.default", "mercer.gaussian_process", "mercer.streams"},
+    {"mercer.learning"},
+    {"mercer.conformal", "mercer.functions"},
+    {"mercer.expansions", "mercer.selection"},
+    {"mercer.objectives", "mercer.sums", "mercer.evaluation"},
+    {"mercer.kernels"},
+    {"mercer.columns", "mercer.buffers", "mercer.losses", "mercer.risks", "mercer.schedules"},
+    {"mercer.features", "mercer.maps"},
+    {"mercer.metrics", "mercer.numerics", "mercer.model_file", "mercer.history"},
+    {"mercer.component", "mercer.jit", "mercer.pointers", "mercer.threads"},
+    {"mercer.validation", "mercer.exceptions"},
 ]  # fmt: skip
 
-# Rooms of people and their files, which the library never imports: it knows arrays and tables.
-APPLICATION = {"__main__", "cli", "serve", "report", "export", "distributed", "training"}
 # Models are found by name where a file names them, and where a face names them before they are
 # needed.
-BY_NAME = {"__init__.py", "model_file.py", "cli/_app.py"}
+BY_NAME = {"mercer/model_file.py", "mercer_app/cli/_app.py"}
 
 
 def modules() -> list[Path]:
-    return sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
+    """Files of the packages, but for the face of the library, which names its models."""
+    found = [path for package in PACKAGES for path in (SOURCE / package).rglob("*.py")]
+    return sorted(path for path in found if path != SOURCE / LIBRARY / "__init__.py")
 
 
 def room_of(module: str) -> str:
-    return module.split(".")[1]
+    parts = module.split(".")
+    return ".".join(parts[: 1 if f"{parts[0]}" in ("mercer_cluster", "mercer_gpu") else 2])
 
 
 def layer_of(module: str) -> int:
@@ -92,7 +89,7 @@ def imported_by_name(node: ast.AST) -> str:
 def imported_modules(path: Path) -> set[str]:
     """Modules that a file imports, wherever it does and however."""
     found = set()
-    by_name = path.relative_to(ROOT).as_posix() not in BY_NAME and path.name != "__init__.py"
+    by_name = path.relative_to(SOURCE).as_posix() not in BY_NAME and path.name != "__init__.py"
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -111,23 +108,35 @@ def arrows() -> Iterator[tuple[Path, str]]:
 
 
 def module_of(path: Path) -> str:
-    return "mercer." + path.relative_to(ROOT).with_suffix("").parts[0]
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def test_imports_go_only_downward() -> None:
     upward = [
-        f"{path.relative_to(ROOT)} imports {target}"
+        f"{path.relative_to(SOURCE)} imports {target}"
         for path, target in arrows()
-        if target.partition(".")[0] != "mercer" or layer_of(target) < layer_of(module_of(path))
+        if target.partition(".")[0] not in PACKAGES or layer_of(target) < layer_of(module_of(path))
     ]
     assert not upward
 
 
 def test_the_library_imports_no_application() -> None:
+    """Neither by an import nor by a name in a string, as that of a module to be found later."""
+    library = list((SOURCE / LIBRARY).rglob("*.py"))
     found = [
-        f"{path.relative_to(ROOT)} imports {target}"
-        for path, target in arrows()
-        if room_of(target) in APPLICATION and room_of(module_of(path)) not in APPLICATION
+        f"{path.relative_to(SOURCE)} imports {target}"
+        for path in library
+        for target in imported_modules(path)
+        if target.partition(".")[0] != LIBRARY
+    ]
+    found += [
+        f"{path.relative_to(SOURCE)} names {node.value}"
+        for path in library
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.fullmatch(rf"({'|'.join([*PACKAGES[1:], ANNEX])})[\w.]*", node.value)
     ]
     assert not found
 
@@ -135,10 +144,10 @@ def test_the_library_imports_no_application() -> None:
 @pytest.mark.parametrize(
     ("line", "module"),
     [
-        ("import_module('mercer.cli')", "mercer.cli"),
-        ("importlib.import_module(name='mercer.cli')", "mercer.cli"),
-        ("__import__('mercer.cli')", "mercer.cli"),
-        ("found('mercer.cli')", ""),
+        ("import_module('mercer_app.cli')", "mercer_app.cli"),
+        ("importlib.import_module(name='mercer_app.cli')", "mercer_app.cli"),
+        ("__import__('mercer_app.cli')", "mercer_app.cli"),
+        ("found('mercer_app.cli')", ""),
     ],
 )
 def test_imports_by_name_are_seen(line: str, module: str) -> None:
@@ -148,8 +157,11 @@ def test_imports_by_name_are_seen(line: str, module: str) -> None:
 
 
 def test_exported_names_exist() -> None:
-    names = [info.name for info in pkgutil.walk_packages([str(ROOT)], "mercer.")]
-    names += [info.name for info in pkgutil.walk_packages([str(ANNEX)], "mercer_reproduction.")]
+    names = [
+        info.name
+        for package in (*PACKAGES, ANNEX)
+        for info in pkgutil.walk_packages([str(SOURCE / package)], f"{package}.")
+    ]
     for name_of_module in names:
         module = importlib.import_module(name_of_module)
         for name in getattr(module, "__all__", []):
@@ -212,7 +224,9 @@ def entered(walk: Callable[[], None]) -> list[str]:
 
     def note(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
-        ours = code.co_filename.startswith(str(ROOT) + os.sep) and not code.co_name.startswith("<")
+        ours = code.co_filename.startswith(
+            tuple(f"{SOURCE / name}{os.sep}" for name in PACKAGES)
+        ) and not code.co_name.startswith("<")
         if event == "call" and ours:
             found[code.co_filename, code.co_qualname] = None
 
@@ -231,5 +245,5 @@ def test_walks_do_not_grow(walk: Callable[[Path], None], tmp_path: Path) -> None
     files = entered(lambda: walk(tmp_path))
     changes = sum(a != b for a, b in pairwise(files))
     most_files, most_changes = WALKS[walk]
-    assert len(set(files)) <= most_files, sorted({os.path.relpath(f, ROOT) for f in files})
+    assert len(set(files)) <= most_files, sorted({os.path.relpath(f, SOURCE) for f in files})
     assert changes <= most_changes

@@ -11,13 +11,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelRegressor, load_model
-from mercer.data import TablePreprocessor
-from mercer.data.calendar_parts import compact_dates
-from mercer.data.columns import Levels
-from mercer.data.forms import DateForm, NumberForm
-from mercer.data.readings import TargetForm
+from mercer.columns import TablePreprocessor
+from mercer.columns.calendar_parts import compact_dates
+from mercer.columns.forms import DateForm, NumberForm
+from mercer.columns.readings import TargetForm
+from mercer.columns.views import Levels
 from mercer.estimators import TableModel
-from mercer.export import export_python
+from mercer_app.export import export_python
 
 
 def number_form(*levels):

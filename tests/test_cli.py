@@ -20,13 +20,14 @@ from pyarrow import csv
 from sklearn.metrics import log_loss, mean_pinball_loss, r2_score, roc_auc_score
 
 from command_line import run
-from mercer import KernelClassifier, __version__, cli, load_model
-from mercer.cli._console import ProgressView
+from mercer import KernelClassifier, __version__, load_model
 from mercer.default import DefaultLearner, Settings
+from mercer_app import cli
+from mercer_app.cli._console import ProgressView
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
-COMMAND = [sys.executable, "-c", "from mercer.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 ROWS = 400
 
 
@@ -261,7 +262,7 @@ def test_evaluation_writes_a_report(files, mercer, tmp_path):
 
 
 def test_a_report_says_when_its_figures_show_a_sample(files, mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.cli._report.ROWS_FOR_PICTURES", 200)
+    monkeypatch.setattr("mercer_app.cli._report.ROWS_FOR_PICTURES", 200)
     mercer(
         "evaluate",
         files / "classes.mercer",
@@ -370,7 +371,7 @@ def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatc
 
 NO_WORK = """
 import sys
-from mercer.cli import main
+from mercer_app.cli import main
 
 heavy = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "matplotlib", "pandas"}
 for words in sys.argv[1:]:
@@ -696,7 +697,7 @@ def test_what_nobody_expected_is_exit_code_1_with_a_traceback_on_request(
     def fail(_):
         raise TypeError("oops")
 
-    monkeypatch.setattr("mercer.cli._inspect.describe", fail)
+    monkeypatch.setattr("mercer_app.cli._inspect.describe", fail)
     code, out, err = mercer("inspect", files / "classes.mercer")
     assert (code, out) == (1, "")
     assert "unexpected TypeError: oops" in err
@@ -828,7 +829,7 @@ def test_commands_under_other_names_lead_to_those_that_there_are(word, known, ca
     assert said.startswith(f"error: There is no command '{word}'. Did you mean `mercer {known}")
 
 
-@pytest.mark.parametrize("module", ["mercer", "mercer.cli"])
+@pytest.mark.parametrize("module", ["mercer", "mercer_app"])
 def test_the_package_runs_as_the_command(module):
     command = [sys.executable, "-m", module, "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 
 from command_line import run
 from mercer import KernelRegressor, load_model
-from mercer.cli._console import print_result
-from mercer.cli._messages import in_words_of_the_command
 from mercer.default import DefaultLearner
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, RaceDisplay
 from mercer.exceptions import Advice, InPython, Setting
@@ -20,7 +18,9 @@ from mercer.expansions import KOMP, Auto, Dictionary
 from mercer.inspection import describe, parts_table, race_summary, race_table
 from mercer.kernels import Gaussian, Laplacian, Mapped
 from mercer.maps import NormalScores
-from mercer.report import race_section
+from mercer_app.cli._console import print_result
+from mercer_app.cli._messages import in_words_of_the_command
+from mercer_app.report import race_section
 from quick import QUICK
 
 pytestmark = pytest.mark.usefixtures("quick_race")

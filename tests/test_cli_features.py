@@ -14,11 +14,11 @@ from sklearn.metrics import roc_auc_score
 
 from command_line import run
 from mercer import GaussianProcessRegressor, KernelClassifier, load_model
-from mercer.cli._demo import write_digits, write_pictures
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.expansions import RandomFeatures
-from mercer.training import FileTraining
+from mercer_app.cli._demo import write_digits, write_pictures
+from mercer_app.training import FileTraining
 
 
 def classes(n, seed):

@@ -14,9 +14,7 @@ from sklearn.metrics import roc_auc_score
 from command_line import run
 from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
-from mercer.cli._fit import make_expansion
-from mercer.cli._messages import in_words_of_the_command
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.estimators.pairs import PairLabels
 from mercer.expansions import KOMP, Full
@@ -24,7 +22,9 @@ from mercer.inspection import describe_pairs
 from mercer.kernels import PairKernel
 from mercer.losses import SquaredHinge
 from mercer.metrics import auc_standard_error, concordance, ndcg
-from mercer.training import FileTraining, shuffled_groups
+from mercer_app.cli._fit import make_expansion
+from mercer_app.cli._messages import in_words_of_the_command
+from mercer_app.training import FileTraining, shuffled_groups
 
 
 def table(n_queries, seed):
@@ -279,7 +279,7 @@ def test_classes_are_known_from_the_first_rows_read(files, mercer, tmp_path):
     ids=["classes", "groups", "reservoir", "second order", "features", "newton"],
 )
 def test_a_killed_run_goes_on_bit_for_bit(files, mercer, tmp_path, words, monkeypatch):
-    from mercer.training import _row_stream
+    from mercer_app.training import _row_stream
 
     monkeypatch.setattr(_row_stream, "_CHUNK", 256)
     pq.write_table(pq.read_table(files / "train.parquet").slice(0, 550), tmp_path / "d.parquet")

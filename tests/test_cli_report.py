@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer import KernelRegressor
-from mercer.cli._report import seen_rows
-from mercer.training import FileTraining
+from mercer_app.cli._report import seen_rows
+from mercer_app.training import FileTraining
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.display import tail_of
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP
@@ -90,7 +90,7 @@ def test_fit_says_what_is_minimised(files, mercer, tmp_path):
 
 
 def test_a_run_with_a_risk_goes_on_from_its_checkpoint(files, mercer, tmp_path, monkeypatch):
-    from mercer.training import FileTraining
+    from mercer_app.training import FileTraining
 
     options = {"risk": CVaR(0.8), "expansion": KOMP()}
     training = FileTraining(

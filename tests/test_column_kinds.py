@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.data import TablePreprocessor, read_tables
-from mercer.data.calendar_parts import compact_dates
-from mercer.data.columns import Levels, view_table
-from mercer.data.forms import DateForm, NumberForm
-from mercer.data.readings import Readings
-from mercer.data.target_means import (
+from mercer.columns import TablePreprocessor
+from mercer.columns.calendar_parts import compact_dates
+from mercer.columns.forms import DateForm, NumberForm
+from mercer.columns.readings import Readings
+from mercer.columns.target_means import (
     N_FOLDS,
     CategoryMeans,
     CategorySums,
@@ -28,10 +27,12 @@ from mercer.data.target_means import (
     contents_of,
     folds_of,
 )
-from mercer.data.texts import TextMap, TextSample
+from mercer.columns.texts import TextMap, TextSample
+from mercer.columns.views import Levels, view_table
 from mercer.estimators import TableModel
 from mercer.estimators.columns import StreamColumns
 from mercer.exceptions import LeakWarning
+from mercer_app.files import read_tables
 
 
 def number_form(*levels):
@@ -606,7 +607,7 @@ def test_categories_in_which_all_targets_are_alike_say_nothing(rng):
 
 
 def test_samples_of_texts_do_not_depend_on_the_order(monkeypatch):
-    monkeypatch.setattr("mercer.data.texts._KEPT", 20)
+    monkeypatch.setattr("mercer.columns.texts._KEPT", 20)
     texts = [f"text {i % 50}" for i in range(200)]
     y = np.arange(200.0)[:, None]
     whole, parts = TextSample(), [TextSample(), TextSample()]
@@ -635,7 +636,7 @@ def test_words_tell_of_the_target_and_not_of_their_own():
 
 
 def test_ends_of_long_texts_do_not_give_their_own_targets_away(monkeypatch):
-    monkeypatch.setattr("mercer.data.texts._LONGEST", 40)
+    monkeypatch.setattr("mercer.columns.texts._LONGEST", 40)
     rng = np.random.default_rng(8)
     texts = [" ".join(rng.choice(WORDS, 6)).ljust(40) + f" and the end {i}" for i in range(300)]
     table, y = {"text": texts}, rng.normal(size=300)

@@ -27,8 +27,8 @@ from mercer.default import AllocationSettings, DefaultLearner
 from mercer.default.held_out import Judged
 from mercer.losses import Quantile
 from mercer.sums import Rows
-from mercer.training import FileTraining
-from mercer.training.streaming import Record, RowReader, StreamTraining
+from mercer_app.training import FileTraining
+from mercer_app.training.streaming import Record, RowReader, StreamTraining
 from oracles_conformal import cross_conformal_oracle
 from quick import QUICK
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import mercer
 from mercer import KernelRegressor
-from mercer._component import from_config, to_config
+from mercer.component import from_config, to_config
 from mercer.expansions import KOMP
 from mercer.kernels import Laplacian, Mapped
 from mercer.maps import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 
 
 def kind(values):

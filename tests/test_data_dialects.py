@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from mercer.data import (
+from mercer.exceptions import ParameterError
+from mercer_app.files import (
     CsvDialect,
     CsvPath,
     count_rows,
@@ -21,12 +22,11 @@ from mercer.data import (
     sniff_csv,
     stream,
 )
-from mercer.data.dialect import sniff
-from mercer.data.lines import Lines
-from mercer.data.tables import file_parts, place_of, unusual_files
-from mercer.exceptions import ParameterError
-from mercer.training import FileTraining
-from mercer.training._checkpoint import fingerprint
+from mercer_app.files.dialect import sniff
+from mercer_app.files.lines import Lines
+from mercer_app.files.tables import file_parts, place_of, unusual_files
+from mercer_app.training import FileTraining
+from mercer_app.training._checkpoint import fingerprint
 
 TOWNS = {"town": ["Köln", "Bonn"], "height": [53.5, 60.25]}
 

@@ -4,7 +4,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.metrics import log_loss
 
-from mercer.data import progressive, stream
+from mercer.evaluation import progressive
+from mercer_app.files import stream
 
 pytest.importorskip("pyarrow")
 

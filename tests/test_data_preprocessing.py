@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from mercer.data import TablePreprocessor
-from mercer.data.columns import view_table
+from mercer.columns import TablePreprocessor
+from mercer.columns.views import view_table
 
 pa = pytest.importorskip("pyarrow")
 import pandas as pd  # noqa: E402

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from mercer.data import shuffled
+from mercer_app.files import shuffled
 
 
 def cut(array, sizes):

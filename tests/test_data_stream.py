@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.data import stream
+from mercer_app.files import stream
 
 pa = pytest.importorskip("pyarrow")
 import pandas as pd  # noqa: E402

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from mercer.data import count_rows, read_tables, schema
-from mercer.data.places import MemoryFile, ending_of_bytes
-from mercer.data.tables import file_parts, find_files
+from mercer_app.files import count_rows, read_tables, schema
+from mercer_app.files.places import MemoryFile, ending_of_bytes
+from mercer_app.files.tables import file_parts, find_files
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import csv, feather, ipc  # noqa: E402
@@ -263,8 +263,8 @@ def test_repeated_column_names_are_refused(tmp_path):
 @pytest.mark.parametrize("ending", ["parquet", "pq", "csv", "feather"])
 def test_memory_does_not_grow_with_the_file(tmp_path, ending, monkeypatch):
     # The CSV parser reads 32 blocks ahead: small blocks make small files long enough.
-    monkeypatch.setattr("mercer.data.csv_files._BLOCK_BYTES", 2**15)
-    monkeypatch.setattr("mercer.data.csv_files.INFERENCE_BYTES", 2**15)
+    monkeypatch.setattr("mercer_app.files.csv_files._BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("mercer_app.files.csv_files.INFERENCE_BYTES", 2**15)
 
     def most_memory(n):
         path = tmp_path / f"{n}.{ending}"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.data import guess_task, infer_task
+from mercer.columns import guess_task, infer_task
 
 pa = pytest.importorskip("pyarrow")
 import pandas as pd  # noqa: E402

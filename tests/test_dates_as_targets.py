@@ -10,14 +10,14 @@ import pytest
 
 from command_line import run
 from mercer import KernelRanker, KernelRegressor, load_model
-from mercer.data import TablePreprocessor, guess_task
-from mercer.data.columns import Levels, Numbers
-from mercer.data.readings import TargetForm
+from mercer.columns import TablePreprocessor, guess_task
+from mercer.columns.readings import TargetForm
+from mercer.columns.views import Levels, Numbers
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP
-from mercer.export import export_python
 from mercer.losses import Quantile
-from mercer.report._whole import kept_back
+from mercer_app.export import export_python
+from mercer_app.report._whole import kept_back
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -207,7 +207,7 @@ def test_what_is_said_of_a_fit_is_in_days(files, mercer, tmp_path):
 
 
 def test_exported_and_served_models_answer_dates(files, tmp_path):
-    from mercer.serve._answers import Answers
+    from mercer_app.serve._answers import Answers
 
     model = load_model(files / "model.mercer")
     expected = model.predict({"a": A})

@@ -359,7 +359,7 @@ assert not found, f"imported: {found}"
 
 sys.modules["matplotlib"] = None
 from mercer.display import ModelOrderDisplay
-import mercer.report
+import mercer_app.report
 display = ModelOrderDisplay(n_samples=[1], model_order=[1])
 try: display.plot()
 except ImportError as error: assert 'pip install "mercer[cli]"' in str(error)

@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 from command_line import run
 from mercer import GaussianProcessRegressor, KernelRegressor, NoveltyDetector, load_model
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.display import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 from mercer.display._explaining import cells_of
 from mercer.estimators import TableModel
-from mercer.report._matters import column_shares, matters_section
+from mercer_app.report._matters import column_shares, matters_section
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -292,7 +292,7 @@ def test_importances_of_a_file(files, mercer, tmp_path):
 def test_a_long_file_is_explained_with_a_word_now_and_then(files, mercer, tmp_path, monkeypatch):
     asked = "explain", files / "numbers.mercer", files / "test.parquet", "--out"
     assert "so far" not in mercer(*asked, tmp_path / "a.csv")[2]
-    monkeypatch.setattr("mercer.cli._explain._PATIENCE", -1.0)
+    monkeypatch.setattr("mercer_app.cli._explain._PATIENCE", -1.0)
     assert "20 rows so far" in mercer(*asked, tmp_path / "b.csv")[2]
 
 

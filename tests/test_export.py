@@ -27,9 +27,9 @@ from mercer import (
     NoveltyDetector,
     ValueFunction,
 )
-from mercer.data import TablePreprocessor, calendar_parts, written
-from mercer.data.forms import DateForm
-from mercer.data.readings import Reading
+from mercer.columns import TablePreprocessor, calendar_parts, written
+from mercer.columns.forms import DateForm
+from mercer.columns.readings import Reading
 from mercer.estimators import TableModel
 from mercer.expansions import (
     ALD,
@@ -41,15 +41,6 @@ from mercer.expansions import (
     Quantized,
     RandomFeatures,
     Tracking,
-)
-from mercer.export import (
-    ExportError,
-    _answers,
-    _columns,
-    _functions,
-    _models,
-    _runtime,
-    export_python,
 )
 from mercer.gaussian_process import Cyclic, Faithful, InducingPoints
 from mercer.kernels import (
@@ -79,7 +70,16 @@ from mercer.kernels.names import _NAMES
 from mercer.losses import Quantile, SquaredHinge
 from mercer.maps import Affine, Chain, Curves, Indicators
 from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart
-from mercer.training import TransitionColumns
+from mercer_app.export import (
+    ExportError,
+    _answers,
+    _columns,
+    _functions,
+    _models,
+    _runtime,
+    export_python,
+)
+from mercer_app.training import TransitionColumns
 
 # Its tables hold cells that are no numbers and no dates among such.
 pytestmark = pytest.mark.filterwarnings("ignore:.*cells? that cannot be read as a")

@@ -28,11 +28,11 @@ from mercer import (
     NoveltyDetector,
     load_model,
 )
-from mercer.data import TablePreprocessor
-from mercer.distributed import predict
+from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
-from mercer.export import ExportError, export_python
+from mercer_app.export import ExportError, export_python
+from mercer_cluster import predict
 
 pd = pytest.importorskip("pandas", reason="frames need pandas")
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")

@@ -581,7 +581,7 @@ def test_files_that_do_not_fit_together_are_refused():
     for model, changes, words in broken_states():
         state = model.to_state()
         if isinstance(changes.get("kernel"), Kernel):
-            from mercer._component import to_config
+            from mercer.component import to_config
 
             changes = {"kernel": to_config(changes["kernel"])}
         with pytest.raises(ValueError, match=words):

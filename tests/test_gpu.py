@@ -13,25 +13,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 
-torch = pytest.importorskip("torch", reason="mercer.gpu needs PyTorch: pip install mercer[gpu]")
+torch = pytest.importorskip("torch", reason="mercer_gpu needs PyTorch: pip install mercer[gpu]")
 
 torch.set_num_threads(1)
 
-import mercer  # noqa: E402
 from mercer import KernelClassifier, KernelRegressor  # noqa: E402
 from mercer.expansions import RandomFeatures  # noqa: E402
 from mercer.features import FeatureOptions  # noqa: E402
-from mercer.gpu import (  # noqa: E402
-    FeatureBlocks,
-    _polynomials,
-    _torch,
-    blocks_of_model,
-    evaluate,
-    evaluate_model,
-    fused_evaluate,
-    philox,
-    random_features,
-)
 from mercer.kernels import (  # noqa: E402
     Cauchy,
     Gaussian,
@@ -44,6 +32,17 @@ from mercer.kernels import (  # noqa: E402
 from mercer.numerics import cosine as cpu_cosine  # noqa: E402
 from mercer.numerics import philox as cpu_philox  # noqa: E402
 from mercer.risks import Tracker, Variance  # noqa: E402
+from mercer_gpu import (  # noqa: E402
+    FeatureBlocks,
+    _polynomials,
+    _torch,
+    blocks_of_model,
+    evaluate,
+    evaluate_model,
+    fused_evaluate,
+    philox,
+    random_features,
+)
 
 # Test vectors of the authors of Philox, and of the layout that every path shares.
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "philox.json").read_text())
@@ -354,7 +353,7 @@ INTERPRET = """
 import pickle, sys, warnings
 warnings.simplefilter("error")
 import torch
-from mercer.gpu import fused_evaluate
+from mercer_gpu import fused_evaluate
 torch.set_num_threads(1)
 with open(sys.argv[1], "rb") as file:
     calls = pickle.load(file)
@@ -409,7 +408,7 @@ def test_fused_kernel_compiles_for_devices_without_losing_digits(
     triton = pytest.importorskip("triton", reason="the fused path needs Triton")
     compiler = pytest.importorskip("triton.compiler")
     backends = pytest.importorskip("triton.backends.compiler")
-    from mercer.gpu import _triton_kernels
+    from mercer_gpu import _triton_kernels
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     names = _triton_kernels.fused_tiles.arg_names
@@ -497,14 +496,13 @@ def test_fused_path_refuses_what_it_cannot_run(monkeypatch):
 
 
 def test_import_needs_no_pytorch_and_its_absence_is_explained(monkeypatch):
-    monkeypatch.setattr(mercer, "gpu", mercer.gpu)
-    for name in [name for name in sys.modules if name.startswith("mercer.gpu")]:
+    for name in [name for name in sys.modules if name.startswith("mercer_gpu")]:
         monkeypatch.delitem(sys.modules, name)
     for name in ("torch", "triton"):
         # Python's mark of a module that cannot be imported.
         monkeypatch.setitem(sys.modules, name, None)
-    importlib.import_module("mercer.gpu._triton_kernels")
-    gpu = importlib.import_module("mercer.gpu")
+    importlib.import_module("mercer_gpu._triton_kernels")
+    gpu = importlib.import_module("mercer_gpu")
     with pytest.raises(ImportError, match=r"pip install mercer\[gpu\]"):
         gpu.random_features(Gaussian(1.0), [[0.0]], 4)
     with pytest.raises(ImportError, match="pip install triton"):

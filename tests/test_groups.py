@@ -27,7 +27,7 @@ from sklearn.datasets import (
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.default.held_out import Judged
 from mercer.estimators import TableModel
 from mercer.estimators.inputs import say_if_alike
@@ -39,8 +39,8 @@ from mercer.selection.pilots import Pilots
 from mercer.sums import GlobalPart, Rows, TreesPart
 from mercer.sums.exact import ExactRidge
 from mercer.sums.ridge import RIDGES
-from mercer.training import FileTraining
-from mercer.training._row_stream import RowStream
+from mercer_app.training import FileTraining
+from mercer_app.training._row_stream import RowStream
 
 
 def subjects(n: int, each: int, seed: int) -> tuple[Any, Any, Any]:

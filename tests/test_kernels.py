@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 import oracles_kernels as oracles
 from mercer import kernels
-from mercer._component import from_config, to_config
+from mercer.component import from_config, to_config
 from mercer.kernels import (
     ArcCosine,
     Bias,

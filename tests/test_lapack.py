@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import lapack as wrappers
 
-from mercer._threads import jobs
 from mercer.numerics import lapack
+from mercer.threads import jobs
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SIZES = pytest.mark.parametrize("n", [1, 2, 7, 60, 301])

@@ -21,8 +21,7 @@ from cases_losses import (
     random_rows,
 )
 from mercer import losses
-from mercer._component import from_config, to_config
-from mercer._pointers import call_pointer
+from mercer.component import from_config, to_config
 from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -40,6 +39,7 @@ from mercer.losses import (
     SquaredEpsilonInsensitive,
     as_loss,
 )
+from mercer.pointers import call_pointer
 
 # Scores, targets and decisions
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.multioutput import MultiOutputRegressor
 
 import mercer
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.estimators.undo import own_arrays
 from mercer.expansions import (

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import KernelRegressor
-from mercer._component import from_config, to_config
+from mercer.component import from_config, to_config
 from mercer.expansions import KOMP, RandomFeatures
 from mercer.kernels import (
     FunctionKernel,

@@ -7,17 +7,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.data.null_values import NullValues
+from mercer.columns.null_values import NullValues
 from mercer.default import means
 from mercer.default.learner import DefaultLearner
 from mercer.default.means import LearnedMean, level_of
-from mercer.distributed import fit
-from mercer.distributed.settings import Settings
 from mercer.exceptions import TargetScaleWarning
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.losses import AbsoluteError, Logistic, Poisson, Softmax, Squared
 from mercer.sums import Rows
+from mercer_cluster import fit
+from mercer_cluster.settings import Settings
 from quick import QUICK
 
 N = 600

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from mercer import KernelRegressor
-from mercer.data import TablePreprocessor
-from mercer.data.readings import no_data_of
+from mercer.columns import TablePreprocessor
+from mercer.columns.readings import no_data_of
 from mercer.estimators import TableModel
-from mercer.export import export_python
-from mercer.training import FileTraining
+from mercer_app.export import export_python
+from mercer_app.training import FileTraining
 
 N = 400
 DRAW = np.random.default_rng(0)

@@ -18,16 +18,17 @@ from pyarrow.csv import ConvertOptions
 
 import command_line
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.data import CsvDialect, CsvPath, TablePreprocessor, csv_files, read_tables
-from mercer.data.lines import Record
-from mercer.data.null_values import NullValues
-from mercer.distributed import ShardTraining
+from mercer.columns import TablePreprocessor
+from mercer.columns.null_values import NullValues
 from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError
 from mercer.expansions import KOMP, Stream
-from mercer.serve import Answers
-from mercer.training import FileTraining
-from mercer.training.streaming import BadRowError, RowReader, StreamTraining
+from mercer_app.files import CsvDialect, CsvPath, csv_files, read_tables
+from mercer_app.files.lines import Record
+from mercer_app.serve import Answers
+from mercer_app.training import FileTraining
+from mercer_app.training.streaming import BadRowError, RowReader, StreamTraining
+from mercer_cluster import ShardTraining
 
 TEXT = "age,country,y,n\n30,NA,null,-999\n-1,DE,set,5\nn.v.,NA,set,NA\n"
 GAP = None

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import load_model
-from mercer.cli import main
+from mercer_app.cli import main
 
 N = 120
 DRAWN = np.random.default_rng(0)  # for the files below, when they are made

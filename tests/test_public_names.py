@@ -32,19 +32,20 @@ NAMES = {
         "conformal_quantile",
         "cross_conformal",
     ],
-    "mercer.data": [
+    "mercer.columns": [
         "ColumnAudit",
-        "CsvDialect",
-        "CsvPath",
-        "ProgressiveResult",
-        "Stream",
         "TableAudit",
         "TablePreprocessor",
         "TaskGuess",
-        "count_rows",
         "guess_task",
         "infer_task",
-        "progressive",
+    ],
+    "mercer.evaluation": ["ProgressiveResult", "progressive"],
+    "mercer_app.files": [
+        "CsvDialect",
+        "CsvPath",
+        "Stream",
+        "count_rows",
         "read_tables",
         "schema",
         "shuffled",
@@ -84,7 +85,7 @@ NAMES = {
         "TwoSampleTest",
         "ValueFunction",
     ],
-    "mercer.distributed": [
+    "mercer_cluster": [
         "Plan",
         "Progress",
         "Region",
@@ -96,7 +97,7 @@ NAMES = {
         "predict",
         "row_keys",
     ],
-    "mercer.distributed.engines": [
+    "mercer_cluster.engines": [
         "DaskEngine",
         "Engine",
         "Handle",
@@ -122,7 +123,7 @@ NAMES = {
         "TrajectoryWarning",
         "WorkerError",
     ],
-    "mercer.export": ["ExportError", "export_python"],
+    "mercer_app.export": ["ExportError", "export_python"],
     "mercer.expansions": [
         "ALD",
         "Auto",
@@ -256,7 +257,7 @@ NAMES = {
         "make_objective",
     ],
     "mercer.recipes": ["unregularized"],
-    "mercer.report": [
+    "mercer_app.report": [
         "Section",
         "class_figures",
         "columns_section",
@@ -295,7 +296,7 @@ NAMES = {
         "Schedule",
         "as_schedule",
     ],
-    "mercer.training": [
+    "mercer_app.training": [
         "FileTraining",
         "TrainingProgress",
         "TransitionColumns",
@@ -482,14 +483,14 @@ mercer.gaussian_process.Operator(n_steps=128, block_size=32, batch_size=64, step
 mercer.recipes.unregularized(loss='logistic', *, step_size='auto', class_weight=None,
     expansion='full', kernel='gaussian', average=None, n_passes=1, shuffle=True,
     random_state=None, verbose=0)
-mercer.data.TablePreprocessor(categories=128, *, min_count=5, warmup_rows=50000, scaling='auto',
+mercer.columns.TablePreprocessor(categories=128, *, min_count=5, warmup_rows=50000, scaling='auto',
     exclude=(), dtype='float64', kinds=None, include=(), suspects='drop', null_values=None)
-mercer.data.stream(source, y=None, *, target=None, batch_size=32, columns=None, shuffle_buffer=0,
-    random_state=None, dtype='float64')
-mercer.data.progressive(model, stream, *, metric='auto', every=1000, classes=None,
+mercer_app.files.stream(source, y=None, *, target=None, batch_size=32, columns=None,
+    shuffle_buffer=0, random_state=None, dtype='float64')
+mercer.evaluation.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
-mercer.export.export_python(model, path, *, std=False)
-mercer.training.FileTraining(data, target=None, *, task='auto', group=None, time=None,
+mercer_app.export.export_python(model, path, *, std=False)
+mercer_app.training.FileTraining(data, target=None, *, task='auto', group=None, time=None,
     loss=None, options=None, n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536,
     warmup_rows=50000, categories=128, columns=None, n_jobs=None, strict=False, null_values=None)
 mercer.river.AnomalyDetector(nu=0.1, *, kernel='auto', expansion='auto', step_size='auto',
@@ -542,9 +543,10 @@ def without_annotations(function):
 @pytest.mark.parametrize("promised", SIGNATURES.replace("\n    ", " ").split("\n")[1:-1])
 def test_parameters_and_defaults_are_the_promised_ones(promised):
     path, *_ = promised.partition("(")
-    found, names = importlib.import_module("mercer"), path.split(".")[1:]
+    package, *names = path.split(".")
+    found = importlib.import_module(package)
     for number, name in enumerate(names):
         if not hasattr(found, name):
-            importlib.import_module(".".join(["mercer", *names[: number + 1]]))
+            importlib.import_module(".".join([package, *names[: number + 1]]))
         found = getattr(found, name)
     assert path + without_annotations(found) == promised

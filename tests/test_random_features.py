@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 
 import oracles_features
-from mercer import KernelClassifier, KernelRegressor, _threads, kernels, load_model, losses
+from mercer import KernelClassifier, KernelRegressor, kernels, load_model, losses
+from mercer import threads as _threads
 from mercer.exceptions import ConditioningWarning, DivergenceError
 from mercer.expansions import RandomFeatures, as_expansion
 from mercer.features import FeatureOptions

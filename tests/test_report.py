@@ -15,7 +15,7 @@ from sklearn.svm import OneClassSVM
 
 from mercer import GaussianProcessRegressor, KernelClassifier
 from mercer.expansions import RandomFeatures
-from mercer.report import figures_for, quantity_figures, write_report
+from mercer_app.report import figures_for, quantity_figures, write_report
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402

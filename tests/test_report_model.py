@@ -12,9 +12,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import KOMP
-from mercer.report import Section, class_figures, report_model, write_report
-from mercer.report._errors import confused_table, group_table, worst_table
-from mercer.report._judged import (
+from mercer_app.report import Section, class_figures, report_model, write_report
+from mercer_app.report._errors import confused_table, group_table, worst_table
+from mercer_app.report._judged import (
     LEARNED,
     JudgedRows,
     _r2_interval,

@@ -12,10 +12,10 @@ from sklearn.metrics import roc_auc_score
 
 from mercer import KernelRanker
 from mercer.buffers import FIFO
-from mercer.cli import main
 from mercer.expansions import KOMP
 from mercer.metrics import concordance
-from mercer.report import figures_for
+from mercer_app.cli import main
+from mercer_app.report import figures_for
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -192,8 +192,8 @@ def test_the_page_of_a_ranking_within_groups_says_how_each_does(files, tmp_path)
 def test_scores_are_in_the_units_of_the_columns(files, reported):
     # The pictures are given rows in their own units, and the model encoded ones.
     from mercer import load_model
-    from mercer.cli._evaluation import evaluate
-    from mercer.cli._report import figures_of
+    from mercer_app.cli._evaluation import evaluate
+    from mercer_app.cli._report import figures_of
 
     model = load_model(reported[0] / "m")
     evaluation = evaluate(model, files / "test.parquet", n_keep=10_000)

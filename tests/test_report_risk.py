@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from mercer import KernelRegressor
 from mercer.display import row_losses, tail_of
-from mercer.report import Section, figures_for, risk_section, write_report
 from mercer.risks import CVaR, Semivariance
+from mercer_app.report import Section, figures_for, risk_section, write_report
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import oracles_risks as oracle
 from mercer import risks
-from mercer._component import from_config, own_copy, to_config
+from mercer.component import from_config, own_copy, to_config
 from mercer.losses import Squared
 from mercer.risks import (
     RISKS,

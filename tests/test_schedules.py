@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from mercer._component import from_config, to_config
+from mercer.component import from_config, to_config
 from mercer.schedules import Constant, InverseTime, PowerDecay, Relative, as_schedule
 
 FAMILY = [

@@ -10,18 +10,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import csv
 
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.cli._choices import ExpansionName
-from mercer.cli._fit import make_expansion
-from mercer.cli._rows import table_model_of
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.display import RaceDisplay
-from mercer.distributed.models import check_learnable
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Stream
 from mercer.inspection import describe, parts_table, race_table, ways_table, weights_of_kinds
-from mercer.report import figures_for, race_section, risk_section, stream_section, write_report
 from mercer.streams import Mixture
-from mercer.training import FileTraining, checkpoint_path
+from mercer_app.cli._choices import ExpansionName
+from mercer_app.cli._fit import make_expansion
+from mercer_app.cli._rows import table_model_of
+from mercer_app.report import figures_for, race_section, risk_section, stream_section, write_report
+from mercer_app.training import FileTraining, checkpoint_path
+from mercer_cluster.models import check_learnable
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.kernels import Gaussian
 from mercer.losses import Quantile

@@ -20,7 +20,7 @@ from mercer import KernelClassifier, load_model
 from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
-from mercer.training import FileTraining, _estimator, _row_stream, checkpoint_path
+from mercer_app.training import FileTraining, _estimator, _row_stream, checkpoint_path
 from quick import FEW_POINTS
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -307,7 +307,7 @@ import os, random, signal, sys, time
 from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, RandomFeatures
 from mercer.kernels import Gaussian
-from mercer.training import FileTraining, checkpoint_path
+from mercer_app.training import FileTraining, checkpoint_path
 
 sys.path.append(sys.argv[1])
 from quick import QUICK

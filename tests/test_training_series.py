@@ -12,8 +12,8 @@ from mercer import load_model
 from mercer.default import DefaultLearner
 from mercer.expansions import Auto
 from mercer.kernels import Gaussian
-from mercer.training import FileTraining, _row_stream
-from mercer.training._row_stream import _shuffled_blocks
+from mercer_app.training import FileTraining, _row_stream
+from mercer_app.training._row_stream import _shuffled_blocks
 from quick import FEW_POINTS, QUICK
 from test_dependence import series
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.training import FileTraining
+from mercer_app.training import FileTraining
 
 ROWS = 90
 

@@ -11,7 +11,7 @@ from command_line import run
 from mercer import ValueFunction, load_model
 from mercer.estimators.transitions import from_trajectories
 from mercer.kernels import Gaussian
-from mercer.training import TransitionColumns
+from mercer_app.training import TransitionColumns
 
 DISCOUNT = 0.9
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles_trees as oracles
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer._component import from_config, to_config
+from mercer.component import from_config, to_config
 from mercer.default import DefaultLearner
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state

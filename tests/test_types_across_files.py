@@ -15,11 +15,12 @@ from pyarrow import parquet as pq
 
 from command_line import run
 from mercer import load_model
-from mercer.data import csv_files, read_tables, schema
-from mercer.data.tables import Unreadable, place_of
-from mercer.distributed import ShardTraining
+from mercer.columns.odd_cells import Unreadable
 from mercer.expansions import KOMP
-from mercer.training import FileTraining
+from mercer_app.files import csv_files, read_tables, schema
+from mercer_app.files.tables import place_of
+from mercer_app.training import FileTraining
+from mercer_cluster import ShardTraining
 
 N = 120
 
@@ -301,7 +302,7 @@ def test_told_categories_of_64_bits_are_not_rounded(tmp_path, train):
 
 
 def test_a_run_that_went_on_has_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.training._row_stream._CHUNK", 64)
+    monkeypatch.setattr("mercer_app.training._row_stream._CHUNK", 64)
     write_csv(tmp_path / "a.csv", [*Z, *Z], late="many", at=110)
     first = FileTraining(tmp_path / "a.csv", "y", options={"expansion": "komp"}).start()
     with pytest.warns(UserWarning, match="'z' has 1 cell"):

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mercer.data.tables import Labelled, drawn_in_place, in_place
-from mercer.distributed import ShardTraining
 from mercer.expansions import KOMP
-from mercer.training import FileTraining, checkpoint_path
+from mercer_app.files.tables import Labelled, drawn_in_place, in_place
+from mercer_app.training import FileTraining, checkpoint_path
+from mercer_cluster import ShardTraining
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 

@@ -21,7 +21,7 @@ from mercer import (
     NoveltyDetector,
     ValueFunction,
 )
-from mercer.data.columns import says_nothing
+from mercer.columns.views import says_nothing
 from mercer.expansions import KOMP
 
 N = 40

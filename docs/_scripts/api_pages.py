@@ -9,6 +9,9 @@ from pathlib import Path
 import mercer
 import mercer.functions
 import mercer.learning
+import mercer_app
+import mercer_cluster
+import mercer_gpu
 
 GROUPS: dict[str, list[str]] = {
     "Estimators": ["mercer", "mercer.estimators", "mercer.recipes", "mercer.river"],
@@ -21,23 +24,29 @@ GROUPS: dict[str, list[str]] = {
         "mercer.buffers",
         "mercer.maps",
     ],
-    "Data, files, runs": [
-        "mercer.data",
-        "mercer.training",
-        "mercer.distributed",
-        "mercer.distributed.engines",
+    "Tables, models, answers": [
+        "mercer.columns",
         "mercer.model_file",
-        "mercer.export",
         "mercer.history",
         "mercer.metrics",
         "mercer.conformal",
         "mercer.inspection",
         "mercer.display",
-        "mercer.report",
-        "mercer.serve",
+        "mercer.evaluation",
         "mercer.exceptions",
-        "mercer.cli",
         "mercer.warm_up",
+    ],
+    "Files, command, machines": [
+        "mercer_app",
+        "mercer_app.files",
+        "mercer_app.training",
+        "mercer_app.cli",
+        "mercer_app.report",
+        "mercer_app.serve",
+        "mercer_app.export",
+        "mercer_cluster",
+        "mercer_cluster.engines",
+        "mercer_gpu",
     ],
     "The papers": ["mercer_reproduction", "mercer_reproduction.baselines"],
     "For those who extend it": [
@@ -50,23 +59,30 @@ GROUPS: dict[str, list[str]] = {
         "mercer.selection",
         "mercer.sums",
         "mercer.gaussian_process",
-        "mercer.gpu",
     ],
 }
 
-# Free functions on arrays, called by the modules above only, whose docstrings are in the source.
-INTERNAL = ["mercer.numerics"]
+# Called by the modules above only; their docstrings are in the source.
+INTERNAL = [
+    f"mercer.{name}"
+    for name in ("component", "jit", "numerics", "pointers", "threads", "validation")
+]
 
 
 def public_modules() -> list[str]:
-    """Return the public modules of the first level of mercer, and the package itself."""
-    found = [f"mercer.{m.name}" for m in pkgutil.iter_modules(mercer.__path__) if m.name[0] != "_"]
-    return ["mercer", *found]
+    """Return the packages and their public modules of the first level."""
+    packages = mercer, mercer_app, mercer_cluster, mercer_gpu
+    return [package.__name__ for package in packages] + [
+        f"{package.__name__}.{module.name}"
+        for package in packages[:2]
+        for module in pkgutil.iter_modules(package.__path__)
+        if module.name[0] != "_"
+    ]
 
 
 def public_names(module: str) -> list[str]:
     """Return the names of a module that the reference must have."""
-    return sorted(importlib.import_module(module).__all__, key=str.lower)
+    return sorted(getattr(importlib.import_module(module), "__all__", ()), key=str.lower)
 
 
 def home_of(module: str, name: str) -> str:

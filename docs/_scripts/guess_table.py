@@ -1,4 +1,4 @@
-"""Print what `mercer.data.guess_task` says of many targets: the tables of docs/guide/targets.md.
+"""Print what `mercer.columns.guess_task` says of many targets: the tables of docs/guide/targets.md.
 
     python docs/_scripts/guess_table.py          # targets that are drawn here
     python docs/_scripts/guess_table.py FOLDER   # those of the tables in a folder, too
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mercer.data import guess_task
+from mercer.columns import guess_task
 
 
 class Case(NamedTuple):

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from mercer.cli import main
+from mercer_app.cli import main
 
 TARGET = Path(__file__).parent.parent / "images" / "report.png"
 WIDTH, HEIGHT = 900, 760

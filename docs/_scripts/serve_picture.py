@@ -16,7 +16,7 @@ from PIL import Image
 from sklearn.datasets import load_iris
 
 from mercer import load_model
-from mercer.serve import Answers, ModelServer
+from mercer_app.serve import Answers, ModelServer
 
 TARGET = Path(__file__).parent.parent / "images" / "serve.png"
 FLOWER = {"sepal length": 6.0, "sepal width": 2.9, "petal length": 4.9, "petal width": 1.7}

@@ -11,10 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import KernelClassifier
-from mercer.data import progressive, stream
 from mercer.display import DecisionSurfaceDisplay
+from mercer.evaluation import progressive
 from mercer.expansions import KOMP, Dictionary
 from mercer.kernels import Gaussian
+from mercer_app.files import stream
 
 # %%
 # A wave separates the classes. It stands still, turns by a right angle, and stands still again.

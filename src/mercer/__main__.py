@@ -1,6 +1,7 @@
-"""``python -m mercer``: the command ``mercer``."""
+"""``python -m mercer``: the command ``mercer``, as it is installed."""
 
-from mercer.cli import main
+from importlib.metadata import entry_points
 
 if __name__ == "__main__":
-    main()
+    (command,) = entry_points(group="console_scripts", name="mercer")
+    command.load()()

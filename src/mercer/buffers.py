@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import Component
-from mercer._validation import integer, parameters
+from mercer.component import Component
 from mercer.numerics.philox import row_uniforms
+from mercer.validation import integer, parameters
 
 __all__ = ["FIFO", "Buffer", "Everything", "PerClassFIFO", "Reservoir", "as_buffer"]
 

@@ -23,10 +23,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._validation import check_choice, check_integer, check_real
 from mercer.losses import Quantile
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows, squared_error
+from mercer.validation import check_choice, check_integer, check_real
 
 __all__ = [
     "AdaptiveConformal",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kendalltau, rankdata
 from sklearn.metrics import roc_auc_score
 
-from mercer._validation import check_integer
+from mercer.validation import check_integer
 
 __all__ = ["auc_standard_error", "concordance", "ndcg"]
 

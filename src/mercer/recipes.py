@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mercer._component import own_copy
+from mercer.component import own_copy
 from mercer.estimators import KernelClassifier
 from mercer.expansions import Expansion, RandomFeatures
 from mercer.kernels import Kernel

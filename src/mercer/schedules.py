@@ -12,8 +12,8 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
-from mercer._component import Component, own_copy
-from mercer._validation import or_none, parameters, positive, real
+from mercer.component import Component, own_copy
+from mercer.validation import or_none, parameters, positive, real
 
 __all__ = ["Constant", "InverseTime", "PowerDecay", "Relative", "Schedule", "as_schedule"]
 

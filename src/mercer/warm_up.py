@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer._jit import cache_folders
 from mercer.estimators import (
     DensityRatio,
     GaussianProcessRegressor,
@@ -24,6 +23,7 @@ from mercer.estimators import (
     NoveltyDetector,
     ValueFunction,
 )
+from mercer.jit import cache_folders
 
 __all__ = ["first_calls", "main"]
 

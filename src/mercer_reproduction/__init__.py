@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mercer._validation import nearest
+from mercer.validation import nearest
 
 if TYPE_CHECKING:
     from mercer_reproduction._data_files import DATA_FILES

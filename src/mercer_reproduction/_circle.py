@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from mercer._validation import check_integer
 from mercer.losses import Loss
+from mercer.validation import check_integer
 
 Array = NDArray[np.float64]
 

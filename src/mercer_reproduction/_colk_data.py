@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_choice, check_integer, check_real
+from mercer.validation import check_choice, check_integer, check_real
 from mercer_reproduction._data_files import load_arrays
 
 Array = NDArray[np.float64]

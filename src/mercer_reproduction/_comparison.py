@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._threads import one_blas_thread
-from mercer._validation import check_real
 from mercer.kernels import Kernel
+from mercer.threads import one_blas_thread
+from mercer.validation import check_real
 from mercer_reproduction._experiment import Drawing
 from mercer_reproduction.baselines import Solver
 from mercer_reproduction.baselines._base import Array, Floats

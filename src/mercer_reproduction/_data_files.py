@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.tables import read_tables, require_pyarrow, schema
+from mercer_app.files.tables import read_tables, require_pyarrow, schema
 from mercer_reproduction._downloads import Download, download_of
 from mercer_reproduction._standard_files import (
     DAMAGED,

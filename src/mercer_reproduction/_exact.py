@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from mercer._jit import jit
+from mercer.jit import jit
 from mercer.losses import Loss
 
 Array = NDArray[np.float64]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._threads import one_blas_thread
-from mercer._validation import check_choice, check_integer
+from mercer.threads import one_blas_thread
+from mercer.validation import check_choice, check_integer
 from mercer_reproduction._data_files import require_files
 from mercer_reproduction._paper_numbers import beside_ours
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from mercer._validation import check_integer
+from mercer.validation import check_integer
 from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
 from mercer_reproduction._polk_batch import import_vector_machine, support_vectors
 from mercer_reproduction._polk_rivals import (

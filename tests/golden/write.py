@@ -28,7 +28,7 @@ from mercer import (
 from mercer.buffers import FIFO
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian, Laplacian
-from mercer.training import FileTraining
+from mercer_app.training import FileTraining
 
 FOLDER = Path(__file__).parent
 KERNEL = Gaussian(1.0)

@@ -12,7 +12,7 @@ import pytest
 from command_line import run
 from mercer import load_model
 
-SCRIPT = "from mercer.cli import main; main()"
+SCRIPT = "from mercer_app.cli import main; main()"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 FEW = ["--kernel", "gaussian", "--length-scale", "1"]
 
@@ -89,7 +89,7 @@ def test_a_run_that_stays_ascii_is_not_started_again_and_again(monkeypatch):
     started = []
     monkeypatch.setattr(os, "execv", lambda *words: started.append(words))
     monkeypatch.setenv("PYTHONUTF8", "0")
-    from mercer.cli import main
+    from mercer_app.cli import main
 
     for _ in range(2):  # the second time the environment says so already
         with pytest.raises(SystemExit):

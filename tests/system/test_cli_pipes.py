@@ -19,11 +19,11 @@ from pyarrow import csv
 
 from command_line import run
 from mercer import load_model
-from mercer.data import read_tables
+from mercer_app.files import read_tables
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
-COMMAND = [sys.executable, "-c", "from mercer.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 GERMAN = "columns separated by ';', decimal comma, Latin-1 (Windows-1252)"
 
 

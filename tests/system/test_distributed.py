@@ -21,14 +21,9 @@ from mercer import (
     KernelRegressor,
     load_model,
 )
-from mercer.data import TablePreprocessor
+from mercer.columns import TablePreprocessor
 from mercer.default import DefaultLearner
 from mercer.default.newton import GradientsElsewhere
-from mercer.distributed import Plan, Region, Settings, content_keys, fit, predict, row_keys
-from mercer.distributed.engines import ProcessEngine, engine_of
-from mercer.distributed.shards import ArrayReader
-from mercer.distributed.steps import Totals
-from mercer.distributed.survey import Survey
 from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError, ShardError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
@@ -39,6 +34,11 @@ from mercer.numerics.factor import LEAST_JITTER
 from mercer.sums import CellsPart, KernelBasis
 from mercer.sums import cells as cells_module
 from mercer.sums.cells import CELL_RIDGES
+from mercer_cluster import Plan, Region, Settings, content_keys, fit, predict, row_keys
+from mercer_cluster.engines import ProcessEngine, engine_of
+from mercer_cluster.shards import ArrayReader
+from mercer_cluster.steps import Totals
+from mercer_cluster.survey import Survey
 from oracles_second_order import ridge_on_dictionary
 from quick import FEW_POINTS, QUICK
 
@@ -743,11 +743,11 @@ def test_large_shards_are_told_of_once(monkeypatch, recwarn):
     shards = [(X[:300], WAVE[:300]), (X[300:500], WAVE[300:500]), (X[500:600], WAVE[500:600])]
     here(KernelRegressor(), shards)
     assert not [one for one in recwarn if "GiB" in str(one.message)]
-    monkeypatch.setattr("mercer.distributed.run._LARGE_BYTES", 150 * 4 * 8)
+    monkeypatch.setattr("mercer_cluster.run._LARGE_BYTES", 150 * 4 * 8)
     with pytest.warns(UserWarning, match=r"^shard 0 has 300 rows, 0.0 GiB as float64, and 1 ") as w:
         here(KernelRegressor(), shards)
     assert len([one for one in w if "at most 150 rows" in str(one.message)]) == 1
-    monkeypatch.setattr("mercer.distributed.run._LARGE_ROWS", 120)
+    monkeypatch.setattr("mercer_cluster.run._LARGE_ROWS", 120)
     equal = np.zeros((N, 4)), np.ones(N)
     with pytest.warns(UserWarning, match="at most 120 rows") as w:
         here(KernelRegressor(random_state=0), [equal])  # of which a second look is taken

@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 import engine_tasks as tasks
-from mercer.distributed.engines import (
+from mercer.exceptions import ParameterError, WorkerError
+from mercer_cluster.engines import (
     DaskEngine,
     Engine,
     HereEngine,
@@ -26,9 +27,8 @@ from mercer.distributed.engines import (
     RayEngine,
     engine_of,
 )
-from mercer.distributed.engines.engine import Packed
-from mercer.distributed.engines.files import LARGE, read, write
-from mercer.exceptions import ParameterError, WorkerError
+from mercer_cluster.engines.engine import Packed
+from mercer_cluster.engines.files import LARGE, read, write
 
 RETRIES = 2
 STORE = 200_000_000
@@ -266,7 +266,7 @@ def test_an_engine_whose_package_is_missing_says_how_to_install_it(monkeypatch, 
 
 HANDLER = """
 import os, signal, sys
-from mercer.distributed.engines import engine_of
+from mercer_cluster.engines import engine_of
 
 def own(number, _):
     print("mine", number, flush=True)
@@ -412,7 +412,7 @@ def test_workers_of_dask_come_back_however_often_they_die():
         engine_of("dask", n_workers=1) as engine,
     ):
         # Modules are there before tasks ask for them, which they would do in several threads.
-        imported = "'mercer.distributed.run' in __import__('sys').modules"
+        imported = "'mercer_cluster.run' in __import__('sys').modules"
         assert list(engine._client.run(eval, imported).values()) == [True]
         for _ in range(2):
             os.kill(engine.get(engine.submit(tasks.slept_there, 0.0)), signal.SIGKILL)
@@ -424,7 +424,7 @@ def test_workers_of_dask_come_back_however_often_they_die():
 def test_a_script_that_would_start_dask_again_and_again_is_told(tmp_path):
     pytest.importorskip("distributed", reason="distributed is not installed")
     script = tmp_path / "script.py"
-    script.write_text("import mercer.distributed.engines as e; e.engine_of('dask', n_workers=1)")
+    script.write_text("import mercer_cluster.engines as e; e.engine_of('dask', n_workers=1)")
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, check=False, timeout=60
     )
@@ -478,8 +478,8 @@ FEW_DESCRIPTORS = """
 import resource, sys
 import numpy as np
 import engine_tasks as tasks
-from mercer.distributed.engines import ProcessEngine
-from mercer.distributed.engines.files import LARGE
+from mercer_cluster.engines import ProcessEngine
+from mercer_cluster.engines.files import LARGE
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 with ProcessEngine(1, folder=sys.argv[1]) as engine:
@@ -538,7 +538,7 @@ def test_files_go_when_their_values_are_released(tmp_path):
 
 SCRIPT = """
 import os, signal, sys, time
-from mercer.distributed.engines import ProcessEngine
+from mercer_cluster.engines import ProcessEngine
 
 def pid(seconds):
     time.sleep(seconds)

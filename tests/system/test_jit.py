@@ -12,7 +12,7 @@ import pytest
 from numba.core.errors import TypingError
 
 import mercer
-from mercer import _jit
+from mercer import jit as _jit
 
 ROOT = Path(mercer.__file__).parent
 FIT = """
@@ -99,7 +99,7 @@ def test_without_a_home_the_temporary_folder_is_used(tmp_path):
     environment = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "TMPDIR": str(temporary)}
     read_only = f"""
         from pathlib import Path
-        from mercer import _jit
+        from mercer import jit as _jit
         _jit._folders.cache_clear()
         _jit._PACKAGE_FOLDER = Path({nowhere!r})
     """
@@ -113,7 +113,7 @@ def test_without_a_home_the_temporary_folder_is_used(tmp_path):
 def test_where_nothing_can_be_kept_all_works_and_says_what_it_costs(tmp_path):
     nowhere = str(blocked(tmp_path, "file"))
     program = f"""
-        from mercer import _jit
+        from mercer import jit as _jit
         from pathlib import Path
         _jit.cache_folders = lambda: [Path({nowhere!r})]
     """
@@ -174,7 +174,7 @@ def test_compiled_functions_lie_where_their_names_look():
     callers = {
         path.relative_to(ROOT)
         for path in ROOT.rglob("*.py")
-        if re.search(r"from mercer._jit import .*\bjit\b", path.read_text())
+        if re.search(r"from mercer.jit import .*\bjit\b", path.read_text())
     }
     outside = {str(path) for path in callers if path.parts[0] not in _jit._CALLED}
     assert outside == {

@@ -30,9 +30,10 @@ from numpy.testing import assert_allclose
 
 from command_line import run
 from mercer import KernelRegressor, load_model
-from mercer.data import TablePreprocessor, read_tables
+from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
-from mercer.serve import Answers, ModelServer, _answers, _page, _server
+from mercer_app.files import read_tables
+from mercer_app.serve import Answers, ModelServer, _answers, _page, _server
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -860,7 +861,7 @@ def test_no_request_opens_a_file(models, folder, monkeypatch):
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_says_where_it_is_and_ends_quietly(end, models, tmp_path):
     (tmp_path / "report.html").write_text("<p>What came of it")
-    command = [sys.executable, "-c", "from mercer.cli import main; main()", "serve"]
+    command = [sys.executable, "-c", "from mercer_app.cli import main; main()", "serve"]
     words = [str(models("binary")), "--port", "0", "--report", str(tmp_path / "report.html")]
     words += ["--interval", "0.8"]
     process = subprocess.Popen(
@@ -993,10 +994,10 @@ def test_a_file_is_predicted_in_a_browser(server, folder, monkeypatch):
 
 def test_help_imports_no_server():
     program = (
-        "import sys; from mercer.cli import main\n"
+        "import sys; from mercer_app.cli import main\n"
         "try: main(['--help'])\n"
-        "except SystemExit: print([m for m in ('http.server', 'mercer.serve', 'numpy', 'pyarrow') "
-        "if m in sys.modules])"
+        "names = 'http.server', 'mercer_app.serve', 'numpy', 'pyarrow'\n"
+        "except SystemExit: print([m for m in names if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout.strip().splitlines()[-1] == "[]"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelRegressor
-from mercer.distributed import Plan
+from mercer_cluster import Plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "cluster.md"
 

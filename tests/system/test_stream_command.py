@@ -26,19 +26,19 @@ from numpy.testing import assert_allclose
 
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.cli import main
-from mercer.cli._choices import ExpansionName
-from mercer.cli._options import StreamOptions
-from mercer.cli._stream import _parameters
-from mercer.data import arrivals
-from mercer.data.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source
-from mercer.data.lines import Lines, Record
 from mercer.estimators.table import TASKS
 from mercer.expansions import KOMP
 from mercer.streams import LateLabels
-from mercer.training.streaming import BadRowError, RowReader
+from mercer_app.cli import main
+from mercer_app.cli._choices import ExpansionName
+from mercer_app.cli._options import StreamOptions
+from mercer_app.cli._stream import _parameters
+from mercer_app.files import arrivals
+from mercer_app.files.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source
+from mercer_app.files.lines import Lines, Record
+from mercer_app.training.streaming import BadRowError, RowReader
 
-COMMAND = [sys.executable, "-c", "from mercer.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 KOMP_OPTIONS = [
     *("--kernel", "gaussian", "--length-scale", "1"),
     *("--expansion", "komp", "--max-size", "40", "--quiet"),
@@ -278,7 +278,7 @@ def test_it_goes_on_after_any_row(kind, make, rng, monkeypatch):
 
     for crash_at in rng.integers(0, 60, 12).tolist():
         with monkeypatch.context() as patch:
-            patch.setattr("mercer.cli._stream.open_source", partial(open_broken, crash_at))
+            patch.setattr("mercer_app.cli._stream.open_source", partial(open_broken, crash_at))
             with contextlib.suppress(Crash, SystemExit):
                 main(words[broken])
     assert run(*words[broken]) == 0
@@ -383,7 +383,7 @@ def test_it_says_that_code_is_compiled(make, mercer, monkeypatch, quiet):
         logging.getLogger("mercer.compile").warning("mercer: compiling, only the first time")
         return open_source(*args, **options)
 
-    monkeypatch.setattr("mercer.cli._stream.open_source", opened)
+    monkeypatch.setattr("mercer_app.cli._stream.open_source", opened)
     folder = make("compiled")
     (folder / "rows.csv").write_text(csv_lines(rows_of(9)))
     words = [w for w in words_of(folder / "rows.csv", folder) if quiet or w != "--quiet"]

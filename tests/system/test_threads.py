@@ -14,14 +14,14 @@ from sklearn.base import clone
 
 from command_line import run
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, load_model
-from mercer._threads import _Helpers, ahead, in_order, jobs, spread
 from mercer.exceptions import ParameterError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
 from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.maps import Standardize
 from mercer.sums import KernelBasis
-from mercer.training import FileTraining, checkpoint_path
+from mercer.threads import _Helpers, ahead, in_order, jobs, spread
+from mercer_app.training import FileTraining, checkpoint_path
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 

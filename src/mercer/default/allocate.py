@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import in_order
 from mercer.functions.sum_of_components import Component
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine
@@ -27,6 +26,7 @@ from mercer.sums import (
 )
 from mercer.sums.basis import in_single
 from mercer.sums.leaves import MOST_GROWN, N_LEAVES
+from mercer.threads import in_order
 
 # Cells beyond what all rows need, and points of sums that are worth having.
 _ROOM, _FEWEST_POINTS = 1.25, 64

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import in_order, one_blas_thread
-from mercer._validation import check_integer
 from mercer.default.allocate import Allocation, Resources
 from mercer.default.held_out import FitWithout, HeldOut, Judged
 from mercer.default.means import LearnedMean, Looked, level_of
@@ -52,6 +50,8 @@ from mercer.sums import (
     rows_at_once,
     shift_of_codes,
 )
+from mercer.threads import in_order, one_blas_thread
+from mercer.validation import check_integer
 
 # Numbers in files, beside those of the function.
 _COUNTS = ("n_rows", "solved_at", "raced_at")

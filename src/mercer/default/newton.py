@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import in_order
 from mercer.learning import StepsElsewhere
 from mercer.losses import Loss, loss_and_slopes
 from mercer.selection import mean_loss, stack
@@ -23,6 +22,7 @@ from mercer.sums import (
     targets_of_codes,
 )
 from mercer.sums.newton import products_with
+from mercer.threads import in_order
 
 Array = NDArray[np.float64]
 

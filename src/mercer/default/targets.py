@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_real
 from mercer.default.means import has_mean
 from mercer.functions.sum_of_components import correction_from_state, correction_to_state
 from mercer.kernels import Kernel
@@ -24,6 +23,7 @@ from mercer.objectives import Compositional, Objective, Pointwise
 from mercer.risks import Risk
 from mercer.selection import left_out_by_pilot, pilot_kernel
 from mercer.sums import Correction, Rows, coded_rows, targets_of_codes
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 

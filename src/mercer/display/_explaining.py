@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.data.columns import Levels, is_table, view_table
+from mercer.columns.views import Levels, is_table, view_table
 from mercer.display.drawing import (
     FAINT,
     PALETTE,

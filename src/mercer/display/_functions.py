@@ -41,7 +41,8 @@ def _check_inputs(estimator: Any, X: Any, n_inputs: int, picture: str) -> tuple[
         raise ValueError(
             f"{picture} draws models of {n_inputs} input{'s'[: n_inputs - 1]}, but the model has "
             f"{n_features} and `X` has shape {values.shape}. Fit a model on {n_inputs} of the "
-            "columns for this picture, or use `mercer.report.figures_for`, which draws what fits."
+            "columns for this picture, or use `mercer_app.report.figures_for`, which draws "
+            "what fits."
         )
     names = getattr(X, "columns", getattr(estimator, "feature_names_in_", None))
     return values, [str(n) for n in names] if names is not None else [

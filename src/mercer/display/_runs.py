@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._validation import check_choice
 from mercer.display.drawing import (
     PALETTE,
     draw_legend,
@@ -30,6 +29,7 @@ from mercer.inspection import (
     unit_of_loss,
     weighs_ways,
 )
+from mercer.validation import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

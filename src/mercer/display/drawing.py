@@ -24,8 +24,8 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F
 # Six shapes and seven colours repeat together only after 42 classes.
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
-# Colours of report figures that follow the reader's light or dark theme (see mercer.report). They
-# are used for nothing else, so that replacing them in the SVG text is safe.
+# Colours of report figures that follow the reader's light or dark theme (see mercer_app.report).
+# They are used for nothing else, so that replacing them in the SVG text is safe.
 INK, PAPER, FAINT = "#1f2a36", "#fdfefe", "#a9b2bc"
 THEMED = "mercer-themed"
 

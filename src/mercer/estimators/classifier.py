@@ -14,8 +14,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer._component import own_copy
-from mercer._validation import check_real
+from mercer.component import own_copy
 from mercer.estimators.conformal import ConformalClassifier
 from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Data, Given
@@ -35,6 +34,7 @@ from mercer.learning import theorem_steps
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
 from mercer.risks import Risk, as_risk
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 
@@ -186,11 +186,11 @@ class KernelClassifier(
         Number of columns of the rows.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if rows came as a table whose names are text.
-    preprocessor_ : mercer.data.TablePreprocessor or None
+    preprocessor_ : mercer.columns.TablePreprocessor or None
         What became of the columns of the first rows. None if they went in as they are, being
         numbers without gaps, and for the default of streams, where a gap says nothing and each
         category is an input from its first row on.
-    audit_ : mercer.data.audit.TableAudit
+    audit_ : mercer.columns.audit.TableAudit
         What each column is, and how many inputs it became: a table to print. Only if there is a
         ``preprocessor_``.
 

@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import nearest
-from mercer.data import TablePreprocessor
-from mercer.data.audit import ColumnAudit, TableAudit
-from mercer.data.columns import (
+from mercer.columns import TablePreprocessor
+from mercer.columns.audit import ColumnAudit, TableAudit
+from mercer.columns.readings import Reading, Readings
+from mercer.columns.views import (
     Levels,
     TableView,
     is_number,
@@ -27,8 +27,8 @@ from mercer.data.columns import (
     number_block,
     view_table,
 )
-from mercer.data.readings import Reading, Readings
 from mercer.estimators.inputs import warn_user
+from mercer.validation import nearest
 
 Array = NDArray[np.float64]
 
@@ -190,7 +190,7 @@ def measured(
 
     Examples
     --------
-    >>> from mercer.data.columns import view_table
+    >>> from mercer.columns.views import view_table
     >>> view = view_table({"town": ["Bern", "Bonn"], "height": [540.0, None]})
     >>> measured(view, None, []).feature_names_out()[:2]
     ['town=Bern', 'town=Bonn']
@@ -228,8 +228,8 @@ def audit_of(columns: TablePreprocessor, names: Sequence[str]) -> TableAudit:
 class StreamColumns:
     """Columns of a stream: a number is an input, and so is each category from its first row on.
 
-    It answers as a :class:`mercer.data.TablePreprocessor` does, but is never done. A number that is
-    missing is NaN, which says nothing; a row is 1 at its category and 0 at the others of that
+    It answers as a :class:`mercer.columns.TablePreprocessor` does, but is never done. A number that
+    is missing is NaN, which says nothing; a row is 1 at its category and 0 at the others of that
     column, all NaN if it is missing.
 
     Attributes
@@ -243,7 +243,7 @@ class StreamColumns:
 
     Examples
     --------
-    >>> from mercer.data.columns import view_table
+    >>> from mercer.columns.views import view_table
     >>> table = view_table({"town": ["Bern", "Bonn"], "height": [540.0, None]})
     >>> columns = StreamColumns([]).grown(table)
     >>> columns.transform(table)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from mercer._validation import check_choice
 from mercer.conformal import (
     METHODS,
     AdaptiveConformal,
@@ -37,6 +36,7 @@ from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.functions import SumOfComponents
 from mercer.losses import Poisson, Quantile
 from mercer.streams import StreamLearner
+from mercer.validation import check_choice
 
 Array = NDArray[np.float64]
 

@@ -12,8 +12,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from mercer._threads import jobs
-from mercer._validation import check_integer, check_real
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.table_inputs import numeric_rows
@@ -25,6 +23,8 @@ from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import KullbackLeibler
 from mercer.objectives.objective import kl_lower_bound, ratio_of
+from mercer.threads import jobs
+from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
 

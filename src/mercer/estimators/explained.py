@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data import TablePreprocessor
-from mercer.data.column_grid import ColumnGrid
+from mercer.columns import TablePreprocessor
+from mercer.columns.column_grid import ColumnGrid
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import Columns, StreamColumns, with_later_inputs
 from mercer.estimators.explaining import (

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from mercer._threads import jobs
-from mercer._validation import check_integer, nearest
-from mercer.data.column_grid import ColumnGrid, number_grid
-from mercer.data.columns import listed
+from mercer.columns.column_grid import ColumnGrid, number_grid
+from mercer.columns.views import listed
 from mercer.estimators.kept_rows import KeptRows, rows_to_state, with_gaps
 from mercer.numerics.attribution import Effects, shapley_values, total_effects
 from mercer.numerics.philox import row_uniforms
+from mercer.threads import jobs
+from mercer.validation import check_integer, nearest
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]

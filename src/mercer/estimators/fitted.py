@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._threads import jobs
 from mercer.default import DefaultLearner
 from mercer.estimators.scaling import image_of
 from mercer.estimators.table_inputs import TableInputs
@@ -30,6 +29,7 @@ from mercer.risks import Risk
 from mercer.streams import StreamFunction
 from mercer.streams.function import NO_SINGLE
 from mercer.sums import Correction
+from mercer.threads import jobs
 
 Array = NDArray[np.float64]
 

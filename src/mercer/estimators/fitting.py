@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from mercer._component import own_copy
-from mercer._threads import check_jobs, jobs
-from mercer._validation import check_choice, check_integer, check_real
-from mercer.data.null_values import NullValues
+from mercer.columns.null_values import NullValues
+from mercer.component import own_copy
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import StreamColumns
 from mercer.estimators.fitted import FittedFunction
@@ -66,6 +64,8 @@ from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
 from mercer.streams import StreamFunction
 from mercer.sums import Rows
+from mercer.threads import check_jobs, jobs
+from mercer.validation import check_choice, check_integer, check_real
 
 Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None

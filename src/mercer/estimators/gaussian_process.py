@@ -12,9 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._component import from_config, own_copy, to_config
-from mercer._threads import check_jobs, jobs
-from mercer._validation import check_choice, check_integer, check_real
+from mercer.component import from_config, own_copy, to_config
 from mercer.estimators.explained import ExplainedEstimator
 from mercer.estimators.explaining import kept_from_state, kept_to_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
@@ -35,6 +33,8 @@ from mercer.gaussian_process import (
 from mercer.kernels import Kernel, as_kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
+from mercer.threads import check_jobs, jobs
+from mercer.validation import check_choice, check_integer, check_real
 
 Array = NDArray[np.float64]
 

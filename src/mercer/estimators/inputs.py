@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import warnings
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.data.columns import Levels, TableView, is_frame, says_nothing, view_table
+from mercer.columns.views import Levels, TableView, is_frame, says_nothing, view_table
 from mercer.exceptions import (
     Advice,
     DependentRowsWarning,
@@ -32,7 +31,8 @@ T = TypeVar("T")
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # Share of the variance of all columns beyond which one decides alone.
 _ALONE = 0.999
-_ROOT = str(Path(__file__).parents[1]) + os.sep
+# Folders of the library and of the packages that stand on it.
+_OURS = str(Path(__file__).parents[1])
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 _DATES = "Dates count in seconds."
 
@@ -40,7 +40,7 @@ _DATES = "Dates count in seconds."
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of this library that called it."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ROOT):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

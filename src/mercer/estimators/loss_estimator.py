@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._threads import jobs
-from mercer._validation import check_integer
-from mercer.data.columns import is_frame
+from mercer.columns.views import is_frame
 from mercer.default import DefaultLearner
 from mercer.default.means import has_mean, level_of
 from mercer.estimators.columns import check_named
@@ -26,6 +24,8 @@ from mercer.losses import Logistic, Softmax, Squared, as_loss
 from mercer.objectives import Pointwise
 from mercer.risks import Tracker, as_risk
 from mercer.sums import codes_of_targets
+from mercer.threads import jobs
+from mercer.validation import check_integer
 
 Array = NDArray[np.float64]
 

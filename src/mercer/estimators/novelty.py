@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from mercer._threads import jobs
-from mercer._validation import check_real
 from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
@@ -29,6 +27,8 @@ from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Novelty
 from mercer.objectives.objective import lower_quantile
 from mercer.schedules import InverseTime
+from mercer.threads import jobs
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._threads import one_blas_thread
-from mercer.data.columns import says_nothing
+from mercer.columns.views import says_nothing
 from mercer.estimators.columns import Columns
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
+from mercer.jit import jit
 from mercer.learning import Learner
 from mercer.streams import StreamLearner
+from mercer.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 

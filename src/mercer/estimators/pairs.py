@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from mercer._component import from_config, to_config
-from mercer._validation import check_real
 from mercer.buffers import FIFO, Buffer
-from mercer.data.columns import says_nothing
+from mercer.columns.views import says_nothing
+from mercer.component import from_config, to_config
 from mercer.estimators.targets import (
     TaskTargets,
     check_same_type,
@@ -29,6 +28,7 @@ from mercer.learning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.losses import MarginLoss
 from mercer.objectives import Pairwise
 from mercer.schedules import PowerDecay, Relative
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 
@@ -428,3 +428,30 @@ class PairLabels(NamedTuple):
         if classes.size not in sizes.get(kind, ()) or sorted(order) != list(range(classes.size)):
             raise ValueError("the labels of the pairs do not fit together")
         return cls(kind, classes[np.array(order, dtype=np.intp)])
+
+
+def group_order(group: Any, generator: Any) -> NDArray[np.int64]:
+    """Random order of rows in which those of one group stay together.
+
+    Parameters
+    ----------
+    group : array-like of shape (n_rows,)
+        Group of each row.
+    generator : numpy.random.Generator or numpy.random.RandomState
+        Where the order comes from.
+
+    Returns
+    -------
+    order : ndarray of shape (n_rows,) of int64
+        Groups in random order, the rows of each in random order.
+
+    Examples
+    --------
+    >>> group = np.array([1, 2, 1, 2])
+    >>> group[group_order(group, np.random.default_rng(0))].tolist() in ([1, 1, 2, 2], [2, 2, 1, 1])
+    True
+    """
+    _, numbers = np.unique(group, return_inverse=True)
+    ranks = generator.permutation(int(numbers.max(initial=-1)) + 1)
+    order: NDArray[np.int64] = generator.permutation(numbers.size)
+    return order[np.argsort(ranks[numbers[order]], kind="stable")]

@@ -14,11 +14,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._component import own_copy
-from mercer._threads import jobs
-from mercer._validation import check_choice
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
-from mercer.data.shuffle import group_order
+from mercer.component import own_copy
 from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
@@ -28,6 +25,7 @@ from mercer.estimators.pairs import (
     PairLabels,
     Pairs,
     group_numbers,
+    group_order,
     label_scale,
     plain_labels,
 )
@@ -47,6 +45,8 @@ from mercer.objectives.pairwise import (
     check_pair_parts,
     pair_label_of,
 )
+from mercer.threads import jobs
+from mercer.validation import check_choice
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
-from mercer._component import own_copy
+from mercer.component import own_copy
 from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.explained import ExplainedFunction
 from mercer.estimators.fitting import Data, Given
@@ -148,11 +148,11 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
         Number of columns of the rows.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if rows came as a table whose names are text.
-    preprocessor_ : mercer.data.TablePreprocessor or None
+    preprocessor_ : mercer.columns.TablePreprocessor or None
         What became of the columns of the first rows. None if they went in as they are, being
         numbers without gaps, and for the default of streams, where a gap says nothing and each
         category is an input from its first row on.
-    audit_ : mercer.data.audit.TableAudit
+    audit_ : mercer.columns.audit.TableAudit
         What each column is, and how many inputs it became: a table to print. Only if there is a
         ``preprocessor_``.
 

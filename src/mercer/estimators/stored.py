@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import from_config, to_config
-from mercer._validation import check_integer, check_real
-from mercer.data.null_values import NullValues
+from mercer.columns.null_values import NullValues
+from mercer.component import from_config, to_config
 from mercer.estimators.columns import columns_from_state, columns_to_state
 from mercer.estimators.start import AVERAGING
 from mercer.estimators.table_inputs import column_names
@@ -19,6 +18,7 @@ from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
 from mercer.maps import Affine
 from mercer.model_file import save_model
+from mercer.validation import check_integer, check_real
 
 
 class Stored:

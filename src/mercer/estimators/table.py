@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.exceptions import NotFittedError
 
-from mercer._validation import check_choice
-from mercer.conformal import check_coverage
-from mercer.data import TablePreprocessor
-from mercer.data.audit import TableAudit
-from mercer.data.columns import (
+from mercer.columns import TablePreprocessor
+from mercer.columns.audit import TableAudit
+from mercer.columns.forms import DateForm, NumberForm
+from mercer.columns.odd_cells import Unreadable
+from mercer.columns.readings import TargetForm, time_form
+from mercer.columns.views import (
     Levels,
     Numbers,
     check_names,
@@ -25,9 +26,7 @@ from mercer.data.columns import (
     missing_cells,
     view_table,
 )
-from mercer.data.forms import DateForm, NumberForm
-from mercer.data.readings import TargetForm, time_form
-from mercer.data.tables import Unreadable
+from mercer.conformal import check_coverage
 from mercer.estimators.classifier import KernelClassifier
 from mercer.estimators.explaining import Explained, Explaining
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
@@ -43,6 +42,7 @@ from mercer.expansions import Auto
 from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import save_model, storable
+from mercer.validation import check_choice
 
 Array = NDArray[np.float64]
 # From this many inputs on the time goes into products of matrices, and float32 halves it.
@@ -112,7 +112,7 @@ TASKS = {
     )
 }
 
-# Learned from transitions, not from rows: see mercer.training.TransitionColumns.
+# Learned from transitions, not from rows: see mercer_app.training.TransitionColumns.
 _VALUES = TableTask(
     "value", "value function", "a value function", ValueFunction, "quantities", losses=None
 )
@@ -435,7 +435,7 @@ def _said_of_leaks(leaks: dict[str, str], target: str | None) -> Advice:
 class TableModel(Explaining):
     r"""A kernel machine that learns from and predicts for tables with named columns.
 
-    It joins a :class:`mercer.data.TablePreprocessor`, an estimator and the target's column, so
+    It joins a :class:`mercer.columns.TablePreprocessor`, an estimator and the target's column, so
     that a stream of raw tables goes in and labels or quantities come out. This is what
     ``mercer fit`` writes.
 
@@ -451,7 +451,7 @@ class TableModel(Explaining):
     estimator : estimator
         What learns: a KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or
         GaussianProcessRegressor, trained in place; or a ValueFunction, which
-        :class:`mercer.training.TransitionColumns` trains.
+        :class:`mercer_app.training.TransitionColumns` trains.
     preprocessor : TablePreprocessor
         How columns become inputs. Its ``exclude`` must hold the target and the group.
     target : str or None, default=None
@@ -499,7 +499,7 @@ class TableModel(Explaining):
     --------
     >>> import numpy as np
     >>> from mercer import KernelClassifier
-    >>> from mercer.data import TablePreprocessor
+    >>> from mercer.columns import TablePreprocessor
     >>> towns = np.array(["Bern", "Bonn"] * 100)
     >>> table = {"town": towns, "height": np.where(towns == "Bern", 540.0, 60.0)}
     >>> model = TableModel(
@@ -641,7 +641,7 @@ class TableModel(Explaining):
             What to do about columns that the warm-up did not have.
         learned : bool, default=False
             Whether :meth:`learn` will take these rows: see
-            :meth:`mercer.data.TablePreprocessor.transform`.
+            :meth:`mercer.columns.TablePreprocessor.transform`.
         lenient : bool, default=False
             Whether text in columns that held numbers, dates or times is a gap, not an error.
 
@@ -942,7 +942,7 @@ class TableModel(Explaining):
         if self.task == "value":
             raise ValueError(
                 "A value function learns transitions, not rows with a target. Use "
-                "mercer.training.TransitionColumns, or `mercer value`."
+                "mercer_app.training.TransitionColumns, or `mercer value`."
             )
         if self.predicts_quantities:
             y = (y - self.target_mean_) / self.target_scale_

@@ -16,9 +16,9 @@ from scipy import sparse
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import validate_data
 
-from mercer.data import TablePreprocessor
-from mercer.data.audit import TableAudit
-from mercer.data.columns import (
+from mercer.columns import TablePreprocessor
+from mercer.columns.audit import TableAudit
+from mercer.columns.views import (
     Levels,
     TableView,
     chosen_rows,
@@ -472,7 +472,7 @@ def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
             raise
         raise ValueError(
             f"There is text in the rows, first {text!r}, but a {type(estimator).__name__} learns "
-            "numbers. Encode the columns with mercer.data.TablePreprocessor, or use "
+            "numbers. Encode the columns with mercer.columns.TablePreprocessor, or use "
             "mercer.estimators.TableModel, which does so."
         ) from error
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer._component import from_config, to_config
-from mercer.data.columns import says_nothing
+from mercer.columns.views import says_nothing
+from mercer.component import from_config, to_config
 from mercer.estimators.inputs import warn_user
 from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning

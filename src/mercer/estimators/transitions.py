@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_choice, check_integer
 from mercer.estimators.inputs import warn_user
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
+from mercer.validation import check_choice, check_integer
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
-from mercer._validation import check_choice
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
@@ -30,6 +29,7 @@ from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.objectives.bellman import AUXILIARY, Bellman
+from mercer.validation import check_choice
 
 Array = NDArray[np.float64]
 

@@ -3,7 +3,6 @@
 Expansions are parameters only. The functions that they keep small are in :mod:`mercer.functions`.
 """
 
-from mercer._validation import nearest
 from mercer.expansions.auto import Auto
 from mercer.expansions.dictionary import Dictionary
 from mercer.expansions.expansion import KOMP, Budget, Expansion, Full
@@ -16,6 +15,7 @@ from mercer.expansions.recursive import (
     Tracking,
 )
 from mercer.expansions.stream import Stream
+from mercer.validation import nearest
 
 __all__ = [
     "ALD",

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_integer, integer, or_none, parameters, positive, real
 from mercer.exceptions import InPython
 from mercer.expansions.expansion import Expansion
+from mercer.validation import check_integer, integer, or_none, parameters, positive, real
 
 
 def _check_resumable(name: str, value: Any) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_choice, check_integer, check_real
 from mercer.expansions.expansion import Expansion
 from mercer.kernels import Kernel
 from mercer.numerics.step import Compressor
 from mercer.sums import CENTERS
+from mercer.validation import check_choice, check_integer, check_real
 
 #: Ridges that are raced if none is given.
 RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)

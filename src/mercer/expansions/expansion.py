@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import Component
-from mercer._validation import check_real, choice, integer, or_none, parameters, real
+from mercer.component import Component
 from mercer.kernels import Gaussian, Kernel
 from mercer.numerics.state import GREEDY, SMALLEST
 from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING, Compressor
+from mercer.validation import check_real, choice, integer, or_none, parameters, real
 
 UNLIMITED = np.iinfo(np.int64).max // 4
 

@@ -7,7 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from mercer._validation import (
+from mercer.expansions.dictionary import RIDGES as SOLVED_RIDGES
+from mercer.expansions.dictionary import n_first_rows
+from mercer.expansions.expansion import Expansion
+from mercer.features import DESIGNS, FeatureOptions
+from mercer.validation import (
     check_choice,
     check_integer,
     check_real,
@@ -15,10 +19,6 @@ from mercer._validation import (
     integer,
     parameters,
 )
-from mercer.expansions.dictionary import RIDGES as SOLVED_RIDGES
-from mercer.expansions.dictionary import n_first_rows
-from mercer.expansions.expansion import Expansion
-from mercer.features import DESIGNS, FeatureOptions
 
 MODES = ("newton", "faithful", "cyclic", "solve")
 GROWTHS = ("auto", "block", "doubling", "fixed")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from mercer._validation import check_real, choice, integer, or_none, parameters, positive, real
 from mercer.expansions.expansion import Expansion
 from mercer.kernels import Kernel
 from mercer.numerics.recursive_squares import ERROR, NEVER, OLDEST, Rules
 from mercer.numerics.step import QUANTISE, Compressor
+from mercer.validation import check_real, choice, integer, or_none, parameters, positive, real
 
 _LARGEST = 2**31  # points without a limit
 _FACTOR = "It multiplies what earlier rows count with each row that comes."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from mercer._validation import integer, parameters
 from mercer.expansions.expansion import Expansion
+from mercer.validation import integer, parameters
 
 
 class Stream(Expansion):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from mercer._validation import check_choice
 from mercer.features.composite import MappedMap, ScaledMap
 from mercer.features.feature_map import (
     NORMS,
@@ -32,6 +31,7 @@ from mercer.numerics.designs import (
     padded_size,
     sobol_uniforms,
 )
+from mercer.validation import check_choice
 
 DESIGNS = ("iid", "orthogonal", "hadamard", "sobol", "auto")
 

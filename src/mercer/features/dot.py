@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from mercer._jit import jit
 from mercer.features.feature_map import (
     FACTORS,
     SCALARS,
@@ -23,6 +22,7 @@ from mercer.features.feature_map import (
     require_iid,
     stream_of,
 )
+from mercer.jit import jit
 from mercer.numerics import philox
 
 #: 1/n! up to degree 16: in [0, 1] the rest of the exponential series is 1e-15 of its sum.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import spread
+from mercer.threads import spread
 
 Floats = NDArray[np.floating]
 #: Rows as a feature map wants them, one or more arrays with a row for each row of the inputs.

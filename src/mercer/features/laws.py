@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from mercer._validation import check_real
 from mercer.features.composite import child_paths
 from mercer.features.feature_map import SCALARS, WEIGHTS, Floats, stream_of
 from mercer.numerics import philox
+from mercer.validation import check_real
 
 # Up to here a chi-squared number is a sum of squared normals, which is faster than its inverse
 # distribution function.

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import from_config, to_config
-from mercer._validation import check_integer
+from mercer.component import from_config, to_config
 from mercer.expansions import KOMP, Dictionary
 from mercer.functions._function import Function, dense_rows, precise_rows
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
 from mercer.selection import RaceResult, RaceSettings, race, race_point
 from mercer.sums import KernelBasis, Rows, choose_centers
+from mercer.validation import check_integer
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import from_config, to_config
-from mercer._threads import in_order
-from mercer._validation import check_choice, check_integer, check_real
+from mercer.component import from_config, to_config
 from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine, FixedMap, Leaves
@@ -36,6 +34,8 @@ from mercer.sums import (
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.correction import Features
 from mercer.sums.ridge import RIDGES
+from mercer.threads import in_order
+from mercer.validation import check_choice, check_integer, check_real
 
 _PRECISIONS = ("float32", "float64")
 _NUMBERS = ("block", "is_stale", "races", "ridge")

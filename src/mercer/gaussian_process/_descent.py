@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import Component
-from mercer._validation import check_choice, integer, parameters
+from mercer.component import Component
 from mercer.exceptions import DivergenceError
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._exact import InducingPoints
@@ -25,6 +24,7 @@ from mercer.learning import AutomaticStep
 from mercer.numerics.factor import solve_ridge
 from mercer.schedules import as_schedule
 from mercer.sums import target_scale
+from mercer.validation import check_choice, integer, parameters
 
 Array = NDArray[np.float64]
 

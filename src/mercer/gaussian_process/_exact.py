@@ -13,8 +13,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import Component
-from mercer._validation import choice, integer, or_auto, parameters
+from mercer.component import Component
 from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.kernels import Kernel
@@ -30,6 +29,7 @@ from mercer.sums import (
     factor_ridge,
     weight_posterior,
 )
+from mercer.validation import choice, integer, or_auto, parameters
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ import numpy as np
 from numba import types
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._jit import c_function, jit
-from mercer._pointers import call_pointer
+from mercer.jit import c_function, jit
+from mercer.pointers import call_pointer
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract"}}

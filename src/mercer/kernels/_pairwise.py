@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._jit import jit
+from mercer.jit import jit
 
 FloatArray = NDArray[np.floating[Any]]
 

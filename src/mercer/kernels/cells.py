@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._jit import jit
+from mercer.jit import jit
 from mercer.kernels._pairwise import FloatArray, inner_products, squared_norms
 
 Array = NDArray[np.float64]

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mercer._validation import check_real, integer, or_none, parameters, positive, real
 from mercer.features.dot import (
     EXPONENTIAL_COEFFICIENTS,
     ArcCosineMap,
@@ -21,6 +20,7 @@ from mercer.features.feature_map import FeatureMap, FeatureOptions
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
 from mercer.kernels.kernel import FormulaKernel, FromData, Kernel
+from mercer.validation import check_real, integer, or_none, parameters, positive, real
 
 # Random features of a product of kernels: the power n is drawn with a probability like 2^-n.
 _BASE = 2.0

@@ -21,7 +21,6 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
-from mercer._validation import parameters, positive
 from mercer.features.composite import MappedMap
 from mercer.features.cosine import CosineMap
 from mercer.features.dot import SignMap
@@ -31,6 +30,7 @@ from mercer.features.laws import CoordinateLaw, Law, SechLaw, TanLaw
 from mercer.kernels._compiled import RowFunction, compile_row, gram_by_rows
 from mercer.kernels._pairwise import FloatArray, inner_products
 from mercer.kernels.kernel import FormulaKernel
+from mercer.validation import parameters, positive
 
 
 class _HalfLine(FormulaKernel):

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
-from mercer._component import Component
-from mercer._validation import check_integer, parameters, positive
+from mercer.component import Component
 from mercer.features.composite import MappedMap, ProductMap, ScaledMap, SumMap, child_paths
 from mercer.features.cosine import joined_cosines
 from mercer.features.feature_map import FeatureMap, FeatureOptions, features_of
 from mercer.kernels._compiled import CompiledKernel, RowFunction, compile_row
 from mercer.kernels._pairwise import FloatArray
 from mercer.maps import Affine, LearnableMap
+from mercer.validation import check_integer, parameters, positive
 
 _N_ROWS_FOR_SCALES = 1000
 

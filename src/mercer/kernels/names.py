@@ -10,7 +10,6 @@ import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 from numba.extending import is_jitted
 
-from mercer._validation import choice, name_among, nearest, or_none, parameters, positive
 from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import FloatArray
@@ -27,6 +26,7 @@ from mercer.kernels.half_line import (
 )
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
+from mercer.validation import choice, name_among, nearest, or_none, parameters, positive
 
 _BLOCK = 16  # rows at a time for the diagonal of a function that knows only whole matrices
 

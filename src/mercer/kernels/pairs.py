@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._component import Component
-from mercer._validation import parameters, real
+from mercer.component import Component
+from mercer.validation import parameters, real
 
 Array = NDArray[np.float64]
 

@@ -12,8 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._component import own_copy
-from mercer._validation import check_integer, check_real
+from mercer.component import own_copy
 from mercer.features import FeatureMap, FeatureOptions
 from mercer.kernels._pairwise import FloatArray
 from mercer.kernels.cells import (
@@ -28,6 +27,7 @@ from mercer.kernels.cells import (
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.kernels.stationary import Gaussian, _Stationary
+from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import gammaln, kve
 
-from mercer._validation import check_real, parameters, positive
 from mercer.features import CosineMap, FeatureMap, FeatureOptions, laws
 from mercer.kernels._compiled import RowFunction
 from mercer.kernels._pairwise import (
@@ -20,6 +19,7 @@ from mercer.kernels._pairwise import (
     squared_distances,
 )
 from mercer.kernels.kernel import FormulaKernel, FromData
+from mercer.validation import check_real, parameters, positive
 
 LengthScale = float | Literal["median", "half-median"]
 

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
-from mercer._validation import check_real
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Update
 from mercer.learning.elsewhere import (
@@ -41,6 +39,8 @@ from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
 from mercer.sums import Rows
+from mercer.threads import one_blas_thread
+from mercer.validation import check_real
 
 _REPORT = 8192  # rows between two reports of progress
 # Predictions this many times larger than any target or 1 mean that the run has diverged.

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.exceptions import NothingLearnedWarning
 from mercer.functions import KernelExpansion
 from mercer.learning.learner import (
@@ -54,6 +53,7 @@ from mercer.numerics.row_loop import (
 from mercer.numerics.step import Compressor, with_code
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.schedules import Constant
+from mercer.threads import one_blas_thread
 
 # Plain loops over points beat BLAS calls from Python while model order x inputs is below this.
 _MAX_WORK = 16_384

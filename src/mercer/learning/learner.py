@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.exceptions import Advice, DivergenceError, ParameterError, Setting
 from mercer.history import History
 from mercer.learning.step_sizes import AutomaticStep, FirstRows
 from mercer.objectives import Objective
+from mercer.threads import one_blas_thread
 
 _REMEDY = (
     "; standardise the columns (and the target of a regression), or use a loss with bounded slopes "

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
 from mercer.functions import RecursiveFunction
 from mercer.kernels import CompiledKernel
@@ -18,6 +17,7 @@ from mercer.learning.step_sizes import AutomaticStep
 from mercer.numerics.recursive_squares import Stream, kernel_row, learn_row, learn_rows
 from mercer.objectives import Batch, Objective
 from mercer.sums import shift_of_codes
+from mercer.threads import one_blas_thread
 
 _CHUNK = 8192  # rows between two reports of progress
 _HUGE = 1e100  # targets below this leave room for the condition of the Gram matrix, and for squares

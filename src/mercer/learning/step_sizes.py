@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.exceptions import ConditioningWarning
 from mercer.expansions import RandomFeatures
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.objectives import Objective
 from mercer.schedules import PowerDecay, Relative
+from mercer.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 

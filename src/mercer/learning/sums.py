@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import one_blas_thread
 from mercer.exceptions import DivergenceError
 from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere, refuse_elsewhere
 from mercer.learning.learner import (
@@ -38,6 +37,7 @@ from mercer.sums import (
     relabelled,
     shift_of_codes,
 )
+from mercer.threads import one_blas_thread
 
 Floats = NDArray[np.floating[Any]]
 

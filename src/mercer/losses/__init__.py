@@ -29,7 +29,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mercer._validation import name_among, nearest
 from mercer.exceptions import Advice, InPython, ParameterError
 from mercer.losses._base import (
     CompiledLoss,
@@ -59,6 +58,7 @@ from mercer.losses._regression import (
     Squared,
     SquaredEpsilonInsensitive,
 )
+from mercer.validation import name_among, nearest
 
 __all__ = [
     "AbsoluteError",

@@ -11,10 +11,10 @@ import numpy as np
 from numba import types
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._component import Component
-from mercer._jit import c_function, jit
-from mercer._pointers import call_pointer
-from mercer._validation import check_integer
+from mercer.component import Component
+from mercer.jit import c_function, jit
+from mercer.pointers import call_pointer
+from mercer.validation import check_integer
 
 Array = NDArray[np.float64]
 Task = Literal["regression", "classification"]

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from mercer._validation import parameters, real
 from mercer.losses._base import Array, MarginLoss, MulticlassLoss
+from mercer.validation import parameters, real
 
 
 def _logistic(

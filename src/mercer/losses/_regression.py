@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
-from mercer._validation import check_real, parameters, positive, real
 from mercer.losses._base import Array, RegressionLoss
+from mercer.validation import check_real, parameters, positive, real
 
 
 def _squared(

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from mercer._component import Component, own_copy
-from mercer._validation import check_integer, check_real, choice, parameters
+from mercer.component import Component, own_copy
+from mercer.validation import check_integer, check_real, choice, parameters
 
 Array = NDArray[np.float64]
 FloatArray = NDArray[np.floating[Any]]
@@ -664,7 +664,7 @@ class Standardize(LearnedMap):
 
     See Also
     --------
-    mercer.data.TablePreprocessor : Tables with text, times and missing values.
+    mercer.columns.TablePreprocessor : Tables with text, times and missing values.
 
     Examples
     --------

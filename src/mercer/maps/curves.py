@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from mercer._jit import jit
-from mercer._validation import choice, integer, parameters, real
+from mercer.jit import jit
 from mercer.maps.affine import Affine, FixedMap, FloatArray, LearnableMap, check_rows
+from mercer.validation import choice, integer, parameters, real
 
 Array = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._component import Component
-from mercer._validation import integer, parameters
+from mercer.component import Component
 from mercer.maps.affine import check_rows
 from mercer.numerics.trees import Forest, grow, leaf_numbers
+from mercer.validation import integer, parameters
 
 Array = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 from mercer.numerics.komp import absorb
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import GREEDY

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba.extending import get_cython_function_address, intrinsic
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 
 # Numba's type stubs do not know intrinsics and the ways of its type objects.
 types: Any = numba.core.types

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 from mercer.numerics.state import Dictionary, Newcomers, move, put
 
 Array = NDArray[np.float64]

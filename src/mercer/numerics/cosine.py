@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from mercer._jit import jit
+from mercer.jit import jit
 
 #: Never all of fastmath: reassociation would delete the rounding by adding and subtracting.
 COSINE_FLAGS = {"contract", "nnan", "ninf", "nsz"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 
 #: Dimensions that there are direction numbers for.
 MOST_DIMENSIONS = 21201

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lu_factor, lu_solve
 
-from mercer._threads import in_order, tiles
 from mercer.exceptions import ConditioningWarning
 from mercer.numerics.lapack import cholesky, solve, solve_triangle
+from mercer.threads import in_order, tiles
 
 Array = NDArray[np.float64]
 

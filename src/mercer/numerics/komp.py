@@ -33,7 +33,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 from mercer.numerics.blas import exchange_update, rank_update, symmetric_product
 from mercer.numerics.small_dense import cholesky, dot, lower_solve, lower_transpose_solve
 from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers, copy_row, move, put

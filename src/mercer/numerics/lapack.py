@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
-from mercer._threads import in_order, tiles
+from mercer.threads import in_order, tiles
 
 Floats = NDArray[Any]  # float32 or float64
 

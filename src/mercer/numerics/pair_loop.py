@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._pointers import call_pointer
+from mercer.jit import jit
 from mercer.numerics.komp import BREAKDOWN, UNFINISHED
 from mercer.numerics.row_loop import (
     BROKEN_DOWN,
@@ -34,6 +33,7 @@ from mercer.numerics.row_loop import (
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import Dictionary, Limits, Newcomers, copy_row
 from mercer.numerics.step import INVERSE, Compressor, call_compress, worst_conditioning
+from mercer.pointers import call_pointer
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

@@ -25,9 +25,9 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._jit import jit
-from mercer._validation import check_integer
+from mercer.jit import jit
 from mercer.numerics.cosine import COSINE_FLAGS, turn_cosine32, turn_cosine64
+from mercer.validation import check_integer
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

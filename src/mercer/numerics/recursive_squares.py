@@ -31,9 +31,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._pointers import call_pointer
+from mercer.jit import jit
 from mercer.numerics.small_dense import dot
+from mercer.pointers import call_pointer
 
 Array = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._pointers import call_pointer
+from mercer.jit import jit
 from mercer.numerics.komp import BREAKDOWN, UNFINISHED
 from mercer.numerics.state import Dictionary, Limits, Newcomers, copy_row
 from mercer.numerics.step import INVERSE, Compressor, call_compress, needs_rows, worst_conditioning
+from mercer.pointers import call_pointer
 
 Array = NDArray[np.float64]
 

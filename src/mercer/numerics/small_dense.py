@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

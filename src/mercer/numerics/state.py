@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 
 GREEDY, SMALLEST = 0, 1
 

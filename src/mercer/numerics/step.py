@@ -14,8 +14,7 @@ import numba.core.types
 import numpy as np
 from numba.np.numpy_support import from_dtype
 
-from mercer._jit import jit
-from mercer._pointers import machine_code, pointer_call
+from mercer.jit import jit
 from mercer.numerics.budget import (
     append,
     merge_smallest,
@@ -26,6 +25,7 @@ from mercer.numerics.budget import (
 from mercer.numerics.komp import DONE, komp_step
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.triangular import triangular_step
+from mercer.pointers import machine_code, pointer_call
 
 _t: Any = numba.core.types  # numba is only partly typed
 

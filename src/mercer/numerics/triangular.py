@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
+from mercer.jit import jit
 from mercer.numerics.small_dense import dot
 from mercer.numerics.state import SMALLEST, Dictionary, Limits, Newcomers, move, put
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_choice, check_real
 from mercer.objectives.objective import Array, Batch, Objective
+from mercer.validation import check_choice, check_real
 
 METHODS = ("td", "gtd2", "tdc", "double_sampling", "residual", "pkgtd")
 #: Methods with a second function, the estimate of E[delta | x].

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_real
 from mercer.losses import Loss, loss_and_slopes
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 

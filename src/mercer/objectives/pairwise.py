@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_choice
 from mercer.buffers import Buffer
 from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.kernels.pairs import PairKernel
 from mercer.losses import MarginLoss
 from mercer.objectives.objective import Anchors, Array, Batch, Objective
+from mercer.validation import check_choice
 
 Indices = NDArray[np.int64]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from mercer._component import Component
-from mercer._validation import check_real, choice, or_none, parameters, positive, real
+from mercer.component import Component
+from mercer.validation import check_real, choice, or_none, parameters, positive, real
 
 _RULES = ("momentum", "scgd", "nasa")
 _PAIRS = ("tracked", "stream", "reservoir")

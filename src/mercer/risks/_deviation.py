@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import Check, integer, or_none, parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk, Tracker, check_smoothing, positive_part
+from mercer.validation import Check, integer, or_none, parameters, positive, real
 
 
 def _flag(why: str) -> Check:

@@ -8,8 +8,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import parameters, positive, real
 from mercer.risks._base import Array, Outer, Risk, check_smoothing, positive_part
+from mercer.validation import parameters, positive, real
 
 _STEP = "It is the size of a step, in units of the scale that the scalar has."
 

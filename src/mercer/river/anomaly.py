@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from mercer._validation import check_real
 from mercer.estimators import NoveltyDetector
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.river.rows import Row, numbers_of, rows_of
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 

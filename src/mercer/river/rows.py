@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from river.utils.dataframe import into_frame, to_numpy
 
-from mercer.data.columns import says_nothing
+from mercer.columns.views import says_nothing
 
 Row = dict[Any, Any]
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import in_order
 from mercer.kernels import DistanceKernel, Partitioned
 from mercer.kernels.cells import rows_by_cell
 from mercer.maps import FixedMap
@@ -18,6 +17,7 @@ from mercer.sums import ExactRidge, Rows, descend
 from mercer.sums.basis import in_single
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import descend_able
+from mercer.threads import in_order
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]

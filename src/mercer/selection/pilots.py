@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._threads import in_order
 from mercer.kernels import DistanceKernel, Kernel
 from mercer.maps import FixedMap
 from mercer.selection.families import LITTLE, METRICS, Family, bias_of, input_maps
@@ -22,6 +21,7 @@ from mercer.sums import (
     squared_error,
 )
 from mercer.sums.ridge import RIDGES, descend_ridges
+from mercer.threads import in_order
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]

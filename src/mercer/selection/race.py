@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._component import from_config, to_config
-from mercer._threads import in_order
-from mercer._validation import check_real
+from mercer.component import from_config, to_config
 from mercer.kernels import Kernel
 from mercer.maps import FixedMap
 from mercer.selection.cell_pilots import CellPilots
 from mercer.selection.families import FAMILIES, FAR, global_kernel
 from mercer.selection.pilots import Pilot, Pilots
 from mercer.sums import Rows
+from mercer.threads import in_order
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 

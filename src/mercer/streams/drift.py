@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._validation import check_integer, check_real
+from mercer.jit import jit
+from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
 

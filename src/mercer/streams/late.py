@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_integer
+from mercer.validation import check_integer
 
 
 class Delivered(NamedTuple):

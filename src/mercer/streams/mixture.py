@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP
 from mercer.functions import KernelExpansion, start
@@ -23,6 +22,7 @@ from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 from mercer.sums import shift_of_codes, targets_of_codes
+from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
 

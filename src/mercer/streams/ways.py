@@ -13,11 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._validation import check_integer, check_real
 from mercer.features import FeatureOptions
+from mercer.jit import jit
 from mercer.kernels import Gaussian
 from mercer.numerics.cosine import cosine_pairs_of_turns
+from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._threads import in_order, tiles
-from mercer._validation import check_choice, check_integer
 from mercer.kernels import Kernel, Mapped
 from mercer.kernels.cells import Cells, k_means
 from mercer.maps import Affine, FixedMap, PrincipalComponents
 from mercer.sums.rows import distinct_rows
 from mercer.sums.statistics import Statistics
+from mercer.threads import in_order, tiles
+from mercer.validation import check_choice, check_integer
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]

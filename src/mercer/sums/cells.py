@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._threads import in_order
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.cells import rows_by_cell
 from mercer.maps import FixedMap
@@ -27,6 +26,7 @@ from mercer.sums.ridge import (
 )
 from mercer.sums.rows import Rows, distinct_rows
 from mercer.sums.statistics import Statistics, check_alike
+from mercer.threads import in_order
 
 Array = NDArray[np.float64]
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._threads import in_order, tiles
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import Basis, KernelBasis, check_same_basis
 from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
 from mercer.sums.statistics import Statistics, check_alike
+from mercer.threads import in_order, tiles
 
 Array = NDArray[np.float64]
 _T = TypeVar("_T")

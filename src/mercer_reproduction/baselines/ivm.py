@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logsumexp, softmax
 
-from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
+from mercer.validation import check_integer, check_real
 from mercer_reproduction.baselines._base import Array, Floats
 from mercer_reproduction.baselines.lbfgs import BatchFunction
 

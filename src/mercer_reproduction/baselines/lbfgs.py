@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 from scipy.optimize import minimize
 
-from mercer._validation import check_integer, check_real
 from mercer.kernels import Kernel
 from mercer.losses import Loss, MulticlassLoss, Softmax
+from mercer.validation import check_integer, check_real
 from mercer_reproduction.baselines._base import Array, Floats, tiles
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.schedules import as_schedule
+from mercer.validation import check_integer, check_real
 from mercer_reproduction.baselines._base import Array, Floats, Solver
 
 # Rows whose kernel values are computed together, by one product of matrices.

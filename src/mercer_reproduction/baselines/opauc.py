@@ -17,9 +17,9 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
+from mercer.jit import jit
+from mercer.validation import check_integer, check_real
 from mercer_reproduction.baselines._base import Array, Floats, Solver
 
 Counts = NDArray[np.int64]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import check_integer, check_real
 from mercer.exceptions import DivergenceError
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.objectives import Batch, make_objective
 from mercer.risks import Risk, as_tracker
+from mercer.validation import check_integer, check_real
 from mercer_reproduction.baselines._base import Array, Floats, Solver
 
 

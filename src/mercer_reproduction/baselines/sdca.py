@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._jit import jit
-from mercer._validation import check_choice
+from mercer.jit import jit
 from mercer.kernels import Kernel
+from mercer.validation import check_choice
 from mercer_reproduction.baselines._base import (
     Array,
     CachedFeatures,

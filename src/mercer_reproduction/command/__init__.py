@@ -1,4 +1,4 @@
-"""The command ``mercer reproduce``, which :mod:`mercer.cli` finds by its entry point."""
+"""The command ``mercer reproduce``, which :mod:`mercer_app.cli` finds by its entry point."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mercer.cli import Command
+from mercer_app.cli import Command
 
 __all__ = ["ReproduceOptions", "reproduce"]
 

@@ -17,9 +17,6 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from mercer._validation import check_integer
-from mercer.cli._files import check_writable
-from mercer.cli._messages import note
 from mercer.display.drawing import (
     PALETTE,
     draw_legend,
@@ -29,6 +26,9 @@ from mercer.display.drawing import (
     tidy,
 )
 from mercer.model_file import replacing
+from mercer.validation import check_integer
+from mercer_app.cli._files import check_writable
+from mercer_app.cli._messages import note
 from mercer_reproduction import (
     Context,
     Drawing,

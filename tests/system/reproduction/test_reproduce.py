@@ -13,8 +13,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmark_scripts import scripts
-from mercer.cli import main
 from mercer.kernels import Gaussian
+from mercer_app.cli import main
 from mercer_reproduction import (
     DATA_FILES,
     Context,

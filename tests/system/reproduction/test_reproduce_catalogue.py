@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from benchmark_scripts import scripts
-from mercer.cli import main
+from mercer_app.cli import main
 from mercer_reproduction import Context, Experiment, Result, experiments
 from mercer_reproduction import _catalogue as catalogue
 from mercer_reproduction._catalogue import CATALOGUE, OWN_STUDIES, PAPERS, STATES, data_sets

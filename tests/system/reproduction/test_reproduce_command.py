@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mercer.cli import main
+from mercer_app.cli import main
 from mercer_reproduction import Drawing, Experiment, Result, Target, _data_files
 from mercer_reproduction._paper_numbers import PaperNumber
 from mercer_reproduction.command import _experiment_view as view_module
@@ -297,7 +297,7 @@ def test_records_are_json_with_the_time(mercer, offer, tmp_path):
 def test_without_the_annex_the_command_is_not_listed():
     program = (
         "import sys; sys.modules['mercer_reproduction'] = None\n"
-        "from mercer.cli import main; main(['--help'])"
+        "from mercer_app.cli import main; main(['--help'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

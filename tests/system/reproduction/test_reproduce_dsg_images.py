@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.cli import main
+from mercer_app.cli import main
 from mercer_reproduction import DATA_FILES, Context, get_experiment
 from mercer_reproduction import _convnet as convnet
 from mercer_reproduction._coulomb import TanhSteps, load_qm7, random_rows, sorted_rows

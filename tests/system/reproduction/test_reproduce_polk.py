@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import correlate
 
-from mercer.cli import main
 from mercer.losses import MulticlassHinge
+from mercer_app.cli import main
 from mercer_reproduction import Context
 from mercer_reproduction import _polk_runs as runs
 from mercer_reproduction._polk_batch import batch_solution, support_vectors

@@ -1,0 +1,837 @@
+"""Tables to matrices, learned on the first rows of a stream."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from mercer.columns.audit import TableAudit, audit_of, leaks_of
+from mercer.columns.column_grid import ColumnGrid, column_grid
+from mercer.columns.encoding import TableEncoding
+from mercer.columns.null_values import NullValues
+from mercer.columns.readings import KINDS, Reading, Readings
+from mercer.columns.statistics import TableStatistics
+from mercer.columns.target_means import TargetCodes
+from mercer.columns.texts import TextMap
+from mercer.columns.views import (
+    TableView,
+    check_names,
+    is_table,
+    missing_cells,
+    view_table,
+    without_marks,
+)
+from mercer.component import Component, from_config, to_config
+from mercer.validation import check_choice, choice, integer, or_none, parameters
+
+_FORMAT = 2
+
+
+def _check_excluded(name: str, value: Any) -> None:
+    if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        raise ValueError(
+            f"`{name}` must be a sequence of column names, got {value!r}. "
+            "Write one name as ('name',)."
+        )
+
+
+def _check_kinds(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise ValueError(f"`{name}` must map names of columns to kinds, got {value!r}.")
+    for column, kind in value.items():
+        if kind not in KINDS:
+            raise ValueError(
+                f"`{name}` must say of each column that it is one of {', '.join(KINDS)}, got "
+                f"{kind!r} for {column!r}."
+            )
+
+
+def _check_nulls(_: str, value: Any) -> None:
+    if value is not None:
+        NullValues.of(value)
+
+
+class TablePreprocessor(Component):
+    r"""Turn tables of numbers, text and times into matrices for kernel machines.
+
+    The means, scales and categories come from the first ``warmup_rows`` rows and are then frozen.
+    The points in a kernel model's dictionary are rows *after* this transformation; if the
+    transformation went on changing, a stored point and a new row would be measured in different
+    units, and the function already learned would drift without a step being taken.
+
+    What becomes of a column is told by the first table seen, and :attr:`audit_` shows it:
+
+    =====================  ========================================================================
+    numbers                standardised, see ``scaling``; missing values become the mean
+    numbers, only 0 and 1  unchanged: one-hot data stays one-hot
+    numbers as text        read as numbers: ``$1,234``, ``1.234,5``, ``12 %``, ``(20)``, ``5 km``,
+                           ``1.3K``, and durations as seconds: ``1h 20m``; cells that are none (one
+                           in twenty at most) are missing
+    dates and times        seconds since 1970 (UTC when no zone is given), then as numbers; besides,
+                           day of the year and of the month, weekday and hour, where they vary. Also
+                           dates as text, of the usual forms, and as 20240131
+    categories             one output per frequent value, ``name=(other)`` for rare and unseen ones;
+                           more than 30, if there are targets, become the mean of the target in
+                           them, ``name:mean``, beside outputs of those with 50 rows and more whose
+                           mean is another than that of all rows by three standard errors, unless
+                           these are more than ``categories``
+    text                   values that are mostly rare, or more than 100 phrases of four words and
+                           more, or lists such as ``Comedy, Drama``: hashed words and pieces of
+                           words, in the directions in which texts vary most (32; 64 of all such
+                           columns; 8 of names and codes), ``name:words_0`` and so on, and if there
+                           are targets, what the words predict, ``name:predicts``
+    booleans               ``name=false`` and ``name=true``
+    missing values         if the warm-up has some: an additional output ``name=(missing)``; a
+                           missing category not seen there counts as ``(other)``
+    constant, empty        dropped
+    identifiers, copies    dropped, see ``suspects``: numbers of the rows, a code of its own in each
+                           row, columns that are the same as another one. Identifiers whose order
+                           tells of the target, if there is one, are numbers
+    =====================  ========================================================================
+
+    Parameters
+    ----------
+    categories : int, default=128
+        Largest number of categories of a column with an output of their own, the most frequent
+        first. At most 4,096 values of a column are counted at any time.
+    min_count : int, default=5
+        Categories seen less often in the warm-up share ``name=(other)``.
+    warmup_rows : int or None, default=50_000
+        Number of rows the statistics are taken from. None: all rows until :meth:`freeze`.
+    scaling : {"auto", "standardize", "common", "none"}, default="auto"
+        Of numeric columns. "standardize": :math:`(x - \bar x) / s` per column with the population
+        standard deviation, at least 1/100 of the column's range. "common": one divisor for all
+        columns, the largest absolute value (255 for images), so that pixels that are rarely on
+        stay as unimportant as they are. "none": unchanged. "auto": division by 255 for pixels,
+        that is for at least 32 integer columns within 0..255 that are not mostly 0/1 and of which
+        the largest exceeds 127; "standardize" for all other columns.
+    exclude : sequence of str, default=()
+        Columns that are no features, such as the target or a row number. They may be absent when
+        transforming.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the matrices.
+    kinds : mapping of str to str or None, default=None
+        What columns are, for those that would be taken for something else: "number", "category",
+        "text", "date" (or "date:dmy" and the like, where days and months could be confused) or
+        "time".
+    include : sequence of str, default=()
+        Columns to use although they look like identifiers or copies.
+    suspects : {"drop", "keep"}, default="drop"
+        What becomes of numbers that look like identifiers, and of copies. Codes as text are always
+        dropped, unless ``include`` names them: no row to come will have the same.
+    null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
+        Cells that stand for no value, such as -999, as in :class:`mercer_app.files.CsvDialect`: in
+        all columns, or in some, the target, too. Of tables in memory only what is named is a gap,
+        and what has no value of its own; an empty mark says that numbers such as -9999 are values.
+
+    Attributes
+    ----------
+    n_samples_seen_ : int
+        Number of rows the statistics were taken from.
+    audit_ : TableAudit
+        What each column is, and what became of it, once frozen.
+    columns_in_ : list of str
+        Columns looked at, used or not: all but the excluded ones.
+    readings_ : dict of str to Reading
+        How each of these columns is read.
+    feature_names_in_ : list of str
+        Columns used, in the order of the first table.
+    text_columns_ : list of str
+        Those of them that held text or categories, and are read as text from CSV.
+    frozen_ : bool
+        Whether the warm-up is over.
+    n_features_out_ : int
+        Number of columns of the matrices, once frozen.
+
+    See Also
+    --------
+    mercer_app.files.read_tables : Tables from files of any size.
+
+    Notes
+    -----
+    Means and variances are merged by the stable update of Chan, Golub and LeVeque, so that pieces
+    of the warm-up may be seen in any sizes, or by several processes and then joined by
+    :meth:`merge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = {"age": np.array([20.0, 40.0, np.nan]), "town": np.array(["Bern", "Bonn", "Bern"])}
+    >>> preprocessor = TablePreprocessor(min_count=1).fit(table)
+    >>> preprocessor.feature_names_out()
+    ['age', 'age=(missing)', 'town=Bern', 'town=Bonn', 'town=(other)']
+    >>> preprocessor.transform({"age": np.array([40.0]), "town": np.array(["Ulm"])})
+    array([[1., 0., 0., 0., 1.]])
+    """
+
+    _parameters = parameters(
+        categories=integer(low=1, high=1024),
+        min_count=integer(low=1),
+        warmup_rows=or_none(integer(low=1)),
+        scaling=choice("auto", "standardize", "common", "none"),
+        dtype=choice("float64", "float32"),
+        exclude=_check_excluded,
+        kinds=_check_kinds,
+        include=_check_excluded,
+        suspects=choice("drop", "keep"),
+        null_values=_check_nulls,
+    )
+    _readings: Readings | None = None  # from the first look on
+    _targets: TargetCodes | None = None  # from the first look on, if there are targets
+    _statistics: TableStatistics | None = None  # from the first row on
+    _encoding: TableEncoding | None = None  # once the warm-up is over
+
+    def __init__(
+        self,
+        categories: int = 128,
+        *,
+        min_count: int = 5,
+        warmup_rows: int | None = 50_000,
+        scaling: Literal["auto", "standardize", "common", "none"] = "auto",
+        exclude: Sequence[str] = (),
+        dtype: Literal["float64", "float32"] = "float64",
+        kinds: Mapping[str, str] | None = None,
+        include: Sequence[str] = (),
+        suspects: Literal["drop", "keep"] = "drop",
+        null_values: Any = None,
+    ) -> None:
+        self.categories = categories
+        self.min_count = min_count
+        self.warmup_rows = warmup_rows
+        self.scaling = scaling
+        self.exclude = exclude
+        self.dtype = dtype
+        self.kinds = kinds
+        self.include = include
+        self.suspects = suspects
+        self.null_values = null_values
+        self._check()
+
+    @property
+    def frozen_(self) -> bool:
+        """Whether the warm-up is over, so that tables can be transformed."""
+        return self._encoding is not None
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of rows the statistics were taken from."""
+        return 0 if self._statistics is None else self._statistics.n_rows
+
+    @property
+    def feature_names_in_(self) -> list[str]:
+        """Columns used, in the order of the first table."""
+        return self._read().used
+
+    @property
+    def readings_(self) -> dict[str, Reading]:
+        """How each of these columns is read."""
+        return dict(self._read().columns)
+
+    @property
+    def columns_in_(self) -> list[str]:
+        """Columns looked at, used or not: all but the excluded ones."""
+        return list(self._read().columns)
+
+    @property
+    def text_columns_(self) -> list[str]:
+        """Columns used that held text or categories, and are read as text from CSV."""
+        return [one.name for one in self._read().columns.values() if one.used and one.was_text]
+
+    @property
+    def n_features_out_(self) -> int:
+        """Number of columns of the matrices."""
+        return len(self._frozen().feature_names)
+
+    @property
+    def nulls_(self) -> NullValues:
+        """Which cells stand for no value."""
+        return NullValues.of(self.null_values)
+
+    def view(self, table: Any) -> TableView:
+        """Look at a table, in which what ``null_values`` names is a gap.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Any rows.
+
+        Returns
+        -------
+        view : TableView
+            Its columns.
+
+        Examples
+        --------
+        >>> view = TablePreprocessor(null_values={"age": -1}).view({"age": [40, -1], "n": [1, -1]})
+        >>> view.column("age").values, view.column("n").values
+        (array([40., nan]), array([ 1., -1.]))
+        """
+        view = view_table(table)
+        return view if self.null_values is None else without_marks(view, self.nulls_)
+
+    def feature_names_out(self) -> list[str]:
+        """Return the names of the columns of the matrices, such as ``"town=Bern"``.
+
+        Raises
+        ------
+        NotFittedError
+            During the warm-up.
+        """
+        return list(self._frozen().feature_names)
+
+    def owners_out(self) -> list[str]:
+        """Return the name of the column that each column of the matrices is made of.
+
+        Raises
+        ------
+        NotFittedError
+            During the warm-up.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor(min_count=1).fit({"town": ["Bern", "Bonn"], "age": [1, 2]})
+        >>> seen.owners_out()
+        ['town', 'town', 'town', 'age']
+        """
+        columns = self._read().columns.values()
+        of = {name: one.name for one in columns if one.used for name in one.names}
+        return [of[owner] for owner in self._frozen().owners]
+
+    def grid(
+        self, column: str, X: Any, size: int, values: Any = None, part: str = ""
+    ) -> ColumnGrid:
+        """Return values of a column and the inputs that they become.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        X : ndarray of shape (n_rows, n_features_out)
+            Encoded rows, which say where the values are.
+        size : int
+            Largest number of values.
+        values : sequence or None, default=None
+            These values instead.
+        part : str, default=""
+            Of a date: the part of the calendar that varies.
+
+        Raises
+        ------
+        NotFittedError
+            During the warm-up.
+        ValueError
+            If the column is no input, or is of text and there are no values.
+        """
+        reading = self._read().columns[column]
+        return column_grid(self._frozen(), reading, X, size, values, part)
+
+    def fit(self, tables: Any, y: Any = None) -> Self:
+        """Forget everything, learn from the first ``warmup_rows`` rows and freeze.
+
+        Parameters
+        ----------
+        tables : table or iterable of tables
+            A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or several of them;
+            no more of them are drawn than needed.
+        y : array-like of shape (n_rows,) or None, default=None
+            Targets of a single table: float64 for quantities, anything else for labels. With them
+            columns of many categories, and of text, tell what they say of the target.
+
+        Returns
+        -------
+        self : TablePreprocessor
+            Frozen.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`partial_fit` and :meth:`freeze`.
+        """
+        self._readings = self._targets = self._statistics = self._encoding = None
+        parts: Iterable[Any] = [tables] if is_table(tables) else tables
+        for table in parts:
+            if self.partial_fit(table, y).frozen_:
+                break
+        return self if self.frozen_ else self.freeze()
+
+    def partial_fit(self, table: Any, y: Any = None) -> Self:
+        """Add rows to the statistics; the row ``warmup_rows`` freezes them, later ones do nothing.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            The next rows.
+        y : array-like of shape (n_rows,) or None, default=None
+            Their targets, as for :meth:`fit`; with all tables, or with none.
+
+        Returns
+        -------
+        self : TablePreprocessor
+            With the rows added.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, new, of an unusable type, changed between numbers and text, or
+            holds infinite numbers; if the first table lacks a column of ``exclude``; if there are
+            not as many targets as rows. Nothing of the table is then counted.
+        """
+        if self.frozen_:
+            return self
+        view = self.view(table)
+        y = None if y is None else np.asarray(y)
+        before = self._readings, self._targets
+        try:
+            self._count(view, y)
+        except BaseException:
+            self._readings, self._targets = before
+            raise
+        return self._freeze_if_complete()
+
+    def _count(self, view: TableView, y: NDArray[Any] | None) -> None:
+        """Add rows to the statistics."""
+        readings = self.look(view, y)._read()
+        self._check_targets(view, y)
+        self._check_columns(view, allow_extra=False)
+        if self.warmup_rows is not None:
+            view = view.slice(0, min(view.n_rows, self.warmup_rows - self.n_samples_seen_))
+        if readings.empty:  # these may have values now
+            found = self._found(view, readings.empty, y)
+            readings = readings.known(found).or_identifiers()
+        read = readings.read(view)
+        statistics = self._statistics
+        if statistics is None:
+            statistics = TableStatistics.like(read, self._targets)
+        elif readings is not self._readings:
+            statistics = statistics.retyped(TableStatistics.like(read).kinds())
+        statistics.update(read, y)
+        self._readings, self._statistics = readings, statistics
+
+    def _check_targets(self, view: TableView, y: NDArray[Any] | None) -> None:
+        """Raise ``ValueError`` unless each row has a target if those before had."""
+        if y is None:
+            if self._targets is not None:
+                raise ValueError(
+                    "`y` must be given with all tables or with none: the first rows had targets, "
+                    "these have none. Pass theirs."
+                )
+        elif len(y) != view.n_rows:
+            raise ValueError(
+                f"`y` must have one target for each row, got {len(y):,} for {view.n_rows:,} rows. "
+                "Targets of several tables are given with each of them, to `partial_fit`."
+            )
+
+    def look(self, table: Any, y: Any = None) -> Self:
+        """Find out what the columns are, without learning from the rows; only the first time.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            The first rows, some thousand if there are so many.
+        y : array-like of shape (n_rows,) or None, default=None
+            Their targets, as for :meth:`fit`.
+
+        Returns
+        -------
+        self : TablePreprocessor
+            Knowing how to read the columns.
+
+        Raises
+        ------
+        ValueError
+            If the table lacks a column of ``exclude``, ``include`` or ``kinds``, or one cannot be
+            of the kind that was said.
+
+        Examples
+        --------
+        >>> prices = {"price": ["$1,200", "$800", "$1,950"]}
+        >>> TablePreprocessor().look(prices).fit({"price": ["$900", "$1,000"]}).feature_names_out()
+        ['price']
+        """
+        if self._readings is not None:
+            return self
+        view = self.view(table)
+        check_names(self.exclude, view.names, "`exclude` names a column, but the table")
+        check_names(self.include, view.names, "`include` names a column, but the table")
+        check_names(list(self.kinds or ()), view.names, "`kinds` names a column, but the table")
+        own = [] if self.null_values is None else self.nulls_.columns
+        check_names(own, view.names, "`null_values` names a column, but the table")
+        names = [name for name in view.names if name not in set(self.exclude)]
+        if not names:
+            raise ValueError("The table has no columns left to learn from.")
+        self._readings = self._found(view, names, y).or_identifiers()
+        self._targets = None if y is None else TargetCodes.of(np.asarray(y))
+        return self
+
+    def leaks(self, table: Any, y: Any) -> dict[str, str]:
+        """Find columns that tell the target alone.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            The first rows; :meth:`look` must have seen such.
+        y : array-like of shape (n_rows,)
+            Their targets, as for :meth:`fit`.
+
+        Returns
+        -------
+        leaks : dict of str to str
+            What such columns do.
+        """
+        readings = self._read()
+        return leaks_of(readings.read(self.view(table)), readings.used, np.asarray(y))
+
+    def remark(self, name: str, said: str) -> None:
+        """Add something to the remarks of the audit on a column.
+
+        Parameters
+        ----------
+        name : str
+            Of the column.
+        said : str
+            The remark.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor().fit({"land": ["DE", "FR", None] * 9})
+        >>> seen.remark("land", "'NA' counts as no value")
+        >>> seen.audit_[0].remarks
+        "'NA' counts as no value"
+        """
+        self._readings = self._read().remarked(name, said)
+
+    def _found(self, view: TableView, names: Sequence[str], y: Any) -> Readings:
+        """Find out what columns are."""
+        if self.warmup_rows is not None:
+            view = view.slice(0, min(view.n_rows, self.warmup_rows))
+        nulls = None if self.null_values is None else self.nulls_
+        return Readings.of(
+            view,
+            names,
+            kinds=dict(self.kinds or {}),
+            include=self.include,
+            keep=self.suspects == "keep",
+            literal=[] if nulls is None else [n for n in names if not nulls.has_usual(n)],
+            min_count=self.min_count,
+            y=None if y is None else np.asarray(y)[: view.n_rows],
+        )
+
+    def _check_columns(self, view: TableView, *, allow_extra: bool) -> None:
+        """Raise ``ValueError`` unless a table has the columns used, and none that are new."""
+        readings = self._read()
+        unused = {*self.exclude, *readings.columns} - {*readings.used}
+        found = [name for name in view.names if name not in unused]
+        check_names(readings.used, found, "The table", allow_extra=allow_extra)
+
+    def merge(self, other: TablePreprocessor) -> Self:
+        """Add the statistics of another preprocessor that is still warming up.
+
+        Parameters
+        ----------
+        other : TablePreprocessor
+            Having the same parameters and columns, with statistics of other rows; unchanged.
+
+        Returns
+        -------
+        self : TablePreprocessor
+            As if it had seen the rows of both; frozen if these are enough.
+
+        Raises
+        ------
+        ValueError
+            If either is frozen, or parameters or columns differ, or how targets are counted: by
+            the first ones that each saw.
+        """
+        if self.frozen_ or other.frozen_:
+            raise ValueError(
+                "Frozen statistics cannot be merged: rows were transformed with them already. "
+                "Merge during the warm-up (`warmup_rows=None` lets you choose its end)."
+            )
+        if self != other:
+            raise ValueError(f"Only preprocessors with equal parameters merge: {self}, {other}.")
+        mine, theirs = self._seen(), other._seen()
+        if mine.targets != theirs.targets:
+            raise ValueError(
+                "Statistics of targets in different units, or with and without targets, cannot be "
+                "merged. Let all preprocessors `look` at the same rows and targets first."
+            )
+        readings = self._read().merged(
+            other._read(), self._without_values(), other._without_values()
+        )
+        found = {**theirs.kinds(), **mine.kinds()}
+        for name, reading in readings.columns.items():
+            if reading.way != self._read().columns[name].way:  # as in the other
+                found.update((one, theirs.kinds()[one]) for one in reading.names)
+        kinds = {name: found[name] for name in readings.names}
+        self._readings, self._statistics = readings, mine.retyped(kinds)
+        self._statistics.merge(theirs.retyped(kinds))
+        return self._freeze_if_complete()
+
+    def _without_values(self) -> set[str]:
+        """Return the columns used that had no value yet."""
+        return self._seen().without_values(self._read().used)
+
+    def rounded(self) -> Self:
+        """Round moments to seven digits: the same in whatever order statistics were merged.
+
+        Returns
+        -------
+        self
+        """
+        seen = self._seen()
+        seen.numbers = seen.numbers.rounded()
+        return self
+
+    def freeze(self) -> Self:
+        """End the warm-up: fix means, scales, categories and the columns of the matrices.
+
+        Returns
+        -------
+        self : TablePreprocessor
+            Ready to transform.
+
+        Raises
+        ------
+        ValueError
+            If no rows were seen, a column had no value, or no column varies.
+
+        Warns
+        -----
+        UserWarning
+            If a column has more than ``categories`` frequent categories.
+        """
+        if self.frozen_:
+            return self
+        self._encode()
+        for name, (frequent, folded, rows) in self._frozen().folded.items():
+            warnings.warn(
+                f"{name!r} has {frequent:,} frequent categories: '(other)' takes {folded:,} of "
+                f"them, {100.0 * rows / self.n_samples_seen_:.2g} % of the rows; see `categories`.",
+                stacklevel=2,
+            )
+        return self
+
+    def _encode(self, texts: dict[str, TextMap] | None = None) -> None:
+        statistics = self._seen()
+        if statistics.n_rows == 0:
+            raise ValueError("No rows were seen, so there is nothing to freeze.")
+        self._encoding = TableEncoding(
+            statistics,
+            categories=self.categories,
+            min_count=self.min_count,
+            scaling=self.scaling,
+            parts=self._read().parts,
+            texts=texts,
+        )
+        for sample in statistics.texts.values():
+            sample.sums = {}  # the maps were made of them
+
+    @property
+    def audit_(self) -> TableAudit:
+        """What each column is, and what became of it."""
+        return audit_of(self._read(), self._seen(), self._frozen())
+
+    def transform(
+        self,
+        table: Any,
+        *,
+        extra: Literal["error", "drop"] = "error",
+        learned: bool = False,
+        lenient: bool = False,
+    ) -> NDArray[np.floating]:
+        """Encode a table; the preprocessor does not change.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            Rows with the columns of the warm-up, in any order.
+        extra : {"error", "drop"}, default="error"
+            What to do about columns that were not there in the warm-up.
+        learned : bool, default=False
+            Whether a model will learn these rows. What their own targets said of categories and
+            texts then does not count for them: a fifth of the warm-up is left out for each row.
+        lenient : bool, default=False
+            Whether text in columns that held numbers, dates or times is a gap, not an error.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features_out)
+            Of the chosen ``dtype``, without missing values.
+
+        Raises
+        ------
+        NotFittedError
+            During the warm-up.
+        ValueError
+            If a column is missing or, by default, new; if a column changed between numbers and
+            text; for infinite numbers.
+        """
+        encoding = self._frozen()
+        check_choice("extra", extra, ("error", "drop"))
+        view = self.view(table)
+        self._check_columns(view, allow_extra=extra == "drop")
+        read = self._read().read(view, lenient=lenient)
+        return encoding.transform(read, self.dtype, learned=learned)
+
+    def new_gaps(self, table: Any) -> dict[str, int]:
+        """Count missing values in columns that had none in the warm-up.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        gaps : dict of str to int
+            Only columns with such gaps.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor().fit({"age": [20.0, 40.0]})
+        >>> seen.new_gaps({"age": [30.0, None]}), seen.fillings()
+        ({'age': 1}, {'age': 'the mean, 30'})
+        """
+        readings, view = self._read(), self.view(table)
+        read = readings.read(view, lenient=True)
+        filled = [name for name in self.fillings() if name in readings.columns]
+        counts = {name: missing_cells(read.column(name)) for name in filled}
+        return {name: n for name, n in counts.items() if n}
+
+    def new_categories(self, table: Any) -> dict[str, tuple[int, str]]:
+        """Count rows with categories that the warm-up did not have.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        found : dict of str to (int, str)
+            Rows, and the first such category. Columns that had more values than are counted are
+            left out: nobody knows which.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor(min_count=1).fit({"town": ["Bern", "Bonn"]})
+        >>> seen.new_categories({"town": ["Ulm", "Bonn"]})
+        {'town': (1, 'Ulm')}
+        """
+        return self._frozen().new_categories(self._read().read(self.view(table), lenient=True))
+
+    def unreadable(self, table: Any) -> list[tuple[str, str, int, str, int]]:
+        """Find cells that are not written as those of their columns were, and so are gaps.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        found : list of (str, str, int, str, int)
+            Column, what it is, how many cells, the first of them and its row.
+
+        Examples
+        --------
+        >>> seen = TablePreprocessor().fit({"price": ["$1,200", "$800", "$1,950"]})
+        >>> seen.unreadable({"price": ["$900", "free", None]})
+        [('price', 'number', 1, 'free', 1)]
+        """
+        return self._read().unreadable(self.view(table))
+
+    def fillings(self) -> dict[str, str]:
+        """Say what takes the place of missing values, for columns that had none in the warm-up."""
+        return self._frozen().fillings()
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything learned as plain data that JSON can hold, with parameters.
+
+        Examples
+        --------
+        >>> import json
+        >>> seen = TablePreprocessor().fit({"age": [20.0, 40.0]})
+        >>> again = TablePreprocessor.from_state(json.loads(json.dumps(seen.to_state())))
+        >>> again.transform({"age": [50.0]})
+        array([[2.]])
+        """
+        config = to_config(self)
+        del config["params"]["null_values"]
+        if self.null_values is not None:
+            config["params"]["null_values"] = to_config(self.nulls_.to_config())
+        texts = {} if self._encoding is None else self._encoding.texts
+        return {
+            "format": _FORMAT,
+            "params": config["params"],
+            "frozen": self.frozen_,
+            "readings": None if self._readings is None else self._readings.to_state(),
+            "targets": None if self._targets is None else self._targets.to_state(),
+            "statistics": None if self._statistics is None else self._statistics.to_state(),
+            "texts": {name: fitted.to_state() for name, fitted in texts.items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`: transforms bit for bit as the original.
+
+        Raises
+        ------
+        ValueError
+            If the state is not what :meth:`to_state` returns.
+        """
+        try:
+            if state["format"] != _FORMAT:
+                raise ValueError(f"its format is {state['format']!r}, this version reads {_FORMAT}")
+            result = cls(**{name: from_config(value) for name, value in state["params"].items()})
+            result.exclude, result.include = tuple(result.exclude), tuple(result.include)
+            if state["statistics"] is not None:
+                result._statistics = TableStatistics.from_state(state["statistics"])
+            if state["readings"] is not None:
+                result._readings = Readings.from_state(state["readings"])
+                result._targets = TargetCodes.from_state(state["targets"])
+            if result._statistics is not None and result._statistics.names != result._read().names:
+                raise ValueError("its columns are read as others than it has statistics of")
+            if state["frozen"]:
+                texts = state["texts"].items()
+                result._encode({name: TextMap.from_state(one) for name, one in texts})
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(
+                f"This is not the state of a TablePreprocessor: {error}. It may be damaged, or "
+                "written by another version of mercer."
+            ) from None
+        return result
+
+    def _freeze_if_complete(self) -> Self:
+        complete = self.warmup_rows is not None and self.n_samples_seen_ >= self.warmup_rows
+        return self.freeze() if complete else self
+
+    def _read(self) -> Readings:
+        if self._readings is None:
+            raise NotFittedError(
+                "This TablePreprocessor has seen no rows. Call `fit` or `partial_fit` first."
+            )
+        return self._readings
+
+    def _seen(self) -> TableStatistics:
+        if self._statistics is None:
+            raise NotFittedError(
+                "This TablePreprocessor has seen no rows. Call `fit` or `partial_fit` first."
+            )
+        return self._statistics
+
+    def _frozen(self) -> TableEncoding:
+        statistics = self._seen()
+        if self._encoding is None:
+            raise NotFittedError(
+                f"The warm-up is not over ({statistics.n_rows} of {self.warmup_rows} rows seen), "
+                "and its statistics may still change. Call `freeze()` to end it now."
+            )
+        return self._encoding

@@ -1,0 +1,377 @@
+"""Statistics of tables that can be collected in pieces, in bounded memory, and merged.
+
+Free of policy: what is done with means and counts is decided in ``preprocessing.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.columns.target_means import CategorySums, Repeats, TargetCodes, contents_of, folds_of
+from mercer.columns.texts import TextSample
+from mercer.columns.views import (
+    Levels,
+    Numbers,
+    TableView,
+    Texts,
+    level_column,
+    number_block,
+    row_blocks,
+)
+
+Floats = NDArray[np.float64]
+_TRACKED_LEVELS = 4096
+
+
+@dataclass
+class NumberStatistics:
+    """Moments and ranges of numeric columns, all arrays of shape (n_columns,).
+
+    ``mean`` and ``sum_squares`` (of deviations from the mean) are merged by the update of Chan,
+    Golub and LeVeque, which does not cancel for columns whose mean is far from 0.
+
+    References
+    ----------
+    Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+    variances", COMPSTAT 1982.
+
+    Examples
+    --------
+    >>> both = NumberStatistics.of(np.array([[1.0, np.nan]]))
+    >>> both.merge(NumberStatistics.of(np.array([[3.0]])))
+    >>> both.mean, both.variance(), both.missing
+    (array([2.]), array([1.]), array([1]))
+    """
+
+    count: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    mean: Floats
+    sum_squares: Floats
+    minimum: Floats
+    maximum: Floats
+    whole: NDArray[np.bool_]  # every column so far had an integer type
+    binary: NDArray[np.bool_]  # every value so far was 0 or 1
+
+    @classmethod
+    def of(cls, block: Floats, whole: NDArray[np.bool_] | None = None) -> Self:
+        """Summarise a block of shape (n_columns, n_rows), NaN where missing."""
+        absent = np.isnan(block)
+        missing = absent.sum(axis=1)
+        count = block.shape[1] - missing
+        present = np.where(absent, 0.0, block) if missing.any() else block
+        mean = present.sum(axis=1) / np.maximum(count, 1)
+        deviations = np.where(absent, 0.0, block - mean[:, None])
+        return cls(
+            count=count,
+            missing=missing,
+            mean=mean,
+            sum_squares=np.einsum("ij,ij->i", deviations, deviations),
+            minimum=np.fmin.reduce(block, axis=1, initial=np.inf),
+            maximum=np.fmax.reduce(block, axis=1, initial=-np.inf),
+            whole=np.ones(len(block), dtype=bool) if whole is None else whole,
+            binary=((present == 0.0) | (present == 1.0)).all(axis=1),
+        )
+
+    def merge(self, other: NumberStatistics) -> None:
+        """Add the rows summarised by ``other``."""
+        n_a, n_b = self.count, other.count
+        n = n_a + n_b
+        share = n_b / np.maximum(n, 1)
+        delta = other.mean - self.mean
+        self.mean = self.mean + delta * share
+        self.sum_squares = self.sum_squares + other.sum_squares + delta**2 * n_a * share
+        self.count = n
+        self.missing = self.missing + other.missing
+        self.minimum = np.minimum(self.minimum, other.minimum)
+        self.maximum = np.maximum(self.maximum, other.maximum)
+        self.whole = self.whole & other.whole
+        self.binary = self.binary & other.binary
+
+    def rounded(self) -> Self:
+        """Return it with moments of seven digits: the same in whatever order rows were added."""
+        mean, squares = (
+            each.astype(np.float32).astype(np.float64) for each in (self.mean, self.sum_squares)
+        )
+        return replace(self, mean=mean, sum_squares=squares)
+
+    def variance(self) -> Floats:
+        """Return the population variance (divisor: the count) of each column."""
+        return np.asarray(self.sum_squares / np.maximum(self.count, 1))
+
+    def to_state(self) -> dict[str, list[Any]]:
+        """Return plain lists; the range of a column without values is stored as null."""
+        state = {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
+        for name in ("minimum", "maximum"):
+            state[name] = [value if math.isfinite(value) else None for value in state[name]]
+        return state
+
+    @classmethod
+    def from_state(cls, state: dict[str, list[Any]], n_columns: int) -> Self:
+        """Inverse of :meth:`to_state`."""
+        arrays = {}
+        for name in cls.__dataclass_fields__:
+            empty = {"minimum": np.inf, "maximum": -np.inf}.get(name)
+            values = [empty if value is None else value for value in state[name]]
+            kinds: dict[str, Any] = {"count": int, "missing": int, "whole": bool, "binary": bool}
+            kind = kinds.get(name, float)
+            if len(values) != n_columns or any(
+                type(value) is not kind and not (kind is float and type(value) is int)
+                for value in values
+            ):
+                raise ValueError(f"`{name}` must be a list of {n_columns} values of type {kind}")
+            arrays[name] = np.array(values, dtype=np.int64 if kind is int else kind)
+        result = cls(**arrays)
+        seen = result.count > 0
+        sums = np.concatenate([result.mean, result.sum_squares])
+        ranges = np.concatenate([result.minimum[seen], result.maximum[seen]])
+        if not (np.isfinite(sums).all() and np.isfinite(ranges).all()):
+            raise ValueError("the statistics must be finite")
+        if (result.count < 0).any() or (result.missing < 0).any() or (result.sum_squares < 0).any():
+            raise ValueError("counts and sums of squares must not be negative")
+        return result
+
+
+@dataclass
+class LevelCounts:
+    """Counts of the values of a categorical column, at most 4,096 of them.
+
+    Beyond that the smallest counts are cancelled against each other (Misra and Gries): any value
+    whose share of the rows exceeds 1/4,096 stays, and counts are low by at most that share.
+
+    References
+    ----------
+    Agarwal et al., "Mergeable summaries", PODS 2012.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    missing: int = 0
+    boolean: bool = True
+
+    def update(self, column: Levels) -> None:
+        """Count the values of a column."""
+        totals = np.bincount(column.codes + 1, minlength=len(column.levels) + 1).tolist()
+        present = {lv: n for lv, n in zip(column.levels, totals[1:], strict=True) if n}
+        self.merge(LevelCounts(present, totals[0], column.boolean or not present))
+
+    def merge(self, other: LevelCounts) -> None:
+        """Add the values counted by ``other``."""
+        for level, count in other.counts.items():
+            self.counts[level] = self.counts.get(level, 0) + count
+        self.missing += other.missing
+        self.boolean = self.boolean and other.boolean
+        if len(self.counts) > _TRACKED_LEVELS:
+            cut = sorted(self.counts.values(), reverse=True)[_TRACKED_LEVELS]
+            self.counts = {lv: n - cut for lv, n in self.counts.items() if n > cut}
+
+    def to_state(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"counts": self.counts, "missing": self.missing, "boolean": self.boolean}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`."""
+        counts, missing, boolean = state["counts"], state["missing"], state["boolean"]
+        if not isinstance(counts, dict) or len(counts) > _TRACKED_LEVELS:
+            raise ValueError(f"`counts` must be a dict of at most {_TRACKED_LEVELS} entries")
+        if any(type(n) is not int or n < 0 for n in (missing, *counts.values())):
+            raise ValueError("counts of categories must be whole numbers")
+        if type(boolean) is not bool:
+            raise ValueError("`boolean` must be true or false")
+        return cls(dict(counts), missing, boolean)
+
+
+@dataclass
+class TableStatistics:
+    """Statistics of every column of a table, in the order of the first one seen."""
+
+    names: list[str]
+    number_names: list[str]
+    numbers: NumberStatistics
+    levels: dict[str, LevelCounts]
+    n_rows: int = 0
+    texts: dict[str, TextSample] = field(default_factory=dict)
+    targets: TargetCodes | None = None
+    sums: dict[str, CategorySums] = field(default_factory=dict)
+    repeats: Repeats = field(default_factory=lambda: Repeats(0))
+
+    @classmethod
+    def like(cls, view: TableView, targets: TargetCodes | None = None) -> Self:
+        """Start empty statistics for columns of the kinds found in ``view``, and for targets."""
+        kinds = {name: type(view.column(name)) for name in view.names}
+        number_names = [name for name, kind in kinds.items() if kind is Numbers]
+        return cls(
+            names=list(view.names),
+            number_names=number_names,
+            numbers=NumberStatistics.of(np.empty((len(number_names), 0))),
+            levels={name: LevelCounts() for name, kind in kinds.items() if kind is Levels},
+            texts={name: TextSample() for name, kind in kinds.items() if kind is Texts},
+            targets=targets,
+            sums={}
+            if targets is None
+            else {name: CategorySums(targets.n) for name, kind in kinds.items() if kind is Levels},
+            repeats=Repeats(0 if targets is None else targets.n),
+        )
+
+    def update(self, view: TableView, y: NDArray[Any] | None = None) -> None:
+        """Add the rows of a table with the same columns, and their targets if these count.
+
+        Raises
+        ------
+        ValueError
+            If columns changed between numbers and text, or hold infinite numbers; the statistics
+            stay as they were.
+        """
+        new = self._empty()
+        for start, block in row_blocks(view, len(self.number_names)):
+            values = number_block(block, self.number_names, start)
+            whole = [getattr(block.column(name), "integer", False) for name in self.number_names]
+            new.numbers.merge(NumberStatistics.of(values, np.array(whole, dtype=bool)))
+            for name, counts in new.levels.items():
+                counts.update(level_column(block, name))
+            codes = None
+            if self.targets is not None and y is not None:
+                codes = self.targets.codes(y[start : start + block.n_rows])
+            for name, texts in new.texts.items():
+                texts.update(level_column(block, name), codes)
+            if new.sums and codes is not None:
+                keys = contents_of(block)
+                new.repeats.update(keys, codes)
+                for name, sums in new.sums.items():
+                    sums.update(level_column(block, name), folds_of(keys), codes)
+        new.n_rows = view.n_rows
+        self.merge(new)
+
+    def _empty(self) -> Self:
+        """Return statistics of the same columns and targets, without rows."""
+        return type(self)(
+            list(self.names),
+            list(self.number_names),
+            NumberStatistics.of(np.empty((len(self.number_names), 0))),
+            {name: LevelCounts() for name in self.levels},
+            0,
+            {name: TextSample() for name in self.texts},
+            self.targets,
+            {} if self.targets is None else {n: CategorySums(self.targets.n) for n in self.sums},
+            Repeats(self.repeats.n_codes),
+        )
+
+    def missing(self, name: str) -> int:
+        """Count the rows without a value in a column."""
+        if name in self.number_names:
+            return int(self.numbers.missing[self.number_names.index(name)])
+        seen: LevelCounts | TextSample = self.levels.get(name) or self.texts[name]
+        return seen.missing
+
+    def repeats_tell(self) -> bool:
+        """Whether rows mostly repeat others, and these tell more than any column's categories."""
+        return all(self.repeats.tell_more(sums) for sums in self.sums.values())
+
+    def without_values(self, names: Collection[str]) -> set[str]:
+        """Return the columns among these that had no value."""
+        return {name for name in names if self.missing(name) == self.n_rows}
+
+    def kinds(self) -> dict[str, type]:
+        """Return of each column what it was read as: Numbers, Levels or Texts."""
+        numbers, texts = set(self.number_names), set(self.texts)
+        return {
+            name: Numbers if name in numbers else Texts if name in texts else Levels
+            for name in self.names
+        }
+
+    def retyped(self, kinds: Mapping[str, type]) -> Self:
+        """Take columns of other kinds for columns without a value; they had none.
+
+        Parameters
+        ----------
+        kinds : mapping of str to type
+            Kinds of all columns wanted, in order.
+        """
+        mine = self.kinds()
+        if list(kinds.items()) == list(mine.items()):
+            return self
+        same = {name for name, kind in mine.items() if kinds.get(name) is kind}
+        kept = [n for n, name in enumerate(self.number_names) if name in same]
+        absent = [name for name, kind in kinds.items() if kind is Numbers and name not in same]
+        nothing = NumberStatistics.of(np.full((len(absent), self.n_rows), np.nan))
+        fields = {
+            key: np.concatenate([getattr(self.numbers, key)[kept], getattr(nothing, key)])
+            for key in nothing.__dataclass_fields__
+        }
+        return type(self)(
+            list(kinds),
+            [*(self.number_names[n] for n in kept), *absent],
+            NumberStatistics(**fields),
+            {
+                name: self.levels[name] if name in same else LevelCounts(missing=self.n_rows)
+                for name, kind in kinds.items()
+                if kind is Levels
+            },
+            self.n_rows,
+            {
+                name: self.texts[name] if name in same else TextSample(missing=self.n_rows)
+                for name, kind in kinds.items()
+                if kind is Texts
+            },
+            self.targets,
+            {}
+            if self.targets is None
+            else {
+                name: self.sums[name] if name in same else CategorySums(self.targets.n)
+                for name, kind in kinds.items()
+                if kind is Levels
+            },
+            self.repeats,
+        )
+
+    def merge(self, other: TableStatistics) -> None:
+        """Add the rows summarised by ``other``, which are of the same columns and kinds."""
+        order = [other.number_names.index(name) for name in self.number_names]
+        fields = {k: getattr(other.numbers, k)[order] for k in other.numbers.__dataclass_fields__}
+        self.numbers.merge(NumberStatistics(**fields))
+        for name, counts in self.levels.items():
+            counts.merge(other.levels[name])
+        for name, sample in self.texts.items():
+            sample.merge(other.texts[name])
+        for name, sums in self.sums.items():
+            sums.merge(other.sums[name])
+        self.repeats.merge(other.repeats)
+        self.n_rows += other.n_rows
+
+    def to_state(self) -> dict[str, Any]:
+        """Return plain data that JSON can hold."""
+        return {
+            "names": list(self.names),
+            "number_names": list(self.number_names),
+            "numbers": self.numbers.to_state(),
+            "levels": {name: counts.to_state() for name, counts in self.levels.items()},
+            "texts": {name: sample.to_state() for name, sample in self.texts.items()},
+            "targets": None if self.targets is None else self.targets.to_state(),
+            "sums": {name: sums.to_state() for name, sums in self.sums.items()},
+            "repeats": self.repeats.to_state(),
+            "n_rows": self.n_rows,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
+        names, number_names = state["names"], state["number_names"]
+        levels = {name: LevelCounts.from_state(part) for name, part in state["levels"].items()}
+        texts = {name: TextSample.from_state(part) for name, part in state["texts"].items()}
+        listed = [*number_names, *levels, *texts]
+        if sorted(names) != sorted(listed) or len(set(names)) < len(names):
+            raise ValueError("the columns and their statistics do not match")
+        if type(state["n_rows"]) is not int or state["n_rows"] < 0:
+            raise ValueError("`n_rows` must be a whole number")
+        numbers = NumberStatistics.from_state(state["numbers"], len(number_names))
+        sums = {name: CategorySums.from_state(part) for name, part in state["sums"].items()}
+        targets = TargetCodes.from_state(state["targets"])
+        n, repeats = state["n_rows"], Repeats.from_state(state["repeats"])
+        return cls(
+            list(names), list(number_names), numbers, levels, n, texts, targets, sums, repeats
+        )

@@ -1,0 +1,399 @@
+"""Measures of a table model on files, chunk by chunk, or where there are none of its training."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.columns.views import check_names
+from mercer.default import DefaultLearner
+from mercer.estimators import TableModel
+from mercer.estimators.asking import class_answers_of
+from mercer.estimators.table import check_marks
+from mercer.inspection import history_in_units, loss_units, name_of_loss
+from mercer.losses import Logistic, Softmax, Squared
+from mercer_app.cli._files import Oddities, column_types, encoded_tables, values_of
+from mercer_app.cli._measures import RowSample, novel_rows, refuse_unknown, scores_for
+from mercer_app.cli._workers import Asked, Workers, encoded_shard, of_shards
+from mercer_app.files import read_tables, schema
+from mercer_app.files.tables import Labelled, find_files, has_types, in_place
+from mercer_cluster.shards import FileShard
+
+Array = NDArray[np.float64]
+
+
+class Evaluation(NamedTuple):
+    """Measures, and rows for pictures.
+
+    Attributes
+    ----------
+    measures : dict of str to int or float
+        In the units of the target.
+    by_class : dict of str to dict
+        Rows and error of each class; empty for a regression.
+    X, y : ndarray
+        At most as many rows as were asked for, drawn at random: encoded inputs and targets, the
+        latter of shape (n_rows, 0) where there are none.
+    losses : ndarray of shape (n_rows,) or None
+        The model's own loss on every row (:func:`mercer.inspection.loss_units`); None if it has
+        none, or has classes and minimises their mean.
+    group : ndarray of shape (n_rows,) or None
+        Groups of the rows ``X, y``, of a ranking within groups.
+    columns : mapping of str to ndarray of objects
+        What the rows ``X, y`` have in the columns that were asked for.
+    """
+
+    measures: dict[str, Any]
+    by_class: dict[str, dict[str, Any]]
+    X: NDArray[np.floating]
+    y: NDArray[Any]
+    losses: Array | None = None
+    group: Array | None = None
+    columns: Mapping[str, NDArray[Any]] = {}
+
+
+def check_test_data(
+    model: TableModel,
+    data: str | os.PathLike[str],
+    *,
+    target: str | None,
+    outlier: str | None = None,
+) -> str | None:
+    """Raise ``ValueError`` unless the files have the columns of the model and the target.
+
+    Parameters
+    ----------
+    model : TableModel
+        A model past its warm-up.
+    data : path
+        As for :func:`mercer_app.files.read_tables`.
+    target : str or None
+        Column of the targets; None: where they were in training.
+    outlier : str, default=None
+        Label of novel rows, for novelty detection.
+
+    Returns
+    -------
+    target : str or None
+        Column of the targets; None for novelty detection on files without labels.
+    """
+    names = schema(data).names
+    name = model.target if target is None else target
+    if not model.has_target and target is None and name not in names:
+        name = None  # labels are seldom known
+    if outlier is not None and (model.has_target or name is None):
+        why = "it is of task {model.task!r}" if model.has_target else "there are no labels"
+        raise ValueError(
+            f"`outlier` says which label marks novel rows, but {why.format(model=model)}. "
+            + ("Leave it out." if model.has_target else "Name their column with `target`.")
+        )
+    more = [column for column in (name, model.compared_within) if column is not None]
+    inputs, others = model.preprocessor.feature_names_in_, model.preprocessor.exclude
+    check_names(inputs, names, f"{data}", taken=[*more, *others])
+    check_names(more, names, f"{data}", taken=inputs)
+    return name
+
+
+def check_marks_of_novelty(
+    model: TableModel, data: str | os.PathLike[str], *, outlier: str | None
+) -> None:
+    """Raise ``ValueError`` unless test data, if they have the target, say which rows are novel.
+
+    Parameters
+    ----------
+    model : TableModel
+        A model past its warm-up; nothing is checked but of novelty detection.
+    data, outlier
+        As for :func:`check_test_data`, which comes first.
+    """
+    name = model.target
+    if model.task != "novelty" or name is None or name not in schema(data).names:
+        return
+    labels = []
+    for table in read_tables(data, columns=[name], column_types=column_types(model, data)):
+        check_marks(table, name)
+        labels.append(model.targets(table, column=name))
+    if labels:
+        novel_rows(np.concatenate(labels), outlier)
+
+
+def check_classes(
+    model: TableModel, classes: Collection[Any], data: str | os.PathLike[str]
+) -> None:
+    """Raise ``ValueError`` if test data have none of the classes that a training has met.
+
+    Parameters
+    ----------
+    model : TableModel
+        A model past its warm-up.
+    classes : collection of labels
+        Those among the first rows; nothing is checked if there are none.
+    data : path
+        As for :func:`check_test_data`, which comes first.
+    """
+    if not classes:
+        return
+    target, found = str(model.target), set()
+    types = column_types(model, data)
+    if all(isinstance(label, str) for label in classes) and not has_types(find_files(data)):
+        types[target] = "string"  # all digits are text here, too
+    tables = read_tables(data, columns=[target], column_types=types)
+    for labels in in_place(data, tables, model.targets, labelled=Labelled(target)):
+        found.update(np.unique(labels).tolist())
+        if not found.isdisjoint(classes):
+            return
+    if found:
+        refuse_unknown(found, classes, data, target)
+
+
+def evaluate(
+    model: TableModel,
+    data: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    outlier: str | None = None,
+    n_keep: int = 0,
+    keep: Sequence[str] = (),
+    workers: Workers | None = None,
+    strict: bool = False,
+) -> Evaluation:
+    """Measure a model on rows that it has not learned.
+
+    Parameters
+    ----------
+    model : TableModel
+        A fitted model.
+    data, target, outlier
+        As for :func:`check_test_data`.
+    n_keep : int, default=0
+        Rows to keep for pictures.
+    keep : sequence of str, default=()
+        Columns of these rows whose values are kept, too.
+    workers : Workers, default=None
+        Who reads and predicts the shards of the data; None: this process.
+    strict : bool, default=False
+        Whether a cell that cannot be what its column is is an error; else it is a gap.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Classification: ``rows``, ``error_percent``, ``balanced_error_percent`` (mean over the
+        classes present), ``commonest_class_error_percent`` (of always answering the commonest class
+        of the test rows: what an error is to be compared with), ``log_loss`` (natural logarithm,
+        probabilities of at least 2.2e-16) where the model has probabilities, ``auc`` for two
+        classes, exact. Regression: ``mse``, ``rmse``, ``mae``, ``r2``; for quantiles
+        ``pinball_<level>`` and ``coverage_<level>`` (the share of targets not above the
+        prediction), for several of them ``mean_pinball`` and ``coverage_<lowest>_to_<highest>``
+        (the share between the predictions), and the other
+        measures for the median if it is there.
+        Also ``mean_loss``, ``value_at_risk_<percent>`` and ``cvar_<percent>`` (mean of the worst
+        losses) of the model's own loss at 90, 95 and 99 % and at the level of its risk, in the
+        units of the target; of a classification only if it minimises a risk, and of rows with
+        a class that was learned (``rows_without_loss`` counts the others).
+        Gaussian process: those of a regression, ``log_density`` (mean logarithm of the predictive
+        density) and ``coverage_90_percent`` (share of targets in central 90 % intervals). Novelty:
+        ``novel_percent``; with labels ``labelled_novel_percent``, ``found_percent`` (of the novel
+        rows), ``false_alarm_percent`` (of the others) and ``auc``. Ranking: ``pairs`` (of rows of
+        one group, with different targets), for two classes ``auc`` with
+        ``auc_standard_error`` (DeLong), else ``concordance`` (share of the pairs in the right
+        order); with groups ``groups``, ``concordance`` within them and, for targets of at least
+        0, ``ndcg_at_10`` (mean over groups of more than one row). Pair kernels without scores of
+        rows: ``concordance`` or, for ``pair_label="same"``, ``auc_of_pairs``, on random pairs of
+        at most 20,000 rows.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        For files, columns and targets that do not fit the model, such as classes of which it knows
+        none.
+
+    Warns
+    -----
+    UserWarning
+        If it does not know some of the classes.
+    """
+    name = check_test_data(model, data, target=target, outlier=outlier)
+    more = () if model.compared_within is None else (model.compared_within,)
+    found = _Held(model, outlier, n_keep, keep)
+    if workers is None:
+        for rows in encoded_tables(model, data, target=name, more=more, strict=strict):
+            found.add(model, *rows)
+    else:
+        asked = Asked(model, name, (outlier, n_keep, tuple(keep)), strict=strict)
+        answers = of_shards(_of_shard, asked, data, workers, stage="evaluate", more=more)
+        odd = Oddities()
+        for _, (part, its_odd) in sorted(answers, key=lambda answer: answer[0]):
+            found.merge(part)
+            odd.merge(its_odd)
+        odd.warn(model, data)
+    scores, kept = found.scores, found.kept
+    if not scores.n_rows:
+        some = "" if name is None else f" with a value of {name!r}"
+        raise ValueError(f"{data} holds no rows{some}, so there is nothing to evaluate on.")
+    scores.check(data, name)
+    losses = None if scores.tail is None else scores.tail.losses
+    return Evaluation(
+        {"rows": scores.n_rows, **scores.measures()},
+        scores.by_class(),
+        kept.X,
+        kept.y,
+        losses=None if losses is None or not losses.size else losses,
+        group=kept.group,
+        columns=kept.columns,
+    )
+
+
+class _Held:
+    """What is added up over held-out rows.
+
+    Attributes
+    ----------
+    scores : Scores
+        What measures are made of.
+    kept : RowSample
+        Rows for pictures.
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        outlier: str | None,
+        n_keep: int,
+        keep: Sequence[str] = (),
+        part: int = 0,
+    ) -> None:
+        self.keep = keep
+        self.scores = scores_for(model, outlier, part)
+        self.kept = RowSample(n_keep, part)
+
+    def add(self, model: TableModel, table: Any, X: NDArray[np.floating], y: Any) -> None:
+        """Take some more rows."""
+        if y is None:
+            y = np.empty((len(X), 0))
+        group = None if model.compared_within is None else model.groups(table)
+        self.scores.add(X, y, group)
+        self.kept.add(X, y, group, values_of(table, self.keep) if self.kept.size else None)
+
+    def merge(self, other: Self) -> None:
+        """Take the rows of a part that comes behind."""
+        self.scores.merge(other.scores)
+        self.kept.merge(other.kept)
+
+
+def _of_shard(asked: Asked, shard: FileShard, number: int) -> tuple[tuple[_Held, Oddities], int]:
+    """Add up over the rows of a shard."""
+    outlier, n_keep, keep = asked.more
+    found = _Held(asked.model, outlier, n_keep, keep, number)
+    odd = Oddities(strict=asked.strict)
+    for rows in encoded_shard(asked, shard, odd):
+        found.add(asked.model, *rows)
+    return (found, odd), odd.n_rows
+
+
+class ProgressError(NamedTuple):
+    """An error that training saw.
+
+    Attributes
+    ----------
+    name : str
+        What it is, and of which rows.
+    value : float
+        In the units of the target.
+    note : str
+        How it came about, and what to compare it with.
+    """
+
+    name: str
+    value: float
+    note: str
+
+
+def progress_error(model: TableModel) -> ProgressError | None:
+    """Return the mean error of rows that were predicted before they were learned.
+
+    Parameters
+    ----------
+    model : TableModel
+        A fitted model.
+
+    Returns
+    -------
+    error : ProgressError or None
+        None but for classifications and regressions that minimise the mean of a loss.
+    """
+    estimator: Any = model.estimator
+    predicts = model.task in ("classification", "regression")
+    if not predicts or estimator.risk_ is not None:
+        return None
+    history = history_in_units(model)
+    if not history.n_samples.size:
+        return None
+    if isinstance(estimator.learner_, DefaultLearner):
+        loss, rows = float(history.loss[-1]), "rows kept back"
+        how = (
+            "of rows that the fit which predicted them did not have (the last ones; up to 2,000 "
+            "rows half of them, each in turn), but by which the weights of the parts were chosen"
+        )
+    else:
+        # The first rows met a model that knew nothing.
+        late = history.n_samples > history.n_samples[-1] // 2
+        counts = np.diff(history.n_samples, prepend=0)[late]
+        loss, rows = float(np.average(history.loss[late], weights=counts)), "rows as they came"
+        how = "of the second half of the rows, each predicted before its step"
+    if not math.isfinite(loss):
+        return None
+    name, value, unit = name_of_loss(estimator), loss, loss_units(model).name
+    if isinstance(estimator.loss_, Squared):
+        name, value, unit = "RMSE", math.sqrt(2.0 * loss), unit.removesuffix("²")
+    form = model.target_form_
+    if form is not None and form.kind != "number":
+        name += f" in {unit}"
+    return ProgressError(
+        f"{name}, {rows}",
+        value,
+        f"No test data were given: the {name} is {how}{_comparison(model)}. Rows of a test file "
+        "(--test) say more.",
+    )
+
+
+def said_of_progress(model: TableModel) -> list[str]:
+    """Say how good a model is after a fit without test data, in a line for each measure."""
+    seen, right = progress_error(model), _right_of_kept_back(model)
+    return [
+        *([] if seen is None else [f"{seen.name}: {seen.value:.4g}"]),
+        *([right] if right else []),
+    ]
+
+
+def _right_of_kept_back(model: TableModel) -> str:
+    """Say how many of the rows that a classifier kept back it is right for; "" of other models."""
+    held = getattr(model.estimator, "held_out_", None)
+    if model.task != "classification" or held is None or not held.weights.any():
+        return ""
+    said = class_answers_of(model.estimator, held.scores).labels
+    labels, numbers = np.unique(held.y, return_inverse=True)
+    shares = np.bincount(numbers, weights=held.weights) / held.weights.sum()
+    right = float(np.average(said == held.y, weights=held.weights))
+    return (
+        f"right, rows kept back: {right:.1%} of {len(held.y):,} (always answering "
+        f"{str(labels[shares.argmax()])!r}: {shares.max():.1%})"
+    )
+
+
+def _comparison(model: TableModel) -> str:
+    """Say what knowing no inputs would give."""
+    estimator: Any = model.estimator
+    if isinstance(estimator.loss_, Squared):
+        return f"; the standard deviation of the target is {model.target_scale_:.4g}"
+    if not isinstance(estimator.loss_, Logistic | Softmax) or estimator.class_weight is not None:
+        return ""
+    if isinstance(estimator.loss_, Logistic) and estimator.classes_.size > 2:
+        return ""
+    shares = estimator.class_counts_ / estimator.class_counts_.sum()
+    entropy = -float(np.sum(shares * np.log(np.where(shares > 0.0, shares, 1.0))))
+    return f"; going by the shares of the classes alone it is {entropy:.4g}"

@@ -1,0 +1,465 @@
+"""Files of the command: models, tables for them, and what it writes, looked at beforehand."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+import uuid
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from mercer.columns.null_values import NullValues
+from mercer.columns.odd_cells import Unreadable
+from mercer.columns.readings import held_before
+from mercer.columns.views import listed
+from mercer.estimators import TableModel
+from mercer.model_file import load_model, replacing
+from mercer_app.cli._messages import leave_output, note
+from mercer_app.cli._rows import table_model_of
+from mercer_app.files import read_tables, schema
+from mercer_app.files.places import FilePath, check_place, local_path
+from mercer_app.files.tables import (
+    Labelled,
+    find_files,
+    has_types,
+    in_place,
+    looked_through,
+    with_nulls,
+)
+
+Place = TypeVar("Place", bound=FilePath)
+
+# Of names that are meant for files, where predictions are a folder.
+_ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".ipc")
+
+
+def load_table_model(path: Path, target: str | None = None) -> TableModel:
+    """Load a model of tables, or one that learned tables or rows with named features.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    target : str or None, default=None
+        Column of the targets, which the file of a model of rows does not name.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, or it is no such model.
+    """
+    model = load_model_file(path)
+    if isinstance(model, TableModel):
+        return model
+    of_rows = table_model_of(model, target)
+    if of_rows is None:
+        raise ValueError(
+            f"{path} holds a {type(model).__name__} of arrays without named columns, as `save` "
+            "writes it. Use `mercer.load_model` in Python, or train with `mercer fit`."
+        )
+    return of_rows
+
+
+def load_model_file(path: Path) -> Any:
+    """Load any model; FileNotFoundError if there is none."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no model file {path}.")
+    return load_model(path)
+
+
+def note_extra(
+    model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
+) -> None:
+    """Say once which columns of the files neither training knew nor this command uses."""
+    for text in said_of_extra(model, data, *used):
+        note(text, quiet=quiet)
+
+
+def said_of_extra(model: TableModel, data: str | os.PathLike[str], *used: str | None) -> list[str]:
+    """Return what there is to say of columns that neither training knew nor anybody uses."""
+    known = {*model.preprocessor.columns_in_, *model.preprocessor.exclude, *used}
+    extra = [name for name in schema(data).names if name not in known]
+    said = f"{data}: not looked at, as training had no such column: {listed(extra)}"
+    return [said] if extra else []
+
+
+def as_learned(model: TableModel, data: Place, target: str | None = None) -> Place:
+    """Join a path with what stands for no value in the files that a model learned.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    data : path
+        Files to answer for.
+    target : str or None, default=None
+        What the column of the targets is called there, if not as in training.
+    """
+    marks = model.preprocessor.nulls_.marks
+    if target is not None:
+        marks += tuple((target, mark) for name, mark in marks if name == model.target)
+    return with_nulls(data, NullValues(marks))
+
+
+def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
+    """Types of columns that CSV files must be read with: text stays text, even if all digits."""
+    if has_types(find_files(data)):
+        return {}
+    text = list(model.text_columns_)
+    labels = getattr(model.estimator, "classes_", None)
+    if labels is not None and labels.dtype.kind == "U":
+        text.append(str(model.target))
+    found = schema(data)
+    types = dict.fromkeys(sorted(set(text) & set(found.names)), "string")
+    return types | dict.fromkeys(_numbers_as_text(model, found, types), "float64")
+
+
+def _numbers_as_text(model: TableModel, found: Any, types: Mapping[str, str]) -> Iterator[str]:
+    """Name columns of numbers some of whose cells are none here, or have digits after zeros."""
+    for name, reading in model.preprocessor.readings_.items():
+        if name in types or name not in found.names or reading.was_text or not reading.used:
+            continue
+        plain = reading.kind == "number" or reading.form == "yyyymmdd"
+        if plain and "string" in str(found.field(name).type):
+            yield name
+
+
+class Oddities:
+    """What tables hold that training did not know, counted over all rows.
+
+    Attributes
+    ----------
+    unreadable : Unreadable
+        Cells that cannot be what their columns are.
+    n_rows : int
+        Rows of the tables.
+    unlabelled : int
+        Further rows, without a target, that were left out.
+    gaps : Counter of str
+        Rows with a gap in a column that had none.
+    new : Counter of str
+        Rows with a new category, by columns.
+    examples : dict of str to str
+        A new category of each.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.unreadable = Unreadable(strict=strict)
+        self.n_rows = self.unlabelled = 0
+        self.gaps: Counter[str] = Counter()
+        self.new: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+
+    def look(self, model: TableModel, table: Any) -> None:
+        """Take a table."""
+        self.gaps.update(model.preprocessor.new_gaps(table))
+        for name, (n, category) in model.preprocessor.new_categories(table).items():
+            self.new[name] += n
+            self.examples.setdefault(name, category)
+        self.n_rows += table.num_rows
+
+    def merge(self, other: Oddities) -> None:
+        """Take what other tables hold, which come behind."""
+        self.unreadable.merge(other.unreadable)
+        self.n_rows += other.n_rows
+        self.unlabelled += other.unlabelled
+        self.gaps.update(other.gaps)
+        self.new.update(other.new)
+        self.examples = {**other.examples, **self.examples}
+
+    def warn(self, model: TableModel, data: str | os.PathLike[str]) -> None:
+        """Warn of what there was."""
+        for text in self.said(model, data):
+            warnings.warn(text, stacklevel=3)
+
+    def said(self, model: TableModel, data: str | os.PathLike[str]) -> list[str]:
+        """Return what there is to say of it."""
+        texts = self.unreadable.said()
+        if self.unlabelled:
+            texts.append(
+                f"{data} has {_rows(self.unlabelled)} without a value of {model.target!r}. There "
+                "is nothing to compare with in them: they are left out."
+            )
+        if self.gaps:
+            filled = model.preprocessor.fillings()
+            said = [
+                f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in self.gaps.most_common(10)
+            ]
+            texts.append(
+                f"{data} has gaps in columns that had none in training, so that nothing was "
+                f"learned of them: {', '.join(said)}{' and others' * (len(self.gaps) > 10)}."
+            )
+        if self.new:
+            said = [
+                f"{k!r} ({n:,} of {_rows(self.n_rows)}, such as {self.examples[k]!r})"
+                for k, n in self.new.most_common(10)
+            ]
+            texts.append(
+                f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} "
+                "which training measured did not have; they are taken as '(other)': "
+                f"{', '.join(said)}{' and others' * (len(self.new) > 10)}."
+            )
+        return texts
+
+
+Encoded = tuple[Any, NDArray[np.floating], Any]
+
+
+def encoded_tables(
+    model: TableModel,
+    data: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    more: Sequence[str] = (),
+    odd: Oddities | None = None,
+    strict: bool = False,
+) -> Iterator[Encoded]:
+    """Read files for a model; yield tables with encoded inputs and, with ``target``, targets.
+
+    Warns
+    -----
+    UserWarning
+        At the end, if there were gaps in columns that had none in training, new categories, or
+        cells that cannot be what their columns are, unless ``odd`` is to take that down. With
+        ``strict`` the first such cell is an error.
+    """
+    refuse_text(model, data)
+    columns, types = columns_of(model, target, more), column_types(model, data)
+    found = Oddities(strict=strict) if odd is None else odd
+    seen = found.unreadable
+    tables = read_tables(data, columns=columns, column_types=types, unreadable=seen)
+    tables = looked_through(data, tables, model.preprocessor, seen)
+    yield from encoded_in_place(partial(in_place, data, tables), model, target, found)
+    if odd is None:
+        found.warn(model, data)
+
+
+def values_of(table: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return what the rows of an Arrow table have in some columns, as they are written."""
+    found = {}
+    for name in names:
+        values = np.empty(table.num_rows, dtype=object)
+        values[:] = table.column(name).to_pylist()
+        found[name] = values
+    return found
+
+
+def columns_of(model: TableModel, target: str | None, more: Sequence[str]) -> list[str]:
+    """Columns to read for a model: its inputs, others, and the target."""
+    more = [*more] if target is None else [*more, target]
+    return list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
+
+
+def encoded_in_place(
+    read: Callable[..., Iterator[Encoded]], model: TableModel, target: str | None, odd: Oddities
+) -> Iterator[Encoded]:
+    """Encode tables, those with a target where one is named, and take down what is odd about them.
+
+    Parameters
+    ----------
+    read : callable
+        Takes what encodes a table, and ``labelled``, as :func:`mercer_app.files.tables.in_place`
+        does.
+    model, target, odd
+        The model, the column of the targets, if any, and where to take it down.
+    """
+
+    def encoded(table: Any) -> Encoded:
+        X = model.inputs(table, extra="drop", lenient=True)
+        y = None if target is None else model.targets(table, column=target)
+        odd.look(model, table)
+        return table, X, y
+
+    labelled = Labelled(target if model.has_target else None)
+    yield from read(encoded, labelled=labelled)
+    odd.unlabelled += labelled.n_left_out
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'s' * (n != 1)}"
+
+
+def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
+    """Raise if most cells of a column of numbers, dates or times are none: it is another column.
+
+    Raises
+    ------
+    ValueError
+        Naming the place of the first such cell.
+    """
+    names = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
+    readings = {n: one for n, one in model.preprocessor.readings_.items() if n in names}
+    types = column_types(model, data)
+    changed = [f.name for f in schema(data) if f.name in readings and "string" in str(f.type)]
+    if not changed:
+        return
+    odd, n_cells = Unreadable(strict=False), Counter[str]()
+    given = {name: kind for name, kind in types.items() if name in changed}
+    tables = read_tables(data, columns=changed, column_types=given, unreadable=odd)
+    for table in looked_through(data, tables, model.preprocessor, odd):
+        n_cells.update({n: table.num_rows - table.column(n).null_count for n in changed})
+    for name, n in odd.counts.items():
+        _, cell, place = odd.first[name]
+        n_cells[name] += n if name in given else 0  # these are gaps in the tables
+        if readings[name].is_another(n, n_cells[name]):
+            raise ValueError(
+                f"Column {name!r} held {held_before(readings[name].kind)} in training but now "
+                f"holds {cell!r} in {place}, and others like it. Correct such cells, or leave them "
+                "empty, which is a missing value."
+            )
+
+
+def check_writable(path: Path, *inputs: str | Path | None, endings: tuple[str, ...] = ()) -> None:
+    """Raise unless a file can be written, so that no hours of work end without a place.
+
+    Parameters
+    ----------
+    path : Path
+        File that will be written or replaced.
+    *inputs : path or None
+        Data that is read; it must not be what is replaced.
+    endings : tuple of str, default=()
+        Endings that the file may have; () allows all.
+
+    Raises
+    ------
+    OSError, ValueError
+        Saying why it cannot be.
+    """
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(
+            f"{str(path)!r} would need another ending: {' or '.join(endings)} can be written."
+        )
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder. Name a file in it to write to.")
+    check_place(path)
+    for source in inputs:
+        where = None if source is None else local_path(source)
+        if where is not None and path.exists() and any(_same(path, f) for f in _files(where)):
+            raise ValueError(f"{str(path)!r} is read as data: writing there would destroy it.")
+
+
+def _files(source: Path) -> list[Path]:
+    if source.is_dir():
+        return list(source.iterdir())
+    return [Path(name) for name in glob.glob(str(source), recursive=True)] + [source]
+
+
+def _same(a: Path, b: Path) -> bool:
+    return b.exists() and os.path.samefile(a, b)
+
+
+def check_new_folder(path: Path) -> None:
+    """Raise unless a folder can be written that holds nothing else.
+
+    Raises
+    ------
+    OSError, ValueError
+        Saying why it cannot be.
+    """
+    if path.name.lower().endswith(_ENDINGS) and not path.is_dir():
+        raise ValueError(
+            f"{str(path)!r} is named as a file, but with `--engine` predictions are a folder, with "
+            "a Parquet file for each shard. Name a folder."
+        )
+    if path.is_dir() and any(path.iterdir()):
+        raise ValueError(
+            f"The folder {str(path)!r} is not empty: what it holds would be taken for predictions, "
+            "too. Empty it, or name another."
+        )
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{str(path)!r} is a file. Name a folder.")
+    check_place(path)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Write files to a folder that appears with all of them, or not at all."""
+    place = Path(os.path.realpath(path))
+    temporary = place.parent / f".{place.name}.{uuid.uuid4().hex}"
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.replace(place)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def arrow_columns(columns: dict[str, Any]) -> Any:
+    """Make a table of arrays of equal lengths."""
+    import pyarrow as pa
+
+    arrays = [
+        pa.array(np.asarray(values)) if isinstance(values, np.ndarray) else values
+        for values in columns.values()
+    ]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+class TableWriter:
+    """Writes tables of the same columns to one place.
+
+    Parameters
+    ----------
+    place : str or binary file
+        Where.
+    kind : {".parquet", ".pq", ".csv", ".arrow"}
+        Format; .arrow is an IPC stream.
+    """
+
+    def __init__(self, place: Any, kind: str) -> None:
+        self._place, self._kind = place, kind
+        self._writer: Any = None
+
+    def write(self, table: Any) -> None:
+        """Append rows."""
+        from pyarrow import csv, ipc, parquet
+
+        if self._writer is None:
+            kinds = {".csv": csv.CSVWriter, ".arrow": ipc.RecordBatchStreamWriter}
+            kind = kinds.get(self._kind, parquet.ParquetWriter)
+            self._writer = kind(self._place, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Write what ends the table."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[TableWriter]:
+    """Write a table piece by piece; the file appears whole, or not at all."""
+    with replacing(path) as temporary:
+        temporary.touch()  # a table without rows is a file, too
+        writer = TableWriter(str(temporary), path.suffix.lower())
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+@contextmanager
+def piped_tables(*, arrow: bool) -> Iterator[TableWriter]:
+    """Write a table piece by piece to standard output, as long as somebody reads it."""
+    file = sys.stdout.buffer
+    writer = TableWriter(file, ".arrow" if arrow else ".csv")
+    try:
+        yield writer
+        writer.close()
+        file.flush()
+    except BrokenPipeError:  # as `head` leaves, who has what it wanted
+        leave_output()
+        raise typer.Exit(0) from None

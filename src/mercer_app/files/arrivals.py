@@ -1,0 +1,648 @@
+"""Sources of rows that arrive: pipes, files that grow, folders that fill, local sockets.
+
+Each row comes with the place it stands at, for messages, and each source tells its position after
+the row that it gave last: going on from there neither skips nor repeats a row.
+
+All is read by the thread that asks for rows, a chunk at a time. Whoever takes long over a row keeps
+the source waiting, and with it whoever writes to it: nothing piles up here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import select
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mercer.validation import check_integer
+from mercer_app.files.dialect import CsvDialect
+from mercer_app.files.lines import Lines, Record
+from mercer_app.files.tables import read_tables, require_pyarrow
+
+#: Called before every wait for more rows; True gives up waiting.
+Pause = Callable[[], bool]
+
+_CHUNK = 2**16  # bytes read at once, as many as a pipe holds
+_POLL = 0.2  # seconds between two looks at what may have come
+_SETTLED = 1.0  # seconds without a change after which a file counts as whole
+_HEAD = 1024  # bytes that tell one file from another
+_CONNECTING = 10.0  # seconds that a producer may take to open its socket
+
+_TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+_TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".txt", ".log")
+_UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
+
+
+class Source(ABC):
+    """Rows in the order in which they arrive.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    rewinds : bool
+        Whether it can be read again from a position. If not, whoever sends must send again.
+    """
+
+    name: str
+    rewinds = True
+
+    @abstractmethod
+    def records(self, pause: Pause) -> Generator[Record]:
+        """Give the rows from the position on, until the end or until ``pause`` says so.
+
+        Parameters
+        ----------
+        pause : callable
+            Called before each wait; returns whether to stop.
+
+        Raises
+        ------
+        ValueError, OSError
+            For what no later row can mend. A row that is wrong alone has an ``error`` instead.
+        """
+
+    @abstractmethod
+    def position(self) -> dict[str, Any]:
+        """Return where the source is after the row that came last, as plain data."""
+
+    @abstractmethod
+    def go_to(self, position: dict[str, Any]) -> None:
+        """Go on from a position of an earlier run.
+
+        Raises
+        ------
+        ValueError
+            If what was read then is not there any more, or is something else.
+        """
+
+
+def open_source(
+    address: str,
+    *,
+    follow: bool = False,
+    skip: int | None = None,
+    dialect: CsvDialect | None = None,
+) -> Source:
+    """Find out what kind of source an address means.
+
+    Parameters
+    ----------
+    address : str
+        ``-`` for standard input, ``unix:PATH`` or ``tcp:HOST:PORT`` for Arrow IPC over a local
+        socket, else a file or a folder.
+    follow : bool, default=False
+        Of a file or folder: wait for more at its end.
+    skip : int or None, default=None
+        Of what cannot be read again: rows at its beginning that are known already. None: as many
+        as were read before, for whoever sends from the beginning each time.
+    dialect : CsvDialect or None, default=None
+        What is told of delimiter, decimal mark and encoding of text.
+
+    Raises
+    ------
+    ValueError
+        If an option is of other sources only, or the address cannot be used.
+    FileNotFoundError
+        If there is no such file or folder.
+
+    Examples
+    --------
+    >>> open_source("-").name
+    'standard input'
+    """
+    source: Source
+    if address == "-":
+        source = Pipe("-", skip=skip, dialect=dialect)
+    elif address.startswith(("unix:", "tcp:")):
+        source = ArrowSocket(address, skip=skip)
+    else:
+        path = Path(address)
+        if not path.exists():
+            raise FileNotFoundError(f"There is no file or folder {address}.")
+        if path.is_dir():
+            source = ArrivingFiles(path, follow=follow, dialect=dialect)
+        elif not path.is_file():
+            source = Pipe(address, skip=skip, dialect=dialect)
+        elif path.name.lower().endswith(_TABLES):
+            source = TableFile(path)
+        else:
+            source = GrowingFile(path, follow=follow, dialect=dialect)
+    if follow and not isinstance(source, GrowingFile | ArrivingFiles):
+        raise ValueError(
+            f"`follow` is for a text file that grows or a folder, but {source.name} ends by itself."
+        )
+    if skip is not None and source.rewinds:
+        raise ValueError(
+            f"`skip` is for what cannot be read again, but {source.name} can: a run that goes on "
+            "finds its place there."
+        )
+    return source
+
+
+# -- what cannot be read again -----------------------------------------------------------------
+
+
+class _Once(Source):
+    """A source that is gone once read: its position is a number of rows."""
+
+    rewinds = False
+
+    def __init__(self, skip: int | None) -> None:
+        self._skip = None if skip is None else check_integer("skip", skip, low=0)
+        self._n_before = 0 if self._skip is None else self._skip
+        self._n_read = 0
+        self._n_skipped = self._n_before
+
+    def position(self) -> dict[str, Any]:
+        """See :class:`Source`."""
+        return {"rows": self._n_before + self._n_read}
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        """See :class:`Source`."""
+        self._n_before = check_integer("rows", position["rows"], low=0)
+        self._n_skipped = self._n_before if self._skip is None else self._skip
+
+    def _after_skipping(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Drop the rows that are known already."""
+        left = self._n_skipped
+        for record in records:
+            if left:
+                left -= 1
+                continue
+            self._n_read += 1
+            yield record
+        if left and not self._gave_up:
+            raise ValueError(
+                f"{self.name} ended after {self._n_skipped - left:,} rows, but the first "
+                f"{self._n_skipped:,} were to be skipped, as they are known already. Send them "
+                "again, or set `skip` to 0 if what comes now follows them."
+            )
+
+    _gave_up = False
+
+
+class Pipe(_Once):
+    """JSON lines or CSV from standard input, or another pipe.
+
+    Parameters
+    ----------
+    address : str, default="-"
+        ``-`` for standard input, else a named pipe.
+    skip, dialect : default=None
+        See :func:`open_source`.
+    """
+
+    def __init__(
+        self, address: str = "-", *, skip: int | None = None, dialect: CsvDialect | None = None
+    ) -> None:
+        super().__init__(skip)
+        self._address, self._dialect = address, dialect
+        self.name = "standard input" if address == "-" else address
+
+    def records(self, pause: Pause) -> Generator[Record]:
+        """See :class:`Source`."""
+        descriptor = os.dup(0) if self._address == "-" else os.open(self._address, os.O_RDONLY)
+        try:
+            lines = Lines(self.name, self._dialect)
+            chunks = self._chunks(descriptor, pause)
+            yield from self._after_skipping(
+                lines.records(chunks, to_the_end=lambda: not self._gave_up)
+            )
+        finally:
+            os.close(descriptor)
+
+    def _chunks(self, descriptor: int, pause: Pause) -> Iterator[bytes]:
+        while _readable(descriptor, pause):
+            chunk = os.read(descriptor, _CHUNK)
+            if not chunk:
+                return
+            yield chunk
+        self._gave_up = True
+
+
+class _GaveUp(Exception):  # noqa: N818  # no error
+    """Waiting was given up, below code that knows nothing of it."""
+
+
+class ArrowSocket(_Once):
+    """An Arrow IPC stream from a program on this machine that listens on a socket.
+
+    Parameters
+    ----------
+    address : str
+        ``unix:PATH`` of a Unix domain socket, or ``tcp:HOST:PORT`` with a host of this machine.
+    skip : int or None, default=None
+        See :func:`open_source`.
+
+    Raises
+    ------
+    ValueError
+        If the address is not of this form, or not of this machine.
+    """
+
+    def __init__(self, address: str, *, skip: int | None = None) -> None:
+        super().__init__(skip)
+        require_pyarrow()
+        self.name = address
+        kind, _, rest = address.partition(":")
+        self._family: int = socket.AF_UNIX
+        self._where: Any = rest
+        if kind == "unix":
+            if not rest:
+                raise ValueError("`unix:` needs the path of a socket, such as unix:rows.sock.")
+            return
+        host, _, port = rest.rpartition(":")
+        host = host.strip("[]")
+        if not port.isdigit() or not 0 < int(port) < 2**16 or not host:
+            raise ValueError(
+                f"{address!r} is no address of a socket. Write tcp:HOST:PORT, such as "
+                "tcp:localhost:5005, or unix:PATH."
+            )
+        if host not in ("localhost", "::1") and not host.startswith("127."):
+            raise ValueError(
+                f"{address!r} is on another machine: rows come unencrypted and from anyone there. "
+                "Use localhost, with a tunnel if they come from elsewhere."
+            )
+        self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._where = (host, int(port))
+
+    def records(self, pause: Pause) -> Generator[Record]:
+        """See :class:`Source`."""
+        connection = self._connect(pause)
+        if connection is None:
+            return
+        with connection:
+            yield from self._after_skipping(self._rows(connection, pause))
+
+    def _rows(self, connection: socket.socket, pause: Pause) -> Iterator[Record]:
+        arrow, number = require_pyarrow(), 0
+        file = io.BufferedReader(_Waiting(connection, pause), _CHUNK)
+        try:
+            with arrow.ipc.open_stream(arrow.PythonFile(file, mode="r")) as stream:
+                for batch in stream:
+                    for values in batch.to_pylist():
+                        yield Record(values, f"row {number:,} of {self.name} (the first is row 0)")
+                        number += 1
+        except _GaveUp:
+            self._gave_up = True
+        except arrow.ArrowInvalid as error:
+            raise ValueError(
+                f"{self.name} sent no Arrow IPC stream, or broke off in it after {number:,} rows: "
+                f"{error}"
+            ) from error
+
+    def _connect(self, pause: Pause) -> socket.socket | None:
+        """Connect, once somebody listens; None if waiting was given up."""
+        until = time.monotonic() + _CONNECTING
+        while True:
+            connection = socket.socket(self._family, socket.SOCK_STREAM)
+            try:
+                connection.connect(self._where)
+                return connection
+            except (ConnectionRefusedError, FileNotFoundError) as error:
+                connection.close()
+                if time.monotonic() > until:
+                    raise ConnectionError(
+                        f"Nobody listens on {self.name} ({error.strerror}). Start the program that "
+                        "sends the rows first; it must listen there."
+                    ) from None
+            if pause():
+                self._gave_up = True
+                return None
+            time.sleep(_POLL)
+
+
+class _Waiting(io.RawIOBase):
+    """A connection as a file, whose reads can be given up."""
+
+    def __init__(self, connection: socket.socket, pause: Pause) -> None:
+        self._connection, self._pause = connection, pause
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not _readable(self._connection.fileno(), self._pause):
+            raise _GaveUp
+        return self._connection.recv_into(buffer)
+
+
+def _readable(descriptor: int, pause: Pause) -> bool:
+    """Wait until there is something to read; False if that was given up."""
+    wait = 0.0
+    while not select.select([descriptor], [], [], wait)[0]:
+        if pause():
+            return False
+        wait = _POLL
+    return True
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+class _TextPart:
+    """Rows of a text file, and how far they were read."""
+
+    def __init__(self, path: Path, name: str, dialect: CsvDialect | None = None) -> None:
+        self.path, self._name = path, name
+        self._lines = Lines(name, dialect)
+        self._file: io.FileIO | None = None
+
+    def records(self, pause: Pause, *, follow: bool = False) -> Iterator[Record]:
+        with open(self.path, "rb", buffering=0) as self._file:
+            if self._lines.byte:
+                self._lines.read_header(self._file)
+                self._file.seek(self._lines.byte)
+            chunks = self._chunks(self._file, pause, follow)
+            yield from self._lines.records(chunks, to_the_end=lambda: not follow)
+
+    def _chunks(self, file: io.FileIO, pause: Pause, follow: bool) -> Iterator[bytes]:
+        while True:
+            if chunk := file.read(_CHUNK):
+                yield chunk
+            elif not follow or pause():
+                return
+            else:
+                self._check_still_there(file)
+                time.sleep(_POLL)
+
+    def _check_still_there(self, file: io.FileIO) -> None:
+        read, now = os.fstat(file.fileno()), None
+        with suppress(FileNotFoundError):
+            now = self.path.stat()
+        if now is None or (now.st_dev, now.st_ino) != (read.st_dev, read.st_ino):
+            raise ValueError(
+                f"{self.path} was removed or replaced by another file while it was followed. For "
+                "logs that rotate, follow the folder of the files that are finished."
+            )
+        if read.st_size < file.tell():
+            raise ValueError(
+                f"{self.path} was cut to {read.st_size:,} bytes, but {file.tell():,} had been "
+                "read. Only append to a file that is followed."
+            )
+
+    def position(self) -> dict[str, Any]:
+        return {
+            "byte": self._lines.byte,
+            "line": self._lines.line,
+            "head": self._head(self._lines.byte),
+        }
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        byte = check_integer("byte", position["byte"], low=0)
+        size = self.path.stat().st_size
+        if size < byte or self._head(byte) != position["head"]:
+            what = f"has {size:,} bytes" if size < byte else "begins otherwise"
+            raise ValueError(
+                f"{self.path} is not the file that was read before: {byte:,} bytes of it were, but "
+                f"now it {what}. Restore it, or start afresh without the checkpoint."
+            )
+        self._lines.byte, self._lines.line = byte, int(position["line"])
+
+    def _head(self, byte: int) -> str:
+        """Digest of the first bytes, of those that were read."""
+        if self._file is None or self._file.closed:
+            with open(self.path, "rb") as file:
+                head = file.read(min(byte, _HEAD))
+        else:  # the name may lead elsewhere by now
+            place = self._file.tell()
+            self._file.seek(0)
+            head = self._file.read(min(byte, _HEAD))
+            self._file.seek(place)
+        return hashlib.sha256(head).hexdigest()[:16]
+
+
+class _TablePart:
+    """Rows of a Parquet or Arrow file, and how far they were read."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self._name = path, name
+        self._row = 0
+
+    def records(self, pause: Pause, *, follow: bool = False) -> Iterator[Record]:
+        start = 0
+        for table in read_tables(self.path, rows_per_table=1024):
+            if start + table.num_rows > self._row:
+                for values in table.slice(max(0, self._row - start)).to_pylist():
+                    self._row += 1
+                    place = f"row {self._row - 1:,} of {self._name} (the first is row 0)"
+                    yield Record(values, place)
+            start += table.num_rows
+
+    def position(self) -> dict[str, Any]:
+        return {"row": self._row, "size": self.path.stat().st_size}
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        if self.path.stat().st_size != position["size"]:
+            raise ValueError(
+                f"{self.path} is not the file that was read before: it had {position['size']:,} "
+                "bytes. Restore it, or start afresh without the checkpoint."
+            )
+        self._row = check_integer("row", position["row"], low=0)
+
+
+class GrowingFile(Source):
+    """A text file, JSON lines or CSV, to which rows are appended.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    follow : bool, default=False
+        At the end, wait for more; a line counts once its end is there. Otherwise the file ends
+        where it ends, and a last line without an end counts, too.
+    dialect : CsvDialect or None, default=None
+        See :func:`open_source`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        follow: bool = False,
+        dialect: CsvDialect | None = None,
+    ) -> None:
+        self.name, self._follow = os.fspath(path), follow
+        self._part = _TextPart(Path(path), Path(path).name, dialect)
+
+    def records(self, pause: Pause) -> Generator[Record]:
+        """See :class:`Source`."""
+        yield from self._part.records(pause, follow=self._follow)
+
+    def position(self) -> dict[str, Any]:
+        """See :class:`Source`."""
+        return self._part.position()
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        """See :class:`Source`."""
+        self._part.go_to(position)
+
+
+class TableFile(Source):
+    """A Parquet or Arrow file, row by row.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._part = _TablePart(Path(path), Path(path).name)
+
+    def records(self, pause: Pause) -> Generator[Record]:
+        """See :class:`Source`."""
+        yield from self._part.records(pause)
+
+    def position(self) -> dict[str, Any]:
+        """See :class:`Source`."""
+        return self._part.position()
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        """See :class:`Source`."""
+        self._part.go_to(position)
+
+
+class ArrivingFiles(Source):
+    """A folder into which files come; each is read once, whole.
+
+    Of the files that are there the first by name comes next, once it has not changed for a second.
+    Names that begin with "." or "_", or end as unfinished files do (.tmp, .part, ...), are not
+    looked at, nor are other endings than those of CSV, JSON lines, Parquet and Arrow, nor empty
+    files.
+
+    Parameters
+    ----------
+    folder : path-like
+        The folder.
+    follow : bool, default=False
+        After the last file, wait for more.
+    settled : float, default=1.0
+        Seconds without a change after which a file counts as whole.
+    dialect : CsvDialect or None, default=None
+        See :func:`open_source`.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        follow: bool = False,
+        settled: float = _SETTLED,
+        dialect: CsvDialect | None = None,
+    ) -> None:
+        self.name, self._folder, self._follow = os.fspath(folder), Path(folder), follow
+        self._settled, self._dialect = settled, dialect
+        self._done: dict[str, int] = {}  # sizes of files that were read, of those still there
+        self._part: _TextPart | _TablePart | None = None
+        self._seen: tuple[str, int, int, float] | None = None
+
+    def records(self, pause: Pause) -> Generator[Record]:
+        """See :class:`Source`."""
+        while True:
+            if self._part is None:
+                path = self._next(pause)
+                if path is None:
+                    return
+                self._part = _part_of(path, self._dialect)
+            path = self._part.path
+            before = path.stat()
+            yield from self._part.records(pause)
+            after = path.stat()
+            if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+                self._refuse_change(path)
+            self._done[path.name] = after.st_size
+            self._part = None
+
+    def _next(self, pause: Pause) -> Path | None:
+        """Return the next file, once it is whole; None at the end."""
+        while True:
+            began = time.monotonic()
+            entry = self._first()
+            if entry is not None and self._is_whole(entry):
+                return self._folder / entry.name
+            if (entry is None and not self._follow) or pause():
+                return None
+            # A folder of very many files is not listed all the time.
+            time.sleep(max(_POLL, 10.0 * (time.monotonic() - began)))
+
+    def _first(self) -> os.DirEntry[str] | None:
+        """Find the first file by name that was not read."""
+        first, there = None, {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name in self._done:
+                    there[entry.name] = self._done[entry.name]
+                    if entry.stat().st_size != there[entry.name]:
+                        self._refuse_change(self._folder / entry.name)
+                elif (
+                    (first is None or entry.name < first.name)
+                    and _is_finished(entry.name)
+                    and entry.is_file()
+                    and entry.stat().st_size
+                ):
+                    first = entry
+        self._done = there
+        return first
+
+    def _is_whole(self, entry: os.DirEntry[str]) -> bool:
+        """Whether a file has stayed as it is for a while."""
+        found, now = os.stat(self._folder / entry.name), time.monotonic()
+        if 2.0 * self._settled < time.time() - found.st_mtime:
+            return True
+        seen = (entry.name, found.st_size, found.st_mtime_ns)
+        if self._seen is None or self._seen[:3] != seen:
+            self._seen = (*seen, now)
+        return now - self._seen[3] >= self._settled
+
+    def _refuse_change(self, path: Path) -> None:
+        raise ValueError(
+            f"{path} changed after it was read as a whole. Write files under a name that ends in "
+            ".tmp, or elsewhere, and rename them into the folder once they are finished."
+        )
+
+    def position(self) -> dict[str, Any]:
+        """See :class:`Source`."""
+        part = None
+        if self._part is not None:
+            part = {"file": self._part.path.name, **self._part.position()}
+        return {"done": [list(pair) for pair in sorted(self._done.items())], "part": part}
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        """See :class:`Source`."""
+        self._done = {str(name): int(size) for name, size in position["done"]}
+        part = position["part"]
+        self._part = None
+        if part is not None:
+            path = self._folder / part["file"]
+            if not path.is_file():
+                raise ValueError(
+                    f"{path} is gone, of which a part was read before. Restore it, or start afresh "
+                    "without the checkpoint."
+                )
+            self._part = _part_of(path, self._dialect)
+            self._part.go_to(part)
+
+
+def _part_of(path: Path, dialect: CsvDialect | None) -> _TextPart | _TablePart:
+    if path.name.lower().endswith(_TABLES):
+        return _TablePart(path, path.name)
+    return _TextPart(path, path.name, dialect)
+
+
+def _is_finished(name: str) -> bool:
+    low = name.lower()
+    return (
+        not name.startswith((".", "_"))
+        and not low.endswith(_UNFINISHED)
+        and low.endswith(_TABLES + _TEXTS)
+    )

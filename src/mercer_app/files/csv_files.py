@@ -1,0 +1,674 @@
+"""CSV files of any usual dialect, as record batches."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from itertools import chain, islice, tee
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.columns.forms import MOSTLY, NumberForm
+from mercer.columns.null_values import NullValues
+from mercer.columns.odd_cells import ReadError, advise
+from mercer.columns.views import is_number
+from mercer.exceptions import Advice
+from mercer_app.files.arrow_types import is_number_type, one_value, wider
+from mercer_app.files.dialect import (
+    CsvDialect,
+    Sniffed,
+    bad_bytes,
+    blanked,
+    inside_quotes,
+    reader,
+    refuse_unclosed,
+    rewritten,
+    sniff,
+    unclosed,
+)
+from mercer_app.files.places import AnyFile, MemoryFile, as_bytes
+
+# Of a CSV file: from its beginning and its end the types of its columns are inferred.
+INFERENCE_BYTES = 2**23
+LAST_BYTES = 2**20
+_BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
+_LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
+_SNIFFED_BYTES = 2**20
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+_ZEROS = re.compile(rb"(?:^|[^\w.:/+-])0\d", re.MULTILINE)  # where a code may begin
+
+#: Told of cells that cannot be what their column is: column, type, how many, the first, its place.
+Unfit = Callable[[str, str, int, str, str], None]
+
+_TRUTH = {"1": True, "true": True, "0": False, "false": False}
+
+
+class Csv:
+    """CSV files: see :class:`mercer_app.files.tables._Format`.
+
+    What is UTF-8 and has no lines to leave out is read by pyarrow alone. Blocks of whole rows are
+    cut here and given to it where that is not so, or where it meets a gap or a comment that it
+    does not know.
+    """
+
+    @staticmethod
+    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
+        """Infer the types of the columns from the beginning and the end; null where no value is."""
+        import pyarrow as pa
+
+        told = {name: kind for name, kind in types.items() if is_number_type(kind)}
+        types = {**types, **dict.fromkeys(told, pa.string())}  # some cells may be none
+        fields = list(_inferred(file, types, marks=True))
+        if any(pa.types.is_binary(field.type) for field in fields):
+            _refuse_bad_bytes(file)
+        empty = [n for n, field in enumerate(fields) if pa.types.is_null(field.type)]
+        as_text = list(_inferred(file, types, marks=False)) if empty else []
+        for n in empty:
+            if pa.types.is_string(as_text[n].type):
+                fields[n] = fields[n].with_type(pa.string())
+        whole = [f.name for f in fields if pa.types.is_integer(f.type) and f.name not in types]
+        codes = _codes(file, whole)
+        fields = [f.with_type(pa.string()) if f.name in codes else f for f in fields]
+        last = _last_rows(file, types)
+        if last is not None:
+            for n, column in enumerate(last.columns):
+                gaps = _nulls(file).number_gaps(fields[n].name)
+                kind = Csv.joined(fields[n].type, column.type, partial(_cells, column, gaps))
+                fields[n] = fields[n].with_type(kind)
+        return pa.schema([f.with_type(told.get(f.name, f.type)) for f in fields])
+
+    @staticmethod
+    def joined(one: Any, other: Any, cells: Callable[[], Any]) -> Any:
+        """Return the type of a column whose cells are of two in two places.
+
+        Parameters
+        ----------
+        one, other : pyarrow.DataType
+            The types.
+        cells : callable
+            Returns some cells of the other place, as text, null for those that mean a gap.
+        """
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if pa.types.is_string(other) and is_number_type(one):
+            text = cells()
+            found = _numbers(text, ".", pa.float64())
+            if text.null_count < len(text):
+                # A few cells that are no numbers among many do not make text of these.
+                share = (len(found) - found.null_count) / (len(text) - text.null_count)
+                codes = compute.any(compute.match_substring_regex(text, r"^0\d")).as_py()
+                return one if share >= MOSTLY and not codes else pa.string()
+            return one
+        if pa.types.is_boolean(one) != pa.types.is_boolean(other) and not (
+            pa.types.is_null(one) or pa.types.is_null(other)
+        ):
+            return pa.string()
+        kind = wider(one, other)
+        if pa.types.is_timestamp(kind) and pa.timestamp("ns") in (one, other):
+            return pa.timestamp("ns")  # text has its digits
+        return kind
+
+    @staticmethod
+    def cells(file: AnyFile, name: str) -> Any:
+        """Return the first cells of a column as text, null for those that mean a gap."""
+        import pyarrow as pa
+
+        types = {name: pa.string()}
+        blocks = _by_blocks(file, types, [name], marks=False, size=INFERENCE_BYTES)
+        return _cells(next(blocks).column(0), _nulls(file).number_gaps(name))
+
+    @staticmethod
+    def batches(
+        file: AnyFile, layout: Any, rows: int, groups: tuple[int, ...] | None, unfit: Unfit
+    ) -> Iterator[Any]:
+        """Read the columns of a layout; whole numbers may become others from some row on."""
+        import pyarrow as pa
+
+        text = [n for n, f in enumerate(layout) if pa.types.is_string(f.type)]
+        n_read, last = 0, None
+        if _is_plain(file):
+            try:
+                with _streamed(file, _whole(file), layout, not text, layout.names) as batches:
+                    for last in batches:
+                        yield last
+                        n_read += last.num_rows
+            except pa.ArrowInvalid as error:
+                if not _is_mendable(error):
+                    raise
+            else:
+                if last is not None and _ends_in_lines(last, text):
+                    with _lines(file) as lines:
+                        refuse_unclosed(lines, _sniffed(file), str(file))
+                return
+        for table in _by_blocks(file, layout, layout.names, unfit=unfit):
+            if n_read < table.num_rows:
+                yield from _with_gaps(table.slice(n_read), text, _nulls(file)).to_batches()
+            n_read = max(0, n_read - table.num_rows)
+
+    @staticmethod
+    def count(file: AnyFile) -> int | None:
+        """Return None: only reading everything would tell."""
+        return None
+
+    @staticmethod
+    def groups(file: AnyFile) -> list[int]:
+        """Return no row groups."""
+        return []
+
+    @staticmethod
+    def line_of(file: AnyFile, row: int) -> tuple[int, int]:
+        """Return the number of the line in which a row ends, from 1 on, and of rows before it.
+
+        The line is 0 if the file has fewer rows.
+        """
+        number = -1
+        with _lines(file) as lines:
+            for number, (_, end, _) in enumerate(_values(file, lines)):
+                if number == row:
+                    return end, number
+        return 0, number + 1
+
+    @staticmethod
+    def cell(file: AnyFile, row: int, column: str) -> str:
+        """Return what stands in a cell."""
+        with _lines(file) as lines:
+            _, _, cells = next(islice(_values(file, lines), row, None), (0, 0, []))
+        at = _sniffed(file).names.index(column)
+        return cells[at].strip() if len(cells) > at else ""
+
+    @staticmethod
+    def described(file: AnyFile) -> str:
+        """Say how the file is written, if not as usual."""
+        return _sniffed(file).dialect.describe(_usual(file))
+
+    @staticmethod
+    def dialect(file: AnyFile) -> CsvDialect:
+        """Return how the file is written."""
+        return _sniffed(file).dialect
+
+    @staticmethod
+    def explain(file: AnyFile, error: Exception) -> None:
+        """Raise what is known about a file that pyarrow could not read.
+
+        Raises
+        ------
+        ReadError
+            Naming the line, if it can be found.
+        """
+        said = str(error)
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in said:
+            _refuse_bad_bytes(file)
+        if "CSV parse error" in said or "straddl" in said or "out of sync" in said:
+            _refuse_ragged(file)
+
+
+def _usual(file: AnyFile) -> str:
+    return "\t" if file.name.lower().endswith((".tsv", ".tsv.gz", ".tsv.bz2")) else ","
+
+
+def _sniffed(file: AnyFile) -> Sniffed:
+    told = getattr(file, "dialect", None) or CsvDialect()
+    if isinstance(file, MemoryFile):
+        if "dialect" not in file.known:
+            file.known["dialect"] = _look(file, told, _usual(file))
+        found: Sniffed = file.known["dialect"]
+        return found
+    status = os.stat(file)
+    return _look_once(os.fspath(file), status.st_size, status.st_mtime_ns, told, _usual(file))
+
+
+def _nulls(file: AnyFile) -> NullValues:
+    """Return which cells of a file stand for no value."""
+    found: NullValues = _sniffed(file).dialect.null_values
+    return found
+
+
+@lru_cache(maxsize=64)
+def _look_once(path: str, size: int, changed: int, told: CsvDialect, usual: str) -> Sniffed:
+    return _look(Path(path), told, usual)
+
+
+def _look(file: AnyFile, told: CsvDialect, usual: str) -> Sniffed:
+    with as_bytes(file) as source:
+        beginning = source.read(_SNIFFED_BYTES + 1)
+    whole = len(beginning) <= _SNIFFED_BYTES
+    return sniff(beginning[:_SNIFFED_BYTES], whole=whole, told=told, usual=usual, place=str(file))
+
+
+# -- by pyarrow alone ---------------------------------------------------------------------------
+
+
+def _is_plain(file: AnyFile) -> bool:
+    sniffed = _sniffed(file)
+    return sniffed.clean and sniffed.dialect.encoding == "utf-8"
+
+
+def _whole(file: AnyFile) -> Any:
+    """Return what pyarrow's reader of CSV opens."""
+    return as_bytes(file) if isinstance(file, MemoryFile) else os.fspath(file)
+
+
+def _streamed(
+    file: AnyFile,
+    source: Any,
+    types: Any,
+    marks: bool,
+    columns: Sequence[str] = (),
+    block: int | None = None,
+) -> Any:
+    from pyarrow import csv as arrow
+
+    return arrow.open_csv(
+        source, **_settings(file, types, columns, marks=marks, block=block or _BLOCK_BYTES)
+    )
+
+
+def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
+    """Infer the schema; with ``marks`` cells such as "-" are gaps."""
+    import pyarrow as pa
+
+    if _is_plain(file):
+        # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
+        # of the next one to see that the last row of the block may be incomplete. Its threads may
+        # let go of the bytes while Python ends, which aborts the process if they are Python's.
+        with as_bytes(file) as source:
+            beginning = source.read_buffer(INFERENCE_BYTES + _BLOCK_BYTES)
+        try:
+            source = pa.BufferReader(beginning)
+            with _streamed(file, source, types, marks, block=INFERENCE_BYTES) as rows:
+                return rows.schema
+        except pa.ArrowInvalid as error:
+            if not _is_mendable(error):
+                raise
+    return next(_by_blocks(file, types, (), marks=marks, size=INFERENCE_BYTES)).schema
+
+
+def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
+    """Return those columns of digits in which some begin with zeros, as 02139 does: no numbers."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if names and _sniffed(file).dialect.encoding == "utf-8" and not _sniffed(file).dialect.widths:
+        with as_bytes(file) as source:
+            if not _ZEROS.search(source.read(_SNIFFED_BYTES)):
+                return set()
+    if not names:
+        return set()
+    text = dict.fromkeys(names, pa.string())
+    some = next(_by_blocks(file, text, names, marks=False, size=INFERENCE_BYTES))
+    found = {name: compute.match_substring_regex(some[name], r"^\s*0\d") for name in names}
+    return {name for name, zeros in found.items() if compute.any(zeros).as_py()}
+
+
+def _last_rows(file: AnyFile, types: Any) -> Any:
+    """Read the last rows of a file that is longer than what is looked at; None where it cannot be.
+
+    That is so for what is compressed or of several bytes a character, and behind line ends in
+    cells: blocks are read leniently in any case.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    sniffed = _sniffed(file)
+    if isinstance(file, MemoryFile) or file.name.lower().endswith((".gz", ".bz2")):
+        return None
+    encoding, size = str(sniffed.dialect.encoding), os.stat(file).st_size
+    if (
+        sniffed.dialect.plain != sniffed.dialect
+        or "utf-16" in encoding
+        or "utf-32" in encoding
+        or size <= INFERENCE_BYTES + LAST_BYTES
+    ):
+        return None
+    with open(file, "rb") as source:
+        source.seek(size - LAST_BYTES)
+        _, _, rows = source.read().partition(b"\n")
+    block = rows.decode(encoding, "replace").encode()
+    options = _settings(
+        file,
+        types,
+        (),
+        marks=True,
+        block=len(block) + 1,
+        beginning=False,
+        skip=lambda row: "skip" if _is_noise(row.text, sniffed.late_comments) else "error",
+    )
+    try:
+        found = arrow.read_csv(pa.BufferReader(block), **options) if block.strip() else None
+    except pa.ArrowInvalid:
+        return None
+    return None if found is None or not found.num_rows else found
+
+
+def _is_mendable(error: Exception) -> bool:
+    """Whether there may be a comment, a long row, or a cell that is not what its column is."""
+    said = str(error)
+    unfit = "conversion error to " in said and "invalid UTF8" not in said
+    return "CSV parse error: " in said or "straddl" in said or unfit
+
+
+def _settings(
+    file: AnyFile,
+    types: Any,
+    columns: Sequence[str],
+    *,
+    marks: bool,
+    block: int,
+    beginning: bool = True,
+    skip: Callable[[Any], str] | None = None,
+) -> dict[str, Any]:
+    """Return the options of pyarrow's readers."""
+    from pyarrow import csv as arrow
+
+    sniffed = _sniffed(file)
+    dialect = sniffed.dialect.plain
+    named = beginning and sniffed.as_written
+    gaps = dialect.null_values.number_gaps() if marks else dialect.null_values.gaps()
+    return {
+        "read_options": arrow.ReadOptions(
+            use_threads=False,
+            block_size=block,
+            column_names=None if named else list(sniffed.names),
+            skip_rows=0 if named or not beginning else sniffed.header_line - 1,
+            skip_rows_after_names=int(beginning and not named and bool(dialect.header)),
+        ),
+        "parse_options": arrow.ParseOptions(
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote or False,
+            newlines_in_values=True,
+            invalid_row_handler=skip,
+        ),
+        "convert_options": arrow.ConvertOptions(
+            column_types=types,
+            include_columns=list(columns),
+            decimal_point=dialect.decimal,
+            strings_can_be_null=not marks,
+            quoted_strings_can_be_null=not dialect.null_values.by_cell,
+            null_values=[*gaps, *(f" {gap}" for gap in gaps)] if marks else [*gaps],
+        ),
+    }
+
+
+# -- in blocks that are cut here ------------------------------------------------------------------
+
+
+def _by_blocks(
+    file: AnyFile,
+    types: Any,
+    columns: Sequence[str],
+    *,
+    marks: bool = True,
+    size: int | None = None,
+    unfit: Unfit | None = None,
+) -> Iterator[Any]:
+    """Read blocks of about ``size`` characters; with ``marks`` gaps of text are left as they are.
+
+    Cells that cannot be what their columns are become gaps if there is somebody to tell.
+
+    Everything is done by this thread: a reader that goes ahead in another one would be cut off in
+    the midst of Python's code if this process ends early.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    late, beginning = _sniffed(file).late_comments, True
+    with _lines(file, errors="strict") as lines:
+        for line, block in _blocks(lines, file, size or _BLOCK_BYTES):
+            options = _settings(
+                file,
+                types,
+                columns,
+                marks=marks,
+                block=len(block) + 1,
+                beginning=beginning,
+                skip=lambda row: "skip" if _is_noise(row.text, late) else "error",
+            )
+            try:
+                found = arrow.read_csv(pa.BufferReader(block), **options)
+            except pa.ArrowInvalid as error:
+                if unfit is None or "conversion error to " not in str(error):
+                    raise
+                place = _Place(file, line, block, beginning)
+                found = _leniently(block, options, types, place, unfit)
+            beginning = False
+            yield found
+        if beginning:
+            raise ReadError(f"{file} holds no line that could be a header.")
+
+
+def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[int, bytes]]:
+    """Cut lines between rows; yield each block with the number of lines before it."""
+    dialect = _sniffed(file).dialect.plain
+    held: list[str] = []
+    n_held = opened = first = 0
+    twice = tee(chain(lines, [""]))  # what comes after the last line is outside of quotes
+    starts = inside_quotes(twice[0], dialect)
+    for number, (line, inside) in enumerate(zip(twice[1], starts, strict=True)):
+        opened = (opened or number) if inside else 0
+        if inside and (not line or n_held > size + _LONGEST_ROW):
+            raise unclosed(str(file), opened, dialect)
+        if not inside and (n_held >= size or not line):
+            block, held, n_held = "".join(held), [], 0
+            if block.strip("\r\n"):
+                yield first, block.encode()
+            first = number
+        held.append(line)
+        n_held += len(line)
+
+
+class _Place(NamedTuple):
+    """A block of a file, after so many lines, which may be its beginning."""
+
+    file: AnyFile
+    line: int
+    block: bytes
+    beginning: bool
+
+    def of(self, row: int) -> str:
+        """Say where a row of the block is."""
+        name = self.file if isinstance(self.file, MemoryFile) else self.file.name
+        header = int(self.beginning and bool(_sniffed(self.file).dialect.header))
+        rows = _rows(self.file, io.StringIO(self.block.decode(), newline=""))
+        with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
+            for _, end, _ in islice(rows, row + header, None):
+                return f"line {self.line + end:,} of {name}"
+        return f"{name}, behind line {self.line:,}"
+
+
+def _leniently(
+    block: bytes, options: dict[str, Any], types: Any, place: _Place, unfit: Unfit
+) -> Any:
+    """Read a block in which some cells are not what their columns are, which become gaps."""
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow import csv as arrow
+
+    layout = types if isinstance(types, pa.Schema) else pa.schema(list(types.items()))
+    convert = options["convert_options"]
+    convert.column_types = {field.name: pa.string() for field in layout}
+    table = arrow.read_csv(pa.BufferReader(block), **options)
+    decimal = str(_sniffed(place.file).dialect.decimal)
+    for n, field in enumerate(layout):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            continue
+        gaps = _nulls(place.file).number_gaps(field.name)
+        text = _cells(table.column(field.name), gaps)
+        values = _read_text(text, field.type, decimal)
+        bad = compute.and_(values.is_null(), text.is_valid())
+        rows = np.flatnonzero(bad.to_numpy(zero_copy_only=False))
+        if rows.size:
+            first = int(rows[0])
+            unfit(field.name, str(field.type), rows.size, text[first].as_py(), place.of(first))
+        table = table.set_column(n, field.name, values)
+    return table
+
+
+def _read_text(text: Any, kind: Any, decimal: str) -> Any:
+    """Read cells as values of a type, null where they are none."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if is_number_type(kind):
+        return _numbers(text, decimal, kind)
+    coded = text.dictionary_encode()
+    levels = coded.dictionary.to_pylist()
+    if pa.types.is_boolean(kind):
+        read = pa.array([_TRUTH.get(level.lower()) for level in levels], kind)
+    else:
+        read = pa.concat_arrays([one_value(level, kind) for level in levels] or [pa.nulls(0, kind)])
+    return compute.take(read, coded.indices)
+
+
+def _cells(column: Any, gaps: Iterable[str]) -> Any:
+    """Return cells as text in one piece, null for those that mean a gap."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    text = compute.utf8_trim_whitespace(text.cast(pa.string()))
+    rows = pa.array(np.arange(len(text)))
+    return text.take(compute.if_else(compute.is_in(text, pa.array([*gaps])), None, rows))
+
+
+def _numbers(text: Any, decimal: str, kind: Any) -> Any:
+    """Read cells as numbers, whole ones only as long as all are; marks of thousands are known."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    coded = text.dictionary_encode()
+    levels = coded.dictionary.to_pylist()
+    written = NumberForm("," if decimal == "," else ".").read(levels)
+    whole = pa.types.is_integer(kind)
+    values: list[float | int | None] = []
+    for level, number in zip(levels, written, strict=True):
+        plain = level.replace(",", ".") if decimal == "," else level
+        value: float | int | None = float(plain) if is_number(plain) else float(number)
+        if whole and _WHOLE.fullmatch(level) and -(2**63) <= int(level) < 2**63:
+            value = int(level)
+        if isinstance(value, float) and np.isnan(value):
+            value = None
+        values.append(value)
+    whole = whole and all(value is None or isinstance(value, int) for value in values)
+    read = pa.array(
+        [v if v is None or whole else float(v) for v in values],
+        pa.int64() if whole else pa.float64(),
+    )
+    return compute.take(read, coded.indices)
+
+
+def _ends_in_lines(batch: Any, text: Sequence[int]) -> bool:
+    """Whether text of the last row has line ends, as behind a quote that is not closed."""
+    last = batch.slice(batch.num_rows - 1) if batch.num_rows else batch
+    return any("\n" in (cell or "") for n in text for cell in last.column(n).to_pylist())
+
+
+def _with_gaps(table: Any, text: Sequence[int], nulls: NullValues) -> Any:
+    """Make gaps of what means a gap in text, too."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    columns = list(table.columns)
+    rows = pa.array(np.arange(table.num_rows))
+    for n in text:
+        gaps = pa.array([*nulls.gaps(table.column_names[n])])
+        # Rows are chosen: if_else of text that is part of a longer one is broken in old pyarrow.
+        columns[n] = columns[n].take(compute.if_else(compute.is_in(columns[n], gaps), None, rows))
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+# -- lines, to say where something is ---------------------------------------------------------
+
+
+def _is_noise(text: str, marked: bool) -> bool:
+    return not text.strip() or (marked and text.startswith("#"))
+
+
+@contextmanager
+def _lines(file: AnyFile, *, errors: str = "replace") -> Iterator[Iterator[str]]:
+    """Open a file as lines of text, those empty that are not to be read."""
+    sniffed = _sniffed(file)
+    encoding = sniffed.dialect.encoding
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    with as_bytes(file) as source:
+        lines = io.TextIOWrapper(source, encoding, errors, newline="")
+        if sniffed.clean:
+            yield iter(lines)
+        elif not sniffed.dialect.rewritten:
+            yield blanked(lines, sniffed)
+        else:
+            yield rewritten(blanked(lines, sniffed), sniffed.dialect, str(file), sniffed.names)
+
+
+def _rows(file: AnyFile, lines: Iterable[str]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield first and last line of each row, the header too, and its cells."""
+    sniffed = _sniffed(file)
+    marked, width = _sniffed(file).late_comments, len(sniffed.names)
+    rows, end = reader(lines, sniffed.dialect.plain), 0
+    for cells in rows:
+        start, end = end + 1, rows.line_num
+        if cells and (len(cells) == width or not _is_noise(cells[0], marked)):
+            yield start, end, cells
+
+
+def _values(file: AnyFile, lines: Iterable[str]) -> Iterator[tuple[int, int, list[str]]]:
+    return islice(_rows(file, lines), int(bool(_sniffed(file).dialect.header)), None)
+
+
+def _refuse_ragged(file: AnyFile) -> None:
+    """Raise for the first line with another number of cells than there are columns."""
+    sniffed, end = _sniffed(file), 0
+    dialect, width = sniffed.dialect, len(sniffed.names)
+    try:
+        with _lines(file) as lines:
+            for start, end, cells in _values(file, lines):  # noqa: B007
+                if len(cells) != width:
+                    break
+            else:
+                return
+    except csv.Error:  # a cell without an end, or nearly
+        raise unclosed(str(file), end + 1, dialect) from None
+    if start < end:
+        with _lines(file) as lines:
+            refuse_unclosed(lines, sniffed, str(file))
+    goes_on = f" (it goes on to line {end:,}: is a quote not closed?)" if start < end else ""
+    one = len(cells) == 1
+    raise ReadError(
+        Advice(
+            f"{file}: line {start:,}{goes_on} has {len(cells):,} cell{'s' * (not one)}, but there "
+            f"{'are' if width != 1 else 'is'} {width:,} column{'s' * (width != 1)}, separated by "
+            f"{dialect.separator}. Mend the line; cells that hold such must stand between quotes. "
+            "If something else separates the columns, say so with ",
+            advise("delimiter"),
+            ".",
+        )
+    )
+
+
+def _refuse_bad_bytes(file: AnyFile) -> None:
+    """Raise for the first line with bytes that are not in the encoding."""
+    encoding = str(_sniffed(file).dialect.encoding)
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    with as_bytes(file) as source:
+        piece = b"more"
+        while piece:
+            piece = source.read(_BLOCK_BYTES)
+            held = decoder.getstate()
+            try:
+                line += decoder.decode(piece, not piece).count("\n")
+            except UnicodeDecodeError as error:
+                decoder.setstate(held)
+                before = codecs.getincrementaldecoder(encoding)("replace")
+                before.setstate(held)
+                good = max(0, error.start - len(held[0]))
+                line += before.decode(piece[:good]).count("\n")
+                raise bad_bytes(str(file), line, encoding) from None

@@ -1,0 +1,31 @@
+"""The report of a run: one HTML page that needs nothing else, for screen, phone and paper.
+
+The page holds no script and loads nothing. Its figures are inline SVG whose text can be searched
+and read aloud, and whose colours follow the reader's light or dark theme. The same input gives
+the same bytes.
+"""
+
+from mercer_app.report._classes import class_figures
+from mercer_app.report._figures import figures_for
+from mercer_app.report._page import Section, write_report
+from mercer_app.report._quantities import quantity_figures
+from mercer_app.report._sections import (
+    columns_section,
+    race_section,
+    risk_section,
+    stream_section,
+)
+from mercer_app.report._whole import report_model
+
+__all__ = [
+    "Section",
+    "class_figures",
+    "columns_section",
+    "figures_for",
+    "quantity_figures",
+    "race_section",
+    "report_model",
+    "risk_section",
+    "stream_section",
+    "write_report",
+]

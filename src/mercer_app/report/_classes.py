@@ -1,0 +1,183 @@
+"""Figures of predicted classes beside the true ones: which are mixed up, and what scores tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.display import ROCCurveDisplay
+from mercer.display.drawing import (
+    FAINT,
+    PALETTE,
+    draw_legend,
+    format_number,
+    literal_text,
+    report_axes,
+    report_style,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Captioned = tuple[str, "Figure"]
+# Above this many classes the numbers and names in a confusion matrix cannot be read.
+MAX_NAMED_CLASSES = 14
+
+
+def class_figures(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    scores: ArrayLike | None = None,
+    probability: ArrayLike | None = None,
+    of: str = "held-out rows",
+) -> list[tuple[str, Figure]]:
+    """Draw predicted classes beside the true ones.
+
+    The confusion matrix; of two classes with scores the ROC curve; with probabilities how many of
+    the rows that have one are what it says.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_samples,)
+        True labels and predicted ones.
+    classes : array-like of shape (n_classes,), default=None
+        Labels in the order of the probabilities; by default those that are there, sorted.
+    scores : array-like of shape (n_samples,), default=None
+        Scores for the last of two classes.
+    probability : array-like of shape (n_samples, n_classes), default=None
+        Probabilities of the classes.
+    of : str, default="held-out rows"
+        What rows these are, for the captions.
+
+    Returns
+    -------
+    figures : list of (str, matplotlib Figure)
+        Caption and figure, as :func:`mercer_app.report.write_report` takes them; free of pyplot.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If there are no rows, or not as many predictions.
+
+    Examples
+    --------
+    >>> truth, said = ["a", "b", "b", "a"], ["a", "b", "a", "a"]
+    >>> for caption, figure in class_figures(truth, said, scores=[-1.0, 2.0, -0.5, -2.0]):
+    ...     print(caption)
+    Confusion matrix of held-out rows
+    ROC curve for class b
+    """
+    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    if not truth.size or len(truth) != len(predicted):
+        raise ValueError(
+            f"`y_true` and `y_pred` must have the same rows, at least one, got {len(truth)} and "
+            f"{len(predicted)}."
+        )
+    labels = np.unique(np.concatenate([truth, predicted])) if classes is None else classes
+    labels = np.asarray(labels)
+    positive = np.asarray(truth == labels[-1])
+    two = len(labels) == 2
+    with report_style():
+        figures = [_confusion(labels, truth, predicted, of)]
+        if two and scores is not None and 0 < positive.sum() < len(truth):
+            figures.append(
+                roc_figure(positive, np.asarray(scores, dtype=float), f"class {labels[-1]}")
+            )
+        if probability is not None:
+            chances = np.asarray(probability, dtype=float)
+            if two:
+                figures.append(_reliability(positive, chances[:, -1], f"class {labels[-1]}"))
+            else:
+                hit = labels[chances.argmax(axis=1)] == truth
+                figures.append(_reliability(hit, chances.max(axis=1), "the likeliest class"))
+    return figures
+
+
+def roc_figure(positive: NDArray[np.bool_], scores: Array, what: str) -> Captioned:
+    """Draw the ROC curve of scores for what is positive."""
+    figure, ax = report_axes(height=3.8)
+    curve = ROCCurveDisplay.from_predictions(positive, scores, ax=ax)
+    ax.set_xlabel("False positive rate")
+    area = format_number(curve.roc_auc)
+    figure.set_label(f"ROC curve for {what}: the area under it is {area}.")
+    return f"ROC curve for {what}", figure
+
+
+def _confusion(
+    classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any], of: str
+) -> Captioned:
+    from matplotlib.colors import to_rgba_array
+    from sklearn.metrics import confusion_matrix
+    from sklearn.utils.multiclass import unique_labels
+
+    labels = unique_labels(classes, y, predicted)
+    counts = confusion_matrix(y, predicted, labels=labels)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    n = len(labels)
+    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
+    # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
+    cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
+    cells[..., 3] = 0.04 + 0.71 * shares
+    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > MAX_NAMED_CLASSES)
+    ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
+    if n <= MAX_NAMED_CLASSES:
+        names = [literal_text(label, max_length=12) for label in labels]
+        crowded = n > 4 and max(len(name) for name in names) > 3
+        ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)
+        ax.set_yticks(np.arange(n) + 0.5, names)
+        size = 9.5 if n <= 6 else 7.0
+        for i, j in np.ndindex(n, n):
+            text = format_number(counts[i, j])
+            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size)
+    else:
+        ax.set_xticks([])
+        ax.set_yticks([])
+    ax.set_xlabel("Predicted class")
+    ax.set_ylabel("True class")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    right, total = format_number(np.trace(counts)), format_number(len(y))
+    figure.set_label(
+        f"Confusion matrix of {n} classes: {right} of {total} rows are on its diagonal."
+    )
+    return f"Confusion matrix of {of}", figure
+
+
+def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
+    from sklearn.calibration import CalibrationDisplay
+
+    figure, ax = report_axes(height=3.8)
+    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+    # Bins of equally many rows: bins of equal width can be nearly empty, hence very noisy.
+    drawn = CalibrationDisplay.from_predictions(
+        outcome.astype(int),
+        np.clip(probability, 0.0, 1.0),
+        n_bins=10,
+        strategy="quantile",
+        name="model",
+        ref_line=False,
+        ax=ax,
+        color=PALETTE[0],
+        marker="o",
+        linewidth=2.0,
+        markersize=5,
+    )
+    ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set_xlabel(literal_text(f"Predicted probability of {of_what}", max_length=48))
+    ax.set_ylabel("Observed fraction")
+    tidy(ax)
+    draw_legend(ax)
+    gap = format_number(float(np.abs(drawn.prob_true - drawn.prob_pred).max()))
+    figure.set_label(
+        f"Reliability diagram for {of_what}: predicted probabilities and observed fractions "
+        f"differ by at most {gap} in {len(drawn.prob_pred)} groups of rows."
+    )
+    return f"Reliability of the probability of {of_what}", figure

@@ -1,0 +1,554 @@
+"""The whole report of a model: how good, where it errs, what matters, how it was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.columns.views import view_table
+from mercer.display import row_losses
+from mercer.estimators import TableModel
+from mercer.estimators.asking import class_answers_of, has_own_losses, predictions_of
+from mercer.inspection import (
+    describe,
+    final_model,
+    learns_pairs,
+    output_labels,
+    quantile_levels,
+    race_table,
+)
+from mercer_app.report._classes import MAX_NAMED_CLASSES, class_figures
+from mercer_app.report._errors import class_table, confused_table, group_table, worst_table
+from mercer_app.report._figures import (
+    function_figures,
+    held_out_figures,
+    interval_figure,
+    run_figures,
+)
+from mercer_app.report._judged import (
+    HELD_OUT,
+    JudgedRows,
+    percent,
+    verdict_of,
+    verdict_of_scores,
+    wilson,
+)
+from mercer_app.report._matters import column_shares, matters_section
+from mercer_app.report._page import Section, write_report
+from mercer_app.report._quantities import quantity_figures
+from mercer_app.report._sections import columns_section, race_section, risk_section, stream_section
+from mercer_app.report._units import InUnits
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Captioned = tuple[str, "Figure"]
+
+_MOST_COLUMNS = 6  # beside a row in a table
+_LEAST_SHARE = 0.01  # of the importance, from which a column is shown
+_MOST_GROUPED = 2
+_MOST_CLASSES = 30
+_COVERAGE = 0.9
+_KEPT = (
+    "All numbers, pictures and rows are of {:,} rows that were kept back: the fit that predicted "
+    "them did not have them. The model is a sum of parts, and some of these rows chose how much "
+    "each part counts. So new rows may be predicted a little worse."
+)
+_WORST_CLASSES = "Rows that are wrong although the model was surest"
+_WORST_QUANTITIES = "Rows that are furthest off"
+
+
+def report_model(
+    path: str | os.PathLike[str],
+    model: Any,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    *,
+    group: ArrayLike | None = None,
+    title: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write the report of a fitted model, as ``mercer fit --report`` does.
+
+    It begins with how good the model is, beside a baseline and with 95 % intervals; then come
+    where it errs, with the worst rows, which columns matter, what became of each column and, folded
+    away, how the model was found.
+
+    Parameters
+    ----------
+    path : str or path-like
+        HTML file to write; an existing one is replaced.
+    model : fitted estimator, Pipeline that ends in one, or TableModel
+        A model of mercer, or a classifier or regressor of scikit-learn.
+    X : array-like, DataFrame or table, default=None
+        Rows that the model has not learned; of a TableModel a table with the target. None: the
+        rows that the model kept back (``held_out_``), if it did.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+        Their classes or targets; not of a TableModel, which reads them from the table.
+    group : array-like of shape (n_samples,), default=None
+        Groups of the rows, of a ranking.
+    title : str, default=None
+        Heading; by default what is predicted.
+    settings : mapping of str to object, default=None
+        What to say of the run, before what the model says itself.
+    notes : sequence of str, default=()
+        What a reader must know.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder of ``path`` does not exist.
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If there are rows, but no targets.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer import KernelClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = KernelClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "iris.html")
+    ...     report_model(path, model, X[1::2], y[1::2])
+    ...     "How good is it?" in path.read_text(encoding="utf-8")
+    True
+    """
+    table_model = model if isinstance(model, TableModel) else None
+    shares = column_shares(model)
+    rows: JudgedRows | None = None
+    figures: list[Captioned] = []
+    measures: dict[str, Any] = {}
+    inputs: Any = None
+    if X is None:
+        rows = kept_back(model)
+    elif table_model is not None:
+        inputs = table_model.inputs(X, extra="drop")
+        y = table_model.targets(X) if table_model.has_target else None
+        group = table_model.groups(X) if group is None else group
+    else:
+        inputs = X
+    if inputs is not None:
+        ranks = learns_pairs(getattr(model, "estimator", model))
+        if y is None and _answers(model) is not None:
+            raise ValueError(
+                "`y` must hold the targets of `X`: without them nobody knows how good the model is."
+            )
+        if y is not None and not ranks:
+            columns = _columns(X, columns_to_show(model, shares))
+            rows = judged(model, inputs, np.asarray(y), columns)
+        else:
+            pictured = InUnits(table_model) if table_model is not None else model
+            shown = pictured.to_units(inputs) if table_model is not None else inputs
+            figures = held_out_figures(pictured, shown, y, group)
+            if ranks and y is not None:
+                score = final_model(getattr(model, "estimator", model)).score
+                measures = {"concordance": float(score(inputs, y, group=group))}
+    write_whole(
+        path,
+        model,
+        title=title or _title(model),
+        rows=rows,
+        inputs=inputs,
+        shares=shares,
+        figures=figures,
+        summary=measures,
+        text=verdict_of_scores(measures),
+        losses=_losses(model, inputs, y),
+        settings=settings,
+        notes=notes,
+    )
+
+
+def write_whole(
+    path: str | os.PathLike[str],
+    model: Any,
+    *,
+    title: str,
+    rows: JudgedRows | None,
+    inputs: Any = None,
+    shares: list[tuple[str, float]] | None = None,
+    figures: Sequence[Captioned] = (),
+    summary: Mapping[str, Any] | None = None,
+    text: str = "",
+    measures: Mapping[str, Any] | None = None,
+    exact: Mapping[str, float] | None = None,
+    by_class: Mapping[str, tuple[int, int]] | None = None,
+    losses: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write the sections of a report in their order; see :func:`report_model`.
+
+    Parameters
+    ----------
+    path, model, title, settings, notes
+        As for :func:`report_model`.
+    rows : JudgedRows or None
+        What the model is judged by; None for models that are no classification or regression, and
+        where there are no rows.
+    inputs : array-like, default=None
+        Inputs of the rows, encoded, if they were not learned: for intervals and the function.
+    shares : list of (str, float), default=None
+        As :func:`column_shares` returns them.
+    figures : sequence of (str, matplotlib Figure), default=()
+        Further ones of where it errs.
+    summary, text
+        The values to see first and what is said of them, if there are no ``rows``.
+    measures : mapping, default=None
+        All measures.
+    exact, by_class
+        Measures of all rows, and rows and errors of each class, if ``rows`` are only some.
+    losses : array-like of shape (n_rows,), default=None
+        Of the rows, for the risk.
+    """
+    shares = column_shares(model) if shares is None else shares
+    table_model = model if isinstance(model, TableModel) else None
+    pictured = model if table_model is None else InUnits(table_model)
+    tiles = dict(summary or {})
+    errors = Section("Where it errs", figures=figures)
+    if rows is not None:
+        verdict = verdict_of(rows, exact)
+        text = verdict.text + _held_by(model, rows, inputs)
+        tiles = {**verdict.values, **tiles}
+        errors = _errors(model, rows, inputs, shares, by_class)
+        errors = errors._replace(tables={**verdict.tables, **errors.tables})
+    learned: list[Captioned] = []
+    if rows is not None and inputs is not None:
+        shown = inputs if table_model is None else pictured.to_units(inputs)
+        learned = function_figures(pictured, shown, rows.truth)
+    front = [
+        errors if errors.figures or errors.tables else None,
+        matters_section(model, rows, shares, learned),
+        _all_measures(measures),
+        risk_section(pictured, losses) if has_own_losses(_last(model)) else None,
+    ]
+    audit = getattr(model, "audit_", None)
+    if audit is not None:
+        front.append(columns_section(audit))
+    mine = type(_last(model)).__module__.startswith("mercer")
+    raced = race_section(_last(model)) if mine and race_table(_last(model)) else None
+    course = Section("The course of the training", figures=run_figures(pictured) if mine else ())
+    details = [raced, stream_section(pictured), course]
+    said = [*notes, *([rows.note] if rows is not None and rows.note else []), *_leaks(model)]
+    write_report(
+        path,
+        title=title,
+        text=text,
+        summary=tiles,
+        notes=said,
+        sections=[one for one in front if one is not None],
+        details=[one for one in details if one is not None],
+        history=getattr(pictured, "history_", None),
+        settings={**(settings or {}), **_described(model)},
+    )
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def judged(
+    model: Any,
+    inputs: Any,
+    y: NDArray[Any],
+    columns: Mapping[str, Sequence[Any]],
+    *,
+    of: str = HELD_OUT,
+    note: str = "",
+) -> JudgedRows | None:
+    """Ask a model about rows; None if it is no classification or regression.
+
+    Parameters
+    ----------
+    model : fitted estimator, Pipeline that ends in one, or TableModel
+        The model.
+    inputs : array-like of shape (n_rows, n_inputs)
+        Rows as it takes them; of a TableModel encoded.
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Labels, or quantities in their own units.
+    columns : mapping of str to sequence
+        Values to show.
+    of, note : str
+        As in :class:`JudgedRows`.
+    """
+    asked = _answers(model)
+    if asked is None or not len(y):
+        return None
+    given: dict[str, Any] = {"columns": columns, "of": of, "note": note, "target": _target(model)}
+    if hasattr(asked, "classes_"):
+        classes = np.asarray(asked.classes_)
+        scores = probability = None
+        if len(classes) == 2 and hasattr(asked, "decision_function"):
+            scores = np.asarray(asked.decision_function(inputs), dtype=float)
+            scores = scores if scores.ndim == 1 else scores[:, -1]
+        if hasattr(asked, "predict_proba"):
+            probability = np.asarray(asked.predict_proba(inputs), dtype=float)
+        predicted = np.asarray(asked.predict(inputs))
+        return JudgedRows(y, predicted, classes, probability, scores, **given)
+    predict = model.predict_inputs if isinstance(model, TableModel) else asked.predict
+    return _quantities(model, y, np.asarray(predict(inputs), dtype=float), given)
+
+
+def kept_back(model: Any, columns: Mapping[str, Sequence[Any]] | None = None) -> JudgedRows | None:
+    """Return the rows that a model kept back, with what a fit without them said of them.
+
+    Parameters
+    ----------
+    model : fitted estimator, Pipeline that ends in one, or TableModel
+        Any model; None is returned of one without such rows.
+    columns : mapping of str to sequence, default=None
+        Values to show; by default the inputs, if these are the columns themselves.
+    """
+    last = _last(model)
+    held = getattr(last, "held_out_", None)
+    if held is None or not len(held.y):
+        return None
+    given: dict[str, Any] = {
+        "columns": _inputs_shown(last, held.X) if columns is None else columns,
+        "of": "rows kept back",
+        "note": _KEPT.format(len(held.y)),
+        "target": _target(model),
+    }
+    if hasattr(last, "classes_"):
+        answers = class_answers_of(last, held.scores)
+        return JudgedRows(
+            held.y, answers.labels, last.classes_, answers.probability, answers.scores, **given
+        )
+    scale, mean = (
+        (model.target_scale_, model.target_mean_) if isinstance(model, TableModel) else (1.0, 0.0)
+    )
+    predicted = predictions_of(last, held.scores).reshape(len(held.y), -1)
+    truth = held.y.reshape(len(held.y), -1)
+    truth = truth if truth.shape[1] > 1 else truth[:, 0]
+    return _quantities(model, truth * scale + mean, predicted * scale + mean, given)
+
+
+def columns_to_show(model: Any, shares: Sequence[tuple[str, float]]) -> list[str]:
+    """Name the columns to show of single rows: the most important ones."""
+    if shares:
+        matter = [name for name, share in shares[:_MOST_COLUMNS] if share >= _LEAST_SHARE]
+        return matter or [name for name, _ in shares[:_MOST_COLUMNS]]
+    if isinstance(model, TableModel):
+        used = [column.name for column in model.audit_ if not column.left_out]
+        return used[:_MOST_COLUMNS]
+    names = getattr(model, "feature_names_in_", None)
+    return [] if names is None else [str(name) for name in names[:_MOST_COLUMNS]]
+
+
+def _quantities(model: Any, truth: Array, predicted: Array, given: dict[str, Any]) -> JudgedRows:
+    n_outputs = predicted.size // len(predicted)
+    last = _last(model)
+    levels = quantile_levels(last)
+    labels = output_labels(last, n_outputs)
+    known = None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
+    return JudgedRows(truth, predicted, levels=known, labels=labels, **given)
+
+
+def _inputs_shown(last: Any, X: Any) -> dict[str, Sequence[Any]]:
+    """Return the inputs of rows under the names of their columns, if they are these."""
+    names = getattr(last, "feature_names_in_", None)
+    if not isinstance(X, np.ndarray) or getattr(last, "_columns", None) is not None:
+        return {}
+    if names is None:
+        names = [f"x{j}" for j in range(X.shape[1])]
+    if len(names) != X.shape[1]:
+        return {}
+    return {str(name): X[:, j].tolist() for j, name in enumerate(names)}
+
+
+def _columns(X: Any, names: Sequence[str]) -> dict[str, Sequence[Any]]:
+    """Return the values of some columns of rows, of any kind."""
+    found: dict[str, Sequence[Any]] = {}
+    if hasattr(X, "column_names") or hasattr(X, "columns") or isinstance(X, Mapping):
+        there = set(map(str, view_table(X).names))
+        for name in names:
+            if name in there:
+                column = X[name]
+                found[name] = (
+                    column.to_pylist() if hasattr(column, "to_pylist")
+                    else np.asarray(column, dtype=object).tolist()
+                )  # fmt: skip
+        return found
+    if hasattr(X, "toarray"):
+        return found  # sparse rows have too many columns to show
+    values = np.asarray(X)
+    for name in names or [f"x{j}" for j in range(min(values.shape[1], _MOST_COLUMNS))]:
+        number = name.removeprefix("x")
+        if number.isdigit() and int(number) < values.shape[1]:
+            found[name] = values[:, int(number)].tolist()
+    return found
+
+
+def _answers(model: Any) -> Any:
+    """Return who answers questions about encoded rows; None if answers are no predictions."""
+    asked = model.estimator if isinstance(model, TableModel) else model
+    if learns_pairs(asked):
+        return None
+    novelty = hasattr(asked, "decision_function") and not hasattr(asked, "classes_")
+    return None if novelty or not hasattr(asked, "predict") else asked
+
+
+def _last(model: Any) -> Any:
+    return final_model(model.estimator if isinstance(model, TableModel) else model)
+
+
+def _target(model: Any) -> str:
+    if not isinstance(model, TableModel) or not model.has_target:
+        return ""
+    form = model.target_form_
+    return (
+        f"{model.target}" if form is None or not form.is_moment else f"{model.target}, {form.axis}"
+    )
+
+
+def _title(model: Any) -> str:
+    target = _target(model)
+    return (
+        f"{target}: what a model says of it"
+        if target
+        else f"Report of a {type(_last(model)).__name__}"
+    )
+
+
+def _losses(model: Any, inputs: Any, y: Any) -> Any:
+    last = _last(model)
+    if inputs is None or y is None or isinstance(model, TableModel) or model is not last:
+        return None
+    return row_losses(model, inputs, y) if getattr(last, "risk_", None) is not None else None
+
+
+# -- sections --------------------------------------------------------------------------------------
+
+
+def _errors(
+    model: Any,
+    rows: JudgedRows,
+    inputs: Any,
+    shares: Sequence[tuple[str, float]],
+    by_class: Mapping[str, tuple[int, int]] | None,
+) -> Section:
+    """Pictures and tables of where a model errs."""
+    tables: dict[str, list[dict[str, Any]]] = {}
+    if rows.classes is not None:
+        figures = class_figures(
+            rows.truth, rows.predicted, classes=rows.classes, scores=rows.scores,
+            probability=rows.probability, of=rows.of,
+        )  # fmt: skip
+        counted = by_class
+        if counted is None:
+            labels, codes = np.unique(rows.truth, return_inverse=True)
+            wrong = np.bincount(codes, weights=rows.errors)
+            counted = {
+                str(label): (int(n), int(w))
+                for label, n, w in zip(labels, np.bincount(codes), wrong, strict=True)
+            }
+        if 1 < len(counted) <= _MOST_CLASSES:
+            tables["By class"] = class_table(counted)
+        if len(rows.classes) > MAX_NAMED_CLASSES and (mixed := confused_table(rows)):
+            tables["Classes that are mixed up most"] = mixed
+    else:
+        several = rows.levels if inputs is not None else None
+        figures = quantity_figures(
+            rows.truth, rows.predicted, labels=rows.labels or None, levels=several, of=rows.of
+        )
+        if inputs is not None:
+            pictured = InUnits(model) if isinstance(model, TableModel) else model
+            shown = pictured.to_units(inputs) if isinstance(model, TableModel) else inputs
+            figures += interval_figure(pictured, shown, rows.truth)
+    one = rows.truth.ndim == 1
+    worst = worst_table(rows, list(rows.columns)[:_MOST_COLUMNS]) if one else []
+    if worst:
+        what = _WORST_CLASSES if rows.classes is not None else _WORST_QUANTITIES
+        tables[f"{what}, of {len(rows.truth):,} {rows.of}"] = worst
+    grouped = 0
+    for name, _ in shares if one else ():
+        table = group_table(rows, name)
+        if table and grouped < _MOST_GROUPED:
+            tables[f"Errors by {name}"] = table
+            grouped += 1
+    return Section("Where it errs", figures=figures, tables=tables)
+
+
+def _held_by(model: Any, rows: JudgedRows, inputs: Any) -> str:
+    """Say how often intervals, or sets of classes, hold the truth; nothing if there are none."""
+    if inputs is None:
+        return ""  # by rows that were kept back they were found
+    asked = _answers(model)
+    try:
+        if rows.classes is not None:
+            sets = np.asarray(asked.predict_set(inputs, _COVERAGE))
+            hit = sets & (rows.truth[:, np.newaxis] == rows.classes[np.newaxis, :])
+            inside = hit.any(axis=1)
+            size = f"on average {float(sets.sum(axis=1).mean()):.3g} in a set"
+            what = "Sets of classes"
+        else:
+            whole = isinstance(model, TableModel)
+            find = model.interval_of_inputs if whole else asked.predict_interval
+            ends = np.asarray(find(inputs, _COVERAGE))
+            if ends.ndim != 2 or rows.truth.ndim != 1:
+                return ""
+            inside = (ends[:, 0] <= rows.truth) & (rows.truth <= ends[:, 1])
+            width = float(np.median(ends[:, 1] - ends[:, 0]))
+            if not np.isfinite(width):
+                return ""
+            size = f"the middle one is {width:.4g} wide"
+            what = "Intervals"
+    except (AttributeError, ValueError):
+        return ""  # a model without rows to find them by
+    low, high = wilson(float(inside.sum()), len(inside))
+    held = percent(float(inside.mean()))
+    return (
+        f" {what} that are to hold {percent(_COVERAGE)} of the truths hold {held} "
+        f"(95 % interval {percent(low)} to {percent(high)}; {size})."
+    )
+
+
+def _all_measures(measures: Mapping[str, Any] | None) -> Section | None:
+    if not measures:
+        return None
+    values = {name: value for name, value in measures.items() if not isinstance(value, Mapping)}
+    tables = {
+        name: [{"": key, **line} for key, line in value.items()]
+        for name, value in measures.items()
+        if isinstance(value, Mapping)
+    }
+    return Section("All measures", values=values, tables=tables)
+
+
+def _leaks(model: Any) -> list[str]:
+    leaks = getattr(model, "leaks_", None) or {}
+    return [
+        f"The column {name!r} tells the target alone ({how}). If it is not known before the target "
+        "is, leave it out: the model is not as good as it looks."
+        for name, how in leaks.items()
+    ]
+
+
+def _described(model: Any) -> dict[str, Any]:
+    """Return what a model of mercer says of itself."""
+    last = _last(model)
+    if type(last).__module__.partition(".")[0] != "mercer":
+        return {"estimator": type(last).__name__}
+    return {
+        words_of(name): ", ".join(value) if isinstance(value, list) else value
+        for name, value in describe(model if isinstance(model, TableModel) else last).items()
+        if not (isinstance(value, list) and value and isinstance(value[0], dict))
+    }
+
+
+def words_of(name: str) -> str:
+    """Write the name of a measure or of a setting in words."""
+    return (
+        name.replace("_percent", " %")
+        .replace("n_", "number of ", name.startswith("n_"))
+        .replace("_", " ")
+    )

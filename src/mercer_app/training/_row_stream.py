@@ -1,0 +1,446 @@
+"""The rows that a training learns, in an order that the data and the settings alone decide.
+
+Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p); rows of a
+group stay together where a ranking compares rows within groups, and so do blocks of a series that
+the default expansion holds out together. To go on somewhere inside, the pass is read again and its
+first rows are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from mercer.columns.odd_cells import Unreadable
+from mercer.default import DefaultLearner
+from mercer.estimators import TableModel
+from mercer.estimators.asking import chosen_expansion
+from mercer.estimators.inputs import say_if_alike, values_by_column
+from mercer.estimators.pairs import group_order
+from mercer.expansions import Auto
+from mercer.selection import FEWEST_GROUPS, block_length, block_of_series
+from mercer.sums import Rows, RowsByNumber
+from mercer_app.files import read_tables, shuffled
+from mercer_app.files.tables import Labelled, in_place, looked_through, told_types
+
+Result = TypeVar("Result")
+Grouped = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+_PIECE = 8192  # rows
+Block = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]
+_CHUNK = 8192  # rows learned between two reports of progress
+_BUFFER_BYTES = 2**26
+
+
+class RowStream:
+    """Rows of several passes over files, encoded for a model.
+
+    Parameters
+    ----------
+    data : path
+        As for :func:`mercer_app.files.read_tables`.
+    model : TableModel
+        A model past its warm-up.
+    n_passes : int
+        Passes over the data.
+    seed : int
+        Of the shuffling.
+    shuffle_buffer : int
+        Rows shuffled at a time, fewer if they would take more than 64 MiB; below 2 the order stays.
+    rows_per_pass : int or None
+        Rows of the data, if known.
+    rows_per_step : int
+        Rows that a step learns.
+    cuts_matter : bool
+        Whether what is learned depends, in its last digits, on where the rows are cut into chunks.
+    strict : bool, default=False
+        Whether a cell that cannot be what its column is is an error rather than a gap.
+
+    Attributes
+    ----------
+    rows_per_pass : int or None
+        Known at the end of the first pass.
+    labelled : Labelled
+        Counts the rows of this pass that have no target.
+    unreadable : Unreadable
+        Cells that cannot be what their columns are, as many as were met in a pass.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str],
+        model: TableModel,
+        *,
+        n_passes: int,
+        seed: int,
+        shuffle_buffer: int,
+        rows_per_pass: int | None,
+        rows_per_step: int,
+        cuts_matter: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self.data = data
+        self.model = model
+        self.n_passes = n_passes
+        self.seed = seed
+        self.shuffle_buffer = shuffle_buffer
+        self.rows_per_pass = rows_per_pass
+        self.rows_per_step = rows_per_step
+        self.cuts_matter = cuts_matter
+        self.strict = strict
+        self._of_passes = [Unreadable(strict=strict)]
+        self.labelled = Labelled(None)
+
+    def chunks(self, start: int, *, every: int | None) -> Iterator[Block]:
+        """Yield the rows from row ``start`` on, in chunks of whole steps.
+
+        What is learned does not depend on the cuts, but for the first chunk, which the estimator
+        draws its sample from: it always has the same length. Where cuts matter all chunks have
+        that length. A last mini-batch that is short goes with the chunk before it, since its step
+        is scaled there.
+
+        Parameters
+        ----------
+        start : int
+            Rows learned already, over all passes; the end of a chunk.
+        every : int or None
+            Chunks must not be much longer than this, unless cuts matter.
+
+        Yields
+        ------
+        X, y : ndarray
+            About 8,192 rows.
+        group : ndarray or None
+            Their groups, if the model has them.
+
+        Raises
+        ------
+        ValueError
+            For rows that cannot be encoded, and if the files change while they are read.
+        """
+        b = self.rows_per_step
+        full = max(_CHUNK // b, 1) * b
+        later = full
+        if every is not None and not self.cuts_matter:
+            later = min(full, -(-every // b) * b)
+        size = later if start else full
+        held: list[Block] = []
+        n_held = 0
+        for block in self._rows(start):
+            held.append(block)
+            n_held += len(block[1])
+            while n_held >= size + b:
+                chunk, rest = _split(held, size)
+                yield chunk
+                held, n_held, size = [rest], n_held - size, later
+        if n_held:
+            yield _split(held, n_held)[0]
+
+    def _rows(self, start: int) -> Iterator[Block]:
+        known = self.rows_per_pass
+        first, skip = divmod(start, known) if known else (0, start)
+        for number in range(first, self.n_passes):
+            n_seen = 0
+            for X, y, group in self._one_pass(number):
+                n_seen += len(y)
+                dropped = min(skip, len(y))
+                skip -= dropped
+                if dropped < len(y):
+                    yield X[dropped:], y[dropped:], None if group is None else group[dropped:]
+            if self.rows_per_pass not in (None, n_seen):
+                raise ValueError(
+                    f"{self.data} changed while it was read: pass {number + 1} found {n_seen:,} "
+                    f"rows instead of {self.rows_per_pass:,}. Train on files that nothing writes "
+                    "to."
+                )
+            self.rows_per_pass = n_seen
+
+    def find_blocks(self) -> None:
+        """Let the default expansion hold out blocks, if rows are a series in their own order.
+
+        It could not find out by itself once they are shuffled. The first rows tell, as many as are
+        shuffled at a time. Where rows look like a series or like groups, that is said, too.
+        """
+        estimator = self.model.estimator
+        expansion = chosen_expansion(estimator)
+        if not isinstance(expansion, Auto) or expansion.block_length != "auto":
+            return
+        if self.model.group is not None or self.model.time is not None:
+            return
+        if self.shuffle_buffer < 2:
+            return  # the estimator gets them in their order
+        held: list[Block] = []
+        n_held, size = 0, max(self._buffer_rows, _CHUNK)
+        first = None
+        for table, block in self._in_order(lambda table: (table, self._encoded(table))):
+            first = table if first is None else first
+            held.append(block)
+            n_held += len(block[1])
+            if n_held >= size:
+                break
+        X, y, _ = _split(held, size)[0]
+        labels = np.unique(y) if is_classifier(estimator) else None
+
+        def take(numbers: NDArray[np.int64]) -> Rows:
+            targets = y[numbers, np.newaxis]
+            if labels is not None:
+                targets = np.where(targets == labels, 1.0, -1.0)
+            return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
+
+        rows = RowsByNumber(len(y), take)
+        inputs, columns = self.model.preprocessor, values_by_column(first)
+        columns = {name: columns[name] for name in inputs.feature_names_in_}
+        say_if_alike(rows, columns, inputs.owners_out(), expansion.seed)
+        length = block_length(rows, expansion.seed)
+        if length > 1:
+            params = {**expansion.get_params(deep=False), "block_length": length}
+            estimator.set_params(expansion=Auto(**params))
+
+    @property
+    def unreadable(self) -> Unreadable:
+        """Cells that cannot be what their columns are, as many as were met in a pass."""
+        return max(self._of_passes, key=lambda one: sum(one.counts.values()))
+
+    @property
+    def _buffer_rows(self) -> int:
+        preprocessor = self.model.preprocessor
+        row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype).itemsize
+        return max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
+
+    def _encoded(self, table: Any) -> Block:
+        """Return inputs, targets, and groups or times of the rows of a table."""
+        model = self.model
+        return *model.rows(table), (model.groups if model.time is None else model.times)(table)
+
+    def _in_order(self, encode: Callable[[Any], Result]) -> Iterator[Result]:
+        """Tables in the order of the files, encoded."""
+        model = self.model
+        self.labelled = Labelled(model.target if model.has_target else None)
+        unreadable = Unreadable(strict=self.strict)
+        self._of_passes.append(unreadable)
+        tables = read_tables(
+            self.data,
+            columns=model.columns_,
+            column_types=told_types(self.data, model.preprocessor.kinds or {}),
+            unreadable=unreadable,
+        )
+        return in_place(
+            self.data,
+            looked_through(self.data, tables, model.preprocessor, unreadable),
+            encode,
+            labelled=self.labelled,
+        )
+
+    def _one_pass(self, number: int) -> Iterator[Block]:
+        rows: Iterator[Any] = self._in_order(self._encoded)
+        size, seed = self._buffer_rows, np.random.SeedSequence([self.seed, number])
+        if self.model.group is not None:
+            rows = rows if self.shuffle_buffer < 2 else shuffled_groups(rows, size, seed)
+            ranks = self.model.compared_within is not None
+            return rows if ranks else self._each_once(rows)
+        if self.model.time is not None:
+            return self._last_judging(self._by_time(rows), seed)
+        if self.shuffle_buffer < 2:
+            return rows
+        length = getattr(chosen_expansion(self.model.estimator), "block_length", 1)
+        if length == 1 or isinstance(length, str):
+            return shuffled(rows, size, seed)
+        return _shuffled_blocks(rows, int(length), size, seed)
+
+    def _each_once(self, rows: Iterable[Grouped]) -> Iterator[Block]:
+        """Pass rows on; ValueError if a group goes on after another one, or there are too few."""
+        seen: set[float] = set()
+        last = None
+        for X, y, group in rows:
+            starts = np.flatnonzero(np.diff(group, prepend=np.nan) != 0.0)
+            for value in group[starts].tolist():
+                if value in seen and value != last:
+                    raise ValueError(
+                        f"Rows of a group of {self.model.group!r} are far apart in {self.data}, "
+                        "and those of one are to be held out together. Sort the file by this "
+                        f"column, or read more rows at a time than {self._buffer_rows:,} with "
+                        "`shuffle_buffer`."
+                    )
+                seen.add(value)
+                last = value
+            yield X, y, group
+        if len(seen) < FEWEST_GROUPS:
+            raise ValueError(
+                f"{self.model.group!r} has {len(seen)} groups in {self.data}, and at least "
+                f"{FEWEST_GROUPS} are needed to learn from some and judge by others. Leave it out, "
+                "or name another column."
+            )
+
+    def _by_time(self, rows: Iterable[Grouped]) -> Iterator[Grouped]:
+        """Put rows in order, as many at a time as are shuffled; ValueError if they are further."""
+        held: list[Grouped] = []
+        n_held, last, size = 0, -np.inf, self._buffer_rows if self.shuffle_buffer > 1 else 0
+
+        def first(n: int) -> Grouped:
+            nonlocal held, n_held, last
+            X, y, times = _joined(held)
+            order = np.argsort(times, kind="stable")
+            if times[order[0]] < last:
+                raise ValueError(
+                    f"Rows of {self.data} are out of the order of {self.model.time!r} by more than "
+                    f"{size:,} rows. Sort the file by this column, or read more rows at a time "
+                    "with `shuffle_buffer`."
+                )
+            some, rest = order[:n], order[n:]
+            last, n_held = float(times[some[-1]]), rest.size
+            held = [(X[rest], y[rest], times[rest])]
+            return X[some], y[some], times[some]
+
+        for block in rows:
+            held.append(block)
+            n_held += len(block[1])
+            if n_held >= size + _PIECE:
+                yield first(n_held - size)
+        if n_held:
+            yield first(n_held)
+
+    def _last_judging(
+        self, rows: Iterable[Grouped], seed: np.random.SeedSequence
+    ) -> Iterator[Block]:
+        """Shuffle rows in the order of time in blocks, but for the last ones, which judge.
+
+        These are a quarter of all and ``most_held`` rows at most, or all of so few that each row
+        may be a point.
+        """
+        settings = DefaultLearner.settings
+        last: list[Block] = []
+        most = max(settings.few, settings.most_held)
+
+        def before() -> Iterator[Block]:
+            n = n_last = 0
+            for X, y, _ in rows:
+                last.append((X, y, None))
+                n, n_last = n + len(y), n_last + len(y)
+                if n_last >= most + _PIECE:
+                    first, rest = _split(last, n_last - most)
+                    last[:], n_last = [rest], most
+                    yield first
+            kept = n if n <= settings.few else min(settings.most_held, n // 4)
+            if n_last > kept:
+                first, rest = _split(last, n_last - kept)
+                last[:] = [rest]
+                yield first
+
+        length = block_of_series(settings.few + 1) if self.shuffle_buffer > 1 else 1
+        early = before()
+        yield from (
+            early if length == 1 else _shuffled_blocks(early, length, self._buffer_rows, seed)
+        )
+        yield from last
+
+
+def _shuffled_blocks(
+    rows: Iterable[Block], length: int, size: int, seed: np.random.SeedSequence
+) -> Iterator[Block]:
+    """Shuffle blocks of so many rows, which stay together; a shorter last one stays last.
+
+    Blocks are a fifth of the ``size`` rows that are shuffled at a time, if they would be longer.
+    """
+    held: list[Block] = []
+    length = min(length, max(1, size // 5))
+
+    def blocks() -> Iterator[tuple[NDArray[Any], ...]]:
+        for some in rows:
+            held.append(some)
+            whole = sum(len(y) for _, y, _ in held) // length * length
+            if whole:
+                full, rest = _split(held, whole)
+                held[:] = [rest]
+                yield tuple(array.reshape(-1, length, *array.shape[1:]) for array in full[:2])
+
+    for X, y in shuffled(blocks(), max(1, size // length), seed):
+        yield X.reshape(-1, X.shape[-1]), y.reshape(-1), None
+    yield from (rest for rest in held if len(rest[1]))
+
+
+def _split(held: list[Block], size: int) -> tuple[Block, Block]:
+    """Join blocks and cut them after ``size`` rows."""
+    X, y, group = (
+        None if arrays[0] is None else np.concatenate(arrays) for arrays in zip(*held, strict=True)
+    )
+    first, rest = (
+        tuple(None if array is None else array[part] for array in (X, y, group))
+        for part in (slice(size), slice(size, None))
+    )
+    return cast(Block, first), cast(Block, rest)
+
+
+def shuffled_groups(
+    blocks: Iterable[Grouped],
+    buffer_size: int,
+    random_state: int | np.random.Generator | np.random.SeedSequence | None = None,
+) -> Iterator[Grouped]:
+    """Shuffle groups, and the rows of each, but keep the rows of a group together.
+
+    A ranking pairs a row with earlier ones of its group, which a buffer of few rows holds: where
+    the groups of neighbours in the stream differ, there is nothing to learn. So a window of rows
+    is read and given out group by group, the groups in random order, the rows of a group, too. A
+    group that the window ends within is left to the next one, unless it fills the window. Groups
+    whose rows are far apart in the files are together as far as they are in one window.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, y, group)
+        Blocks of rows; ``group`` of shape (n_rows,).
+    buffer_size : int
+        Rows of a window.
+    random_state : int, numpy.random.Generator, numpy.random.SeedSequence or None, default=None
+        The same seed and the same rows give the same order, however these are cut into blocks.
+
+    Yields
+    ------
+    X, y, group : ndarray
+        Every row exactly once.
+
+    Examples
+    --------
+    >>> group = np.array([1.0, 1.0, 1.0, 2.0, 2.0, 3.0])
+    >>> parts = shuffled_groups([(group[:, None], group, group)], 6, random_state=0)
+    >>> np.concatenate([part[2] for part in parts])
+    array([2., 2., 3., 1., 1., 1.])
+    """
+    rng = np.random.default_rng(random_state)
+    held: list[Grouped] = []
+    n_held = 0
+    for block in blocks:
+        held.append(block)
+        n_held += len(block[2])
+        while n_held > buffer_size:
+            rows = _joined(held)
+            end = _start_of_last_group(rows[2][:buffer_size]) or buffer_size
+            yield from _shuffled(_cut(rows, 0, end), rng)
+            held, n_held = [_cut(rows, end, n_held)], n_held - end
+    if n_held:
+        yield from _shuffled(_joined(held), rng)
+
+
+def _shuffled(rows: Grouped, rng: np.random.Generator) -> Iterator[Grouped]:
+    order = group_order(rows[2], rng)
+    for start in range(0, order.size, _PIECE):
+        X, y, g = (array[order[start : start + _PIECE]] for array in rows)
+        yield X, y, g
+
+
+def _start_of_last_group(group: NDArray[np.float64]) -> int:
+    """First row of the run of equal groups at the end; 0 if there is no other."""
+    others = np.flatnonzero(group != group[-1])
+    return int(others[-1]) + 1 if others.size else 0
+
+
+def _joined(held: list[Grouped]) -> Grouped:
+    X, y, group = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
+    return X, y, group
+
+
+def _cut(rows: Grouped, start: int, stop: int) -> Grouped:
+    X, y, group = (array[start:stop] for array in rows)
+    return X, y, group

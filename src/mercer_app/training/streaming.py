@@ -1,0 +1,724 @@
+"""Learning from rows that arrive: columns, late labels, measures, what a run goes on from.
+
+Nothing here reads or prints: a row goes in, an answer comes out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mercer.columns.null_values import NullValues, number_of
+from mercer.columns.odd_cells import Unreadable
+from mercer.conformal import AdaptiveConformal
+from mercer.estimators.table import TASKS, task_of
+from mercer.model_file import read_state, write_state
+from mercer.streams import LateLabels, StreamLearner
+from mercer.validation import check_integer, nearest
+from mercer_app.files.lines import Record
+
+_TRUTH = {"true": True, "false": False}
+# More whole numbers than these are quantities rather than classes.
+_MOST_CLASSES = 20
+
+
+class BadRowError(ValueError):
+    """A row cannot be used; those after it can."""
+
+
+class Row(NamedTuple):
+    """What a record says.
+
+    Attributes
+    ----------
+    x : dict of str to float, or None
+        Inputs; None if the record only delivers a label.
+    y : object
+        Target; None if it is not known yet.
+    key : str or None
+        What a later label calls the row by.
+    """
+
+    x: dict[str, float] | None
+    y: Any
+    key: str | None
+
+
+class RowReader:
+    """Find inputs, target and key in records.
+
+    The first row says which columns are inputs, and the first target of what kind targets are.
+
+    Parameters
+    ----------
+    target : str
+        Column of the targets.
+    key : str or None, default=None
+        Column of the keys.
+    exclude : iterable of str, default=()
+        Columns that are no inputs.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Of what kind targets are; "auto" goes by the first one: text, truth values and whole numbers
+        are classes, other numbers are quantities.
+    needs_target : bool, default=True
+        Whether it is an error if a table of named columns has no target.
+    gaps : bool, default=False
+        Whether rows may lack columns and have new ones, as the default of streams can learn them. A
+        cell that is no number in a column that held numbers is a gap then, too, and is counted.
+    strict : bool, default=False
+        Whether such a cell makes the row a bad one nevertheless.
+    null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
+        Cells that stand for no value, as in :class:`mercer_app.files.CsvDialect`.
+
+    Attributes
+    ----------
+    columns : list of str or None
+        Inputs; None before the first row.
+    kind : {"number", "integer", "boolean", "text"} or None
+        Of the targets; None before the first one.
+    task : str
+        As above; "auto" until the first target.
+    unreadable : Unreadable
+        Cells that were taken for gaps.
+
+    Examples
+    --------
+    >>> reader = RowReader("y", key="id")
+    >>> reader.read(Record({"id": 1, "a": 0.5, "y": None}, "line 1"))
+    Row(x={'a': 0.5}, y=None, key='1')
+    >>> reader.read(Record({"id": 1, "y": "yes"}, "line 2"))
+    Row(x=None, y='yes', key='1')
+    >>> reader.task
+    'classification'
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        key: str | None = None,
+        exclude: Iterable[str] = (),
+        task: str = "auto",
+        needs_target: bool = True,
+        gaps: bool = False,
+        strict: bool = False,
+        null_values: Any = None,
+    ) -> None:
+        self.nulls = NullValues.of(null_values)
+        self._gaps: dict[str, _Gaps] = {}
+        self.unreadable = Unreadable(strict=False)
+        self._strict = strict
+        self.target, self.key, self.task = target, key, task
+        self.gaps = gaps
+        self.columns: list[str] | None = None
+        self.kind: str | None = "number" if task == "regression" else None
+        self._guessed = task == "auto"
+        self._needs_target = needs_target
+        self._exclude = tuple(exclude)
+        self._others = {target, *self._exclude} | ({key} if key is not None else set())
+        self._known: set[str] = set()
+        self._classes: set[int] = set()
+        self._looked = False
+
+    def read(self, record: Record) -> Row:
+        """Read a record.
+
+        Raises
+        ------
+        BadRowError
+            If it cannot be used. What is known of columns and targets stays as it was.
+        ValueError
+            If no record of this source can be.
+        """
+        if record.error:
+            raise BadRowError(f"{record.place}: {record.error}.")
+        if not self._looked:
+            self._look(record)
+        try:
+            key = self._key_of(record.values)
+            kind, y = self._target_of(record)
+            odd: dict[str, str] = {}
+            # One with a key and no inputs brings a label.
+            x = self._inputs_of(record, odd, all_gaps=self.gaps and (key is None or y is None))
+        except BadRowError as error:
+            raise BadRowError(f"{record.place}: {error}") from None
+        if x is None and (y is None or key is None):
+            missing = "inputs nor a target" if y is None else f"inputs, only the target {y!r}"
+            raise BadRowError(f"{record.place}: it has no {missing}.")
+        if x is not None and (self.columns is None or (self.gaps and not x.keys() <= self._known)):
+            self.set_columns(dict.fromkeys([*(self.columns or ()), *x]))
+        if y is not None:
+            self._settle(kind, y, record.place)
+        for name, cell in odd.items():
+            self.unreadable.add(name, "number", 1, cell, record.place)
+        return Row(x, y, key)
+
+    def set_columns(self, columns: Iterable[str]) -> None:
+        """Say which columns are inputs."""
+        self.columns = list(columns)
+        self._known = {*self.columns, *self._others}
+
+    def _look(self, record: Record) -> None:
+        """Check the columns of CSV, which all its rows have."""
+        self._looked = True
+        if not record.is_text:
+            return
+        named = [("target", self.target), ("key", self.key)]
+        named += [("exclude", name) for name in self._exclude]
+        if self.columns is None:  # a model that goes on may have known others
+            named += [("null_values", name) for name in self.nulls.columns]
+        for option, name in named:
+            needed = name is not None and (name != self.target or self._needs_target)
+            if needed and name not in record.values:
+                free = [known for known in record.values if known not in self._others]
+                raise ValueError(
+                    f"There is no column {name!r} for the `{option}`, but "
+                    f"{', '.join(map(repr, record.values))}.{nearest(str(name), free)}"
+                )
+
+    def _key_of(self, values: Mapping[str, Any]) -> str | None:
+        if self.key is None:
+            return None
+        value = values.get(self.key)
+        if value is None or value == "" or not isinstance(value, str | int | float):
+            raise BadRowError(f"it has no key in {self.key!r}, got {value!r}.")
+        return str(value)
+
+    def _inputs_of(
+        self, record: Record, odd: dict[str, str], *, all_gaps: bool
+    ) -> dict[str, float] | None:
+        """Return inputs by column; None if there are none at all.
+
+        Cells that are no numbers, in columns that held numbers before, are put down in ``odd``.
+
+        With ``all_gaps`` columns that have no value are inputs, too, if no other has one.
+        """
+        values, is_text = record.values, record.is_text
+        names = self.columns
+        if names is None or self.gaps:
+            names = [name for name in values if name not in self._others]
+        x: dict[str, float] = {}
+        gap = None
+        for name in names:
+            value = values.get(name)
+            if type(value) is float and math.isfinite(value) and not self.nulls:
+                x[name] = value
+            elif self._is_missing(name, value, is_text):
+                gap = name if gap is None else gap
+            else:
+                try:
+                    x[name] = _number(value, name, is_text)
+                except BadRowError:
+                    if self._strict or not self.gaps or name not in self._known:
+                        raise
+                    odd[name] = str(value)[:40]
+        if not x or self.gaps:
+            return x or (dict.fromkeys(names, math.nan) if names and all_gaps else None)
+        if gap is not None:
+            raise BadRowError(
+                f"the column {gap!r} has no value. Fill such gaps before, or leave out the column "
+                "with `exclude`."
+            )
+        if self.columns is not None and len(values) > len(names):
+            for name in values:
+                if name not in self._known:
+                    raise BadRowError(
+                        f"there is a column {name!r} that the first row did not have. Leave it out "
+                        "with `exclude`, or start with it."
+                    )
+        return x
+
+    def _target_of(self, record: Record) -> tuple[str | None, Any]:
+        """Return the kind and the value of a target; None for both if it is missing."""
+        value = record.values.get(self.target)
+        if self._is_missing(self.target, value, record.is_text, of_text=self.kind == "text"):
+            return None, None
+        kind = self.kind or self._kind_of(value, record.is_text)
+        if kind == "number":
+            return kind, _number(value, self.target, record.is_text, is_target=True)
+        if kind == "text":
+            if not isinstance(value, str):
+                raise BadRowError(f"the target {value!r} is no text, as those before are.")
+            return kind, value
+        if kind == "boolean":
+            if record.is_text:
+                value = _TRUTH.get(str(value).lower(), value)
+            if not isinstance(value, bool):
+                raise BadRowError(f"the target {value!r} is no truth value, as those before are.")
+            return kind, value
+        try:
+            number = _number(value, self.target, record.is_text)
+        except BadRowError:
+            raise BadRowError(
+                f"the target {value!r} is no whole number, as those before are."
+            ) from None
+        if isinstance(value, bool) or number != round(number):
+            raise BadRowError(
+                f"the target {value!r} is no whole number, as those before are. For quantities say "
+                "`task='regression'`."
+            )
+        return kind, int(number)
+
+    def _is_missing(self, name: str, value: Any, is_text: bool, *, of_text: bool = False) -> bool:
+        """Whether a cell stands for no value, in a column of numbers unless it is one of text."""
+        if value is None:
+            return True
+        if name not in self._gaps:
+            self._gaps[name] = _Gaps.of(self.nulls, name)
+        gaps = self._gaps[name]
+        if isinstance(value, str):
+            cell = value.strip()
+            if is_text and cell in (gaps.of_text if of_text else gaps.of_numbers):
+                return True
+            number = _parsed(cell) if is_text and gaps.numbers else None
+            return cell in gaps.named or number in gaps.numbers
+        if isinstance(value, float) and math.isnan(value):
+            return True
+        return type(value) in (int, float) and value in gaps.numbers
+
+    def _kind_of(self, value: Any, is_text: bool) -> str:
+        """Tell from the first target of what kind targets are."""
+        if is_text:
+            number = _parsed(value)
+            if number is None:
+                return "text"
+            if value.strip().lstrip("+-").isdigit():
+                return "integer"
+            return "text" if self.task == "classification" else "number"
+        if isinstance(value, bool | np.bool_):
+            return "boolean"
+        if isinstance(value, int):
+            return "integer"
+        if isinstance(value, str):
+            return "text"
+        return "integer" if self.task == "classification" else "number"
+
+    def _settle(self, kind: str | None, y: Any, place: str) -> None:
+        """Take down what a good target says of all."""
+        if self.kind is None:
+            self.kind = kind
+            if self.task == "auto":
+                self.task = "regression" if kind == "number" else "classification"
+        if self._guessed and kind == "integer" and len(self._classes) <= _MOST_CLASSES:
+            self._classes.add(y)
+            if len(self._classes) > _MOST_CLASSES:
+                raise ValueError(
+                    f"{place}: the target {self.target!r} has had more than {_MOST_CLASSES} "
+                    "different whole numbers, which look like quantities, but were taken for "
+                    "classes. Start afresh with `task='regression'`, or with "
+                    "`task='classification'` if they are classes."
+                )
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what was found out, as plain data."""
+        return {
+            "columns": self.columns,
+            "kind": self.kind,
+            "task": self.task,
+            "classes": sorted(self._classes),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Know again what :meth:`to_state` knew."""
+        if state["columns"] is not None:
+            self.set_columns(state["columns"])
+        self.kind, self.task = state["kind"], state["task"]
+        self._classes = set(state["classes"])
+
+
+class _Gaps(NamedTuple):
+    """Cells of a column that stand for no value: in CSV, and what was named for any rows."""
+
+    of_text: frozenset[str]
+    of_numbers: frozenset[str]
+    named: frozenset[str]
+    numbers: frozenset[float]
+
+    @classmethod
+    def of(cls, nulls: NullValues, name: str) -> Self:
+        named = nulls.named(name)
+        numbers = (number_of(mark) for mark in named)
+        return cls(
+            nulls.gaps(name),
+            nulls.number_gaps(name),
+            frozenset(named),
+            frozenset(number for number in numbers if number is not None),
+        )
+
+
+def _parsed(text: str) -> float | None:
+    """Read a number; None if it is none. Python's own spelling 1_000 is none."""
+    if "_" in text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _number(value: Any, name: str, is_text: bool, *, is_target: bool = False) -> float:
+    """Read a finite number.
+
+    Raises
+    ------
+    BadRowError
+        If the value is none.
+    """
+    number = None
+    if isinstance(value, str):
+        number = _parsed(value) if is_text else None
+    else:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = None
+    if number is None:
+        comma = isinstance(value, str) and _parsed(value.replace(",", ".")) is not None
+        hint = " (decimals have a point, and JSON numbers no quotes)" if comma else ""
+        other = "such rows" if is_target else "the column with `exclude`"
+        raise BadRowError(
+            f"the column {name!r} holds {str(value)[:40]!r}, which is no number{hint}. Correct it, "
+            f"or leave out {other}."
+        )
+    if not math.isfinite(number):
+        raise BadRowError(f"the column {name!r} holds {value!r}, which is not finite.")
+    return number
+
+
+class Measures:
+    """Progressive measures: each label is compared with what was said before it was known.
+
+    Parameters
+    ----------
+    counts : sequence of int, default=(0, 0, 0, 0)
+        Those below.
+    total : float, default=0.0
+        Sum of absolute errors, or labels that were right.
+
+    Attributes
+    ----------
+    n_labels, n_compared, n_unlabelled, n_bad : int
+        Labels; those of rows for which something had been said; rows without a label when they
+        came; records that were no rows.
+    """
+
+    def __init__(self, counts: Iterable[int] = (0, 0, 0, 0), total: float = 0.0) -> None:
+        self.n_labels, self.n_compared, self.n_unlabelled, self.n_bad = counts
+        self.total = total
+        self._window = (self.n_compared, total)
+
+    def compare(self, y: Any, prediction: Any, *, quantities: bool) -> None:
+        """Take a label, and what had been said."""
+        self.n_labels += 1
+        if prediction is not None:
+            self.n_compared += 1
+            self.total += abs(prediction - y) if quantities else float(prediction == y)
+
+    @property
+    def mean(self) -> float | None:
+        """Accuracy or mean absolute error over all; None without a comparison."""
+        return self.total / self.n_compared if self.n_compared else None
+
+    def window(self) -> float | None:
+        """Mean since the last call; None without a comparison."""
+        n, total = self._window
+        self._window = (self.n_compared, self.total)
+        return (self.total - total) / (self.n_compared - n) if self.n_compared > n else None
+
+    def to_state(self) -> dict[str, Any]:
+        """Return counts and sums as plain data."""
+        return {
+            "counts": [self.n_labels, self.n_compared, self.n_unlabelled, self.n_bad],
+            "total": float(self.total),
+        }
+
+
+class Answer(NamedTuple):
+    """What is said of a row when it comes.
+
+    Attributes
+    ----------
+    row : int
+        Number of the record, from 0 on.
+    key : str or None
+        Its key.
+    prediction : object
+        None before anything was learned.
+    interval : tuple of (float, float) or None
+        Lower and upper end, if these are asked for; None before enough labels came.
+    """
+
+    row: int
+    key: str | None
+    prediction: Any
+    interval: tuple[float, float] | None = None
+
+
+class _Learner:
+    """The estimator, once the first label has said of which kind it is."""
+
+    def __init__(self, make: Callable[[str], Any], reader: RowReader, *, learns: bool) -> None:
+        self._make, self._reader, self._learns = make, reader, learns
+        self.estimator: Any = None
+
+    def predict_one(self, x: dict[str, float]) -> Any:
+        """Predict as plain Python; None before anything was learned."""
+        if self.estimator is None:
+            return None
+        prediction = self.estimator.predict_one(x)
+        return prediction.item() if isinstance(prediction, np.generic) else prediction
+
+    def learn_one(self, x: dict[str, float], y: Any) -> None:
+        """Learn a row; the first one makes the estimator."""
+        if self._learns:
+            estimator = self.estimator
+            if estimator is None:
+                estimator = self._make(self._reader.task)
+            estimator.learn_one(x, y)
+            estimator._nulls = self._reader.nulls
+            self.estimator = estimator
+
+
+class StreamTraining:
+    """Predict each row when it comes, and learn it when its label does.
+
+    Parameters
+    ----------
+    reader : RowReader
+        Of the records.
+    make : callable
+        Makes an estimator for a task, when the first label comes.
+    max_waiting : int, default=10_000
+        Rows that wait for their label at most.
+    max_age : int or None, default=None
+        See :class:`mercer.streams.LateLabels`.
+    model : estimator or None, default=None
+        A classifier or regressor of rows to go on with.
+    learns : bool, default=True
+        Whether labels are learned; otherwise they are compared with predictions only.
+    coverage : float or None, default=None
+        Share of the rows whose interval is to hold the target, of quantities, by adaptive conformal
+        inference (:class:`mercer.conformal.AdaptiveConformal`); None for no intervals.
+
+    Attributes
+    ----------
+    n_rows : int
+        Records so far.
+    late : LateLabels
+        What waits for its label.
+    measures : Measures
+        Progressive measures.
+    adaptive : AdaptiveConformal or None
+        What says how wide intervals are.
+
+    Examples
+    --------
+    >>> from mercer import KernelRegressor
+    >>> from mercer.expansions import KOMP
+    >>> training = StreamTraining(
+    ...     RowReader("y"), lambda task: KernelRegressor(kernel="gaussian", expansion=KOMP())
+    ... )
+    >>> training.take(Record({"a": 0.0, "y": 0.5}, "row 0"))
+    Answer(row=0, key=None, prediction=None, interval=None)
+    >>> for i in range(1, 100):
+    ...     answer = training.take(Record({"a": float(i % 2), "y": 0.5 - i % 2}, f"row {i}"))
+    >>> answer.row, training.measures.n_compared, training.measures.mean < 0.1
+    (99, 99, True)
+    """
+
+    def __init__(
+        self,
+        reader: RowReader,
+        make: Callable[[str], Any],
+        *,
+        max_waiting: int = 10_000,
+        max_age: int | None = None,
+        model: Any = None,
+        learns: bool = True,
+        coverage: float | None = None,
+    ) -> None:
+        self.reader = reader
+        self.adaptive = None if coverage is None else AdaptiveConformal(coverage)
+        self.n_rows = 0
+        self.measures = Measures()
+        self._learner = _Learner(make, reader, learns=learns)
+        self.late = LateLabels(self._learner, max_waiting=max_waiting, max_age=max_age)
+        if model is not None:
+            self._adopt(model)
+
+    @property
+    def estimator(self) -> Any:
+        """The model; None before the first label."""
+        return self._learner.estimator
+
+    def _adopt(self, model: Any) -> None:
+        """Go on with a model that has learned."""
+        task = task_of(model).name
+        if task not in ("classification", "regression"):
+            raise ValueError(
+                f"The model is a {type(model).__name__}; streams of rows are learned by "
+                "KernelClassifier and KernelRegressor."
+            )
+        reader = self.reader
+        if reader.task not in ("auto", task):
+            raise ValueError(
+                f"The model is of a {task}, but `task={reader.task!r}` was asked for. Leave it out."
+            )
+        kinds = {"U": "text", "i": "integer", "b": "boolean"}
+        kind = "number" if task == "regression" else kinds.get(model.classes_.dtype.kind)
+        names = getattr(model, "_row_names", None)
+        if names is None:
+            names = getattr(model, "feature_names_in_", None)
+        if kind is None or (task == "regression" and not model.targets_.flat):
+            raise ValueError("The model has targets of a kind that rows here cannot have.")
+        if names is None:
+            raise ValueError(
+                "The model does not know the names of its columns, as it learned arrays. Train it "
+                "by `mercer stream`, or with dicts or data frames."
+            )
+        if reader.target in names or reader.key in names:
+            raise ValueError(f"The target or the key is an input of the model: {list(names)}.")
+        reader.set_columns(map(str, names))
+        reader.gaps = isinstance(model.learner_, StreamLearner)
+        reader.nulls = reader.nulls or NullValues.of(model._nulls)
+        reader.task, reader.kind, reader._guessed = task, kind, False
+        self._learner.estimator = model
+
+    def take(self, record: Record) -> Answer | None:
+        """Take a record: a row, a row with its label, or the label of an earlier row.
+
+        Returns
+        -------
+        answer : Answer or None
+            None if it was only a label.
+
+        Raises
+        ------
+        BadRowError
+            If it cannot be used; nothing is learned of it.
+        """
+        number = self.n_rows
+        self.n_rows += 1
+        try:
+            row = self.reader.read(record)
+        except BadRowError:
+            self.measures.n_bad += 1
+            raise
+        if self.adaptive is not None and self.reader.task == "classification":
+            raise ValueError(
+                f"`coverage` is of intervals of quantities, but the target {self.reader.target!r} "
+                "holds classes. Leave it out, or say `task='regression'`."
+            )
+        try:
+            return self._take(number, row)
+        except ValueError as error:  # of the model, which stays as it was
+            self.measures.n_bad += 1
+            raise BadRowError(f"{record.place}: {error}") from error
+
+    def _take(self, number: int, row: Row) -> Answer | None:
+        if row.y is not None and row.key is not None and (row.x is None or row.key in self.late):
+            delivered = self.late.label(row.key, row.y)
+            if delivered is not None:
+                self._compare(row.y, delivered.prediction)
+            return None
+        assert row.x is not None
+        if row.y is not None:
+            prediction = self._learner.predict_one(row.x)
+            interval = self._interval(prediction)
+            self._learner.learn_one(row.x, row.y)
+            self._compare(row.y, prediction)
+        elif row.key is None:
+            prediction = self._learner.predict_one(row.x)
+            interval = self._interval(prediction)
+            self.measures.n_unlabelled += 1
+        else:
+            prediction = self.late.predict(row.key, row.x)
+            interval = self._interval(prediction)
+            self.measures.n_unlabelled += 1
+        return Answer(number, row.key, prediction, interval)
+
+    def _interval(self, prediction: Any) -> tuple[float, float] | None:
+        """Return the interval of a prediction, as far as labels tell by now."""
+        if self.adaptive is None or prediction is None:
+            return None
+        ends = self.adaptive.interval(prediction)
+        return ends if math.isfinite(ends[1]) else None
+
+    def _compare(self, y: Any, prediction: Any) -> None:
+        quantities = self.reader.task == "regression"
+        self.measures.compare(y, prediction, quantities=quantities)
+        if self.adaptive is not None and prediction is not None:
+            self.adaptive.update(abs(prediction - y))
+
+    def write(self, path: Path, more: Mapping[str, Any]) -> None:
+        """Write all that a run goes on from, in one file that appears whole.
+
+        :func:`mercer.load_model` reads it, too, and gives the model.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        more : mapping
+            Plain data that belong to it: where the source is, what was written elsewhere.
+        """
+        model = self.estimator
+        state = {
+            "kind": None if model is None else type(model).__name__,
+            "model": None if model is None else model.to_state(),
+            "stream": {
+                "n_rows": self.n_rows,
+                "reader": self.reader.to_state(),
+                "measures": self.measures.to_state(),
+                "late": self.late.to_state(),
+                "adaptive": None if self.adaptive is None else self.adaptive.to_state(),
+                **more,
+            },
+        }
+        write_state(path, state)
+
+    def restore(self, path: Path) -> dict[str, Any]:
+        """Go on from a file written by :meth:`write`.
+
+        Returns
+        -------
+        more : dict
+            What was written besides.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        ValueError
+            If it is damaged, or something else.
+        """
+        state = read_state(path)
+        if not isinstance(state.get("stream"), dict):
+            raise ValueError(
+                f"{path} is no checkpoint of `mercer stream`. Give another folder for checkpoints."
+            )
+        stream = dict(state["stream"])
+        try:
+            self.n_rows = check_integer("n_rows", stream.pop("n_rows"), low=0)
+            self.reader.restore(stream.pop("reader"))
+            self.measures = Measures(**stream.pop("measures"))
+            adaptive = stream.pop("adaptive", None)
+            if adaptive is not None and self.adaptive is not None:
+                known = AdaptiveConformal.from_state(adaptive)
+                if known.coverage == self.adaptive.coverage:  # else widths are found anew
+                    self.adaptive = known
+            if state["kind"] is not None:
+                kinds = {t.estimator.__name__: t.estimator for t in TASKS.values()}
+                self._learner.estimator = kinds[state["kind"]].from_state(state["model"])
+            bounds = (self.late.max_waiting, self.late.max_age)
+            self.late = LateLabels.from_state(stream.pop("late"), self._learner)
+            self.late.max_waiting, self.late.max_age = bounds
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            raise ValueError(
+                f"{path} is not a valid checkpoint: {error}. Delete it and start afresh."
+            ) from error
+        return stream

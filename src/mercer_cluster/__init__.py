@@ -1,0 +1,28 @@
+"""Learning in several places: all machines of a cluster, or all processes of one.
+
+:func:`fit` takes shards of data and an engine; the core beneath it is :class:`Plan` and
+:class:`Sums`, for engines of one's own.
+"""
+
+from mercer.columns.keys import content_keys
+from mercer_cluster.keys import row_keys
+from mercer_cluster.plan import Plan, Sums
+from mercer_cluster.predicting import predict
+from mercer_cluster.progress import Progress
+from mercer_cluster.regions import Region
+from mercer_cluster.run import fit
+from mercer_cluster.settings import Settings
+from mercer_cluster.training import ShardTraining
+
+__all__ = [
+    "Plan",
+    "Progress",
+    "Region",
+    "Settings",
+    "ShardTraining",
+    "Sums",
+    "content_keys",
+    "fit",
+    "predict",
+    "row_keys",
+]

@@ -1,0 +1,407 @@
+"""The core of learning in several places: a plan, sums of some rows, and the model of all."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import pickle
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mercer.kernels.cells import rows_by_cell
+from mercer.learning import Ask, Layout
+from mercer.sums import Rows
+from mercer.threads import jobs
+from mercer.validation import check_integer
+from mercer_cluster.keys import KeyedRows, row_keys
+from mercer_cluster.models import Begun, Draft, begin
+from mercer_cluster.regions import Region, Regions
+from mercer_cluster.settings import DEFAULT, Settings
+from mercer_cluster.steps import Gather, Totals, total_of
+
+#: Rows of a block, by the shard and the number of the first row that was added.
+Piece = dict[tuple[int, int], KeyedRows]
+
+
+def seed_of(estimator: Any) -> int:
+    """Return the seed of what is drawn for an estimator, the same for the same parameters."""
+    return int(getattr(getattr(estimator, "expansion", None), "seed", 0))
+
+
+class Plan:
+    """What is to be done with every row, so that the same model comes of them anywhere.
+
+    All that depends on more than single rows is in it: what is known of the targets, the map of the
+    inputs, kernels and length scales, dictionaries, trees and the regions of space in which
+    rows are brought together. It holds rows that are held back, too, which choose ridges and
+    weights in the end. A plan can be pickled; who learns rows needs :attr:`work` of it only.
+
+    Make one by :meth:`of`, or leave all of it to :func:`mercer_cluster.fit`.
+
+    Attributes
+    ----------
+    work : Work
+        What those need who learn rows.
+    n_rows : int
+        Rows in all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> from mercer_cluster import Plan
+    >>> X = np.random.default_rng(0).normal(size=(6000, 2))
+    >>> y = np.sin(X[:, 0])
+    >>> plan = Plan.of(KernelRegressor(), (X[:3000], y[:3000]), (X[5000:], y[5000:]), n_rows=6000)
+    >>> first = plan.add(X[:2500], y[:2500], shard=0)
+    >>> second = plan.add(X[2500:5000], y[2500:5000], shard=1)
+    >>> model = plan.finish(first.merge(second))
+    >>> model.score(X, y) > 0.99
+    True
+    """
+
+    def __init__(self, begun: Begun, held: Rows, work: Work, n_rows: int) -> None:
+        self.work = work
+        self.n_rows = n_rows
+        self._begun = begun
+        self._held = held
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        sample: tuple[Any, ...],
+        held: tuple[Any, ...],
+        n_rows: int,
+        *,
+        class_counts: dict[Any, int] | None = None,
+        least_key: int = 0,
+        by_content: bool = False,
+        settings: Settings = DEFAULT,
+    ) -> Self:
+        """Plan for rows of which there is a sample.
+
+        Parameters
+        ----------
+        estimator : KernelClassifier, KernelRegressor or GaussianProcessRegressor
+            With its parameters; it stays as it is.
+        sample : tuple of (X, y) or (X, y, sample_weight)
+            Rows drawn at random from all. They are learned with all others.
+        held : tuple of (X, y) or (X, y, sample_weight)
+            Other rows drawn at random, that :meth:`add` is never given.
+        n_rows : int
+            Rows in all.
+        class_counts : dict, default=None
+            Rows of each class, of a classification; None for those of the sample.
+        least_key : int, default=0
+            Rows whose key (:func:`mercer_cluster.row_keys`) is below are held back by
+            :meth:`add` itself.
+        by_content : bool, default=False
+            Whether these keys are by what is in the rows.
+        settings : Settings
+            Sizes.
+
+        Raises
+        ------
+        ValueError
+            If the estimator cannot learn in several places, or as its ``fit``.
+        """
+        n_rows = check_integer("n_rows", n_rows, low=1)
+        some = Draft(*sample).as_arrays()
+        n_regions = settings.regions_of(n_rows, some.X.shape[1])
+        with jobs(getattr(estimator, "n_jobs", None)):
+            begun = begin(estimator, some, n_rows, n_regions, class_counts)
+        X, targets, weights = begun.encode(Draft(*held).as_arrays())
+        held_rows = Rows(X, targets, weights)[weights > 0.0]
+        if not len(held_rows):
+            raise ValueError("`held` must have rows with a weight above 0: they choose ridges.")
+        drawn = Drawn(n_rows, least_key, seed_of(estimator), by_content)
+        work = Work(begun.encode, begun.layout, held_rows, drawn, settings)
+        return cls(begun, held_rows, work, n_rows)
+
+    def add(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        shard: int = 0,
+        first: int = 0,
+        keys: Any = None,
+    ) -> Sums:
+        """Add up some rows, and no others.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, as for ``fit`` of the estimator.
+        shard, first : int, default=0
+            Which shard the rows are of, and the number of the first of them there. No two sums that
+            are merged may have the same.
+        keys : ndarray of shape (n_rows,) of uint64, default=None
+            Keys of the rows, which put them in order; None for those of their places
+            (:func:`mercer_cluster.row_keys`).
+
+        Returns
+        -------
+        sums : Sums
+
+        Raises
+        ------
+        ValueError
+            For rows that ``partial_fit`` would refuse, and for new classes.
+        """
+        return self.work.add(X, y, sample_weight, shard=shard, first=first, keys=keys)
+
+    def finish(
+        self, sums: Sums, regions: Sequence[Region] | None = None, gather: Gather | None = None
+    ) -> Any:
+        """Model of all rows.
+
+        Parameters
+        ----------
+        sums : Sums
+            Merged, of all rows but those held back.
+        regions : sequence of Region, default=None
+            All regions, if they were solved elsewhere; None: they are solved here.
+        gather : callable, default=None
+            Brings the sums over the rows of steps (``mercer_cluster.steps.Gather``), if these
+            are elsewhere; None: they are in ``sums``.
+
+        Returns
+        -------
+        estimator : estimator
+            Fitted. The default predicts, and learns further rows only by a new fit.
+        """
+        work = self.work
+        sums.check(work)
+        n = sums.total + (0 if work.drawn.least_key else len(self._held))
+        if n != self.n_rows:
+            warnings.warn(
+                f"{n:,} rows were added or held back, but the plan is for {self.n_rows:,}. If a "
+                "shard is missing, add it; if the number was a guess, a plan for the right one "
+                "lays out better cells.",
+                stacklevel=2,
+            )
+        with jobs(getattr(self._begun.model, "n_jobs", None)):
+            if regions is None:
+                regions = work.regions.solved(
+                    lambda pairs: [work.solve(*pair, [sums]) for pair in pairs]
+                )
+            steps = None
+            if work.n_steps:
+                here = gather or (lambda step, ask, of: [work.total(step, [sums], ask, of)])
+                steps = Totals(work.n_steps, here)
+            solved = work.regions.joined(regions)
+            return self._begun.finish(self._held, solved, sums.summands, steps)
+
+
+class Drawn(NamedTuple):
+    """How many rows there are, and which are held back.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows in all.
+    least_key : int
+        Rows with a key below are held back.
+    seed : int
+        Of the keys.
+    by_content : bool
+        Whether keys are by what is in the rows, or by their places.
+    """
+
+    n_rows: int
+    least_key: int
+    seed: int
+    by_content: bool = False
+
+
+class Work:
+    """The part of a plan that those need who learn rows.
+
+    Rows that belong together are a *block*: those of a region, or of a step; where there are
+    regions there are no steps.
+
+    Attributes
+    ----------
+    regions : Regions
+        Regions of all partitions.
+    held : Rows
+        Rows held back, as they are learned.
+    drawn : Drawn
+        How many rows there are, and which are held back.
+    identity : str
+        Check-sum of the plan.
+    """
+
+    def __init__(
+        self, encode: Any, layout: Layout, held: Rows, drawn: Drawn, settings: Settings
+    ) -> None:
+        self._encode, self._layout = encode, layout
+        self.drawn, self._settings = drawn, settings
+        self.held = layout.rows(*held.arrays)
+        self.regions = Regions(layout.partitions, self.held, drawn.n_rows, settings)
+        content = pickle.dumps((layout, held, drawn, settings))
+        self.identity = hashlib.sha256(content).hexdigest()
+
+    @property
+    def n_blocks(self) -> int:
+        """Regions, or steps."""
+        return len(self.regions) + self.n_steps
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of a pass over all rows."""
+        return self._layout.n_steps
+
+    def no_sums(self) -> Sums:
+        """Return sums of no rows."""
+        summands = {number: part.emptied() for number, part in self._layout.summands.items()}
+        return Sums(self.identity, {}, [{} for _ in range(self.n_blocks)], summands)
+
+    def add(
+        self, X: Any, y: Any, sample_weight: Any, *, shard: int, first: int, keys: Any = None
+    ) -> Sums:
+        """See :meth:`Plan.add`."""
+        X, y, sample_weight = Draft(X, y, sample_weight).as_arrays()
+        if keys is None:
+            keys = row_keys(self.drawn.seed, shard, first, X.shape[0])
+        found, n_rows = self.no_sums(), 0
+        pieces: list[list[KeyedRows]] = [[] for _ in range(self.n_blocks)]
+        chunk = self._settings.chunk
+        for start in range(0, X.shape[0], chunk):
+            some = slice(start, start + chunk)
+            draft = Draft(X[some], y[some], None if sample_weight is None else sample_weight[some])
+            inputs, targets, weights = self._encode(draft)
+            n_rows += int(np.count_nonzero(weights))
+            used = (weights > 0.0) & (keys[some] >= self.drawn.least_key)
+            rows = self._layout.rows(inputs[used], targets[used], weights[used])
+            for part in found.summands.values():
+                part.learn(rows)
+            keyed = KeyedRows(rows, keys[some][used])
+            mine = self.regions.pieces(keyed)
+            if self.n_steps:
+                steps = (keyed.keys % np.uint64(self.n_steps)).astype(np.int64)
+                mine += [(step, keyed.take(its)) for step, its in rows_by_cell(steps).items()]
+            for block, its in mine:
+                pieces[block].append(its)
+        found.n_rows[shard, first] = n_rows
+        found.pieces = [
+            {(shard, first): KeyedRows.joined(block)} if block else {} for block in pieces
+        ]
+        return found
+
+    def solve(self, number: int, rows_per_cell: int, sums: Iterable[Sums | Piece]) -> Region:
+        """Solve a region: see :meth:`mercer_cluster.regions.Regions.solve`.
+
+        Parameters
+        ----------
+        number, rows_per_cell
+            As there.
+        sums : iterable of Sums or dict
+            Those of all rows, or :meth:`Sums.split` of them at this place.
+        """
+        return self.regions.solve(number, rows_per_cell, _ordered(number, sums))
+
+    def total(self, step: int, sums: Iterable[Sums | Piece], ask: Ask, of: Any) -> list[Any]:
+        """Sum over the rows of a step.
+
+        Parameters
+        ----------
+        step : int
+            Which one.
+        sums : iterable of Sums or dict
+            As of :meth:`solve`, of some shards.
+        ask, of
+            As of :meth:`mercer.learning.StepsElsewhere.total`.
+        """
+        rows = [one.rows for one in _ordered(step, sums)]
+        return total_of(rows or [self.held[:0]], ask, of)
+
+
+def _ordered(block: int, sums: Iterable[Sums | Piece]) -> list[KeyedRows]:
+    """Rows of a block, in the order of the shards."""
+    pieces: Piece = {}
+    for one in sums:
+        pieces.update(one.pieces[block] if isinstance(one, Sums) else one)
+    return [pieces[key] for key in sorted(pieces)]
+
+
+class Sums:
+    """What rows add up to.
+
+    Attributes
+    ----------
+    identity : str
+        Of the plan.
+    n_rows : dict of (int, int) to int
+        Rows of weights above 0 that were added, those held back among them, by shard and the
+        number of the first.
+    pieces : list of dict
+        Rows of each block, by shard and number.
+    summands : dict of int to object
+        Sums of components.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        n_rows: dict[tuple[int, int], int],
+        pieces: list[Piece],
+        summands: dict[int, Any],
+    ) -> None:
+        self.identity, self.n_rows = identity, n_rows
+        self.pieces, self.summands = pieces, summands
+
+    @property
+    def total(self) -> int:
+        """Rows of weights above 0 that were added, those held back among them."""
+        return sum(self.n_rows.values())
+
+    def check(self, work: Work) -> None:
+        """Raise ValueError if these are sums of another plan."""
+        if self.identity != work.identity:
+            raise ValueError(
+                "These sums are of another plan, whose dictionaries and regions differ. Add the "
+                "rows by this plan."
+            )
+
+    def merge(self, other: Sums) -> Sums:
+        """Return the sums of the rows of both, which stay as they are.
+
+        Rows of blocks do not depend on the order of merging. Sums do so by the rounding of
+        additions: merge in one order, such as that of a tree over the shards, for the same bits.
+
+        Raises
+        ------
+        ValueError
+            If some rows are in both, or the sums are of two plans.
+        """
+        if self.identity != other.identity:
+            raise ValueError("Sums of two plans cannot be merged. Add all rows by one plan.")
+        twice = sorted(self.n_rows.keys() & other.n_rows.keys())
+        if twice:
+            shard, first = twice[0]
+            raise ValueError(
+                f"Rows from {first} on of shard {shard} are in both sums: they would count twice. "
+                "Merge each shard once."
+            )
+        summands = {}
+        for number, part in self.summands.items():
+            both = part.emptied()
+            both.merge(part)
+            both.merge(other.summands[number])
+            summands[number] = both
+        pairs = zip(self.pieces, other.pieces, strict=True)
+        pieces = [{**mine, **theirs} for mine, theirs in pairs]
+        return Sums(self.identity, {**self.n_rows, **other.n_rows}, pieces, summands)
+
+    def split(self) -> tuple[Any, ...]:
+        """Rows of each block, and behind them what is left: sums without rows of blocks."""
+        rest = copy.copy(self)
+        rest.pieces = [{} for _ in self.pieces]
+        return (*self.pieces, rest)

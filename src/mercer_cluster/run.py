@@ -1,0 +1,495 @@
+"""Learning in several places: shards are looked at, learned and solved by workers of an engine."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.columns import TablePreprocessor
+from mercer.estimators import KernelClassifier, TableModel
+from mercer.exceptions import ParameterError, ShardError
+from mercer.learning import Ask
+from mercer.sums import rows_at_once
+from mercer.threads import jobs
+from mercer_cluster.engines import Engine, Handle, open_engine
+from mercer_cluster.engines.engine import cores
+from mercer_cluster.models import check_learnable
+from mercer_cluster.plan import Piece, Plan, Sums, Work, seed_of
+from mercer_cluster.progress import Callback, Progress, tell, watched
+from mercer_cluster.regions import Region
+from mercer_cluster.settings import DEFAULT, Settings
+from mercer_cluster.shards import (
+    ArrayReader,
+    Block,
+    FileShard,
+    Reader,
+    Shard,
+    TableReader,
+    naming,
+    shards_of,
+)
+from mercer_cluster.survey import Survey
+
+# Rows, and bytes of float64, of which one worker had better not hold more at once.
+_LARGE_ROWS, _LARGE_BYTES = 5_000_000, 2**31
+# Shards whose rows of a step are asked by one task.
+_SHARDS_OF_A_TASK = 4
+
+
+def fit(
+    estimator: Any,
+    shards: Any,
+    *,
+    target: str | None = None,
+    engine: str | Engine = "processes",
+    n_workers: int | None = None,
+    address: str | None = None,
+    callback: Callback = None,
+    settings: Settings = DEFAULT,
+    strict: bool = False,
+) -> Any:
+    """Fit an estimator to shards of data, on workers of an engine.
+
+    The model has the same bits for every engine and number of workers, whatever fails and is done
+    again: all that a worker does is a pure function of a shard, or of the rows of a region.
+
+    Parameters
+    ----------
+    estimator : KernelClassifier, KernelRegressor or TableModel
+        With its parameters; a TableModel for columns of any kind. It stays as it is.
+    shards : path or sequence
+        A folder, a glob or a file; or a sequence of paths, arrays (X, y) or
+        (X, y, sample_weight), tables, and functions that return one of these or an iterator of
+        them; or a dataset of the engine: a Ray Dataset, a Dask DataFrame. Large Parquet files are
+        cut into parts of 524,288 rows, or of a row group if that has more. Nothing else is cut: a
+        worker holds all rows of a shard, as float64.
+    target : str, default=None
+        Column to predict, where shards are tables and the estimator does not know it.
+    engine : {"processes", "ray", "dask", "here"} or Engine, default="processes"
+        Who works: processes of this machine, Ray, Dask, or this process alone.
+    n_workers : int, default=None
+        Workers to start; None for one for each core, or those of the cluster.
+    address : str, default=None
+        Of a cluster that runs.
+    callback : callable, default=None
+        Told a :class:`Progress` whenever a task is done.
+    settings : Settings
+        Sizes of the sample and of regions.
+    strict : bool, default=False
+        Whether a cell of a CSV file that cannot be what its column is is an error. Otherwise such
+        cells are gaps, and a warning counts them.
+
+    Returns
+    -------
+    estimator : estimator
+        Of the same kind, fitted. If all rows are a sample (65,536 rows, fewer if they are wide) it
+        is what its ``fit`` makes of them; else the default predicts, and learns further rows only
+        by a new fit.
+
+    Raises
+    ------
+    ShardError
+        If a shard cannot be read or does not fit the others; says which.
+    ValueError
+        If `target` fits neither the estimator nor the shards, the estimator cannot learn in
+        several places, or no row has anything to learn.
+    ImportError
+        If the engine is not installed.
+
+    Warns
+    -----
+    UserWarning
+        If a shard has more than 5,000,000 rows, or 2 GiB of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> from mercer_cluster import fit
+    >>> def shard(seed):
+    ...     X = np.random.default_rng(seed).normal(size=(100, 2))
+    ...     return X, np.sin(X[:, 0])
+    >>> model = fit(KernelRegressor(), [shard(seed) for seed in range(5)], engine="here")
+    >>> model.score(*shard(5)) > 0.9
+    True
+    """
+    of_tables = isinstance(estimator, TableModel)
+    check_learnable(estimator.estimator if of_tables else estimator)
+    if of_tables and target not in (None, estimator.target):
+        raise ParameterError(
+            f"`target` must be None or {estimator.target!r} for this TableModel, got {target!r}.",
+            parameter="target",
+            value=target,
+            why=f"The model was made to predict the column {estimator.target!r}.",
+            mend="Leave it out, or make a TableModel of another target.",
+        )
+    with open_engine(engine, n_workers=n_workers, address=address) as workers:
+        kinds = (estimator.preprocessor.kinds or {}) if of_tables else {}
+        found = shards_of(shards, workers.shards(shards), kinds=kinds, strict=strict)
+        if target is not None and any(_is_arrays(shard.data) for shard in found):
+            raise ParameterError(
+                f"`target` must be None for shards that are arrays, got {target!r}.",
+                parameter="target",
+                value=target,
+                why="It names a column of tables; arrays (X, y) have their targets in y.",
+                mend="Leave it out.",
+            )
+        with closing(_Run(workers, found, callback, settings)) as run:
+            if of_tables:
+                return _fit_tables(run, estimator)
+            reader = ArrayReader(target)
+            survey = run.survey(reader, seed_of(estimator), isinstance(estimator, KernelClassifier))
+            model = run.fit(estimator, reader, survey)
+            if isinstance(survey.columns, tuple):
+                model.feature_names_in_ = np.array(survey.columns, dtype=object)
+            return model
+
+
+def _warn_of_large(survey: Survey, names: Sequence[str]) -> None:
+    """Warn once if shards are larger than a worker should hold."""
+    width = 8 * max(survey.n_inputs, 1)
+    most = min(_LARGE_ROWS, _LARGE_BYTES // width)
+    large = [number for number, n_rows in survey.n_rows.items() if n_rows > most]
+    if not large:
+        return
+    largest = max(large, key=lambda number: survey.n_rows[number])
+    n_rows = survey.n_rows[largest]
+    others = f", and {len(large) - 1} more are large" if len(large) > 1 else ""
+    warnings.warn(
+        f"{names[largest]} has {n_rows:,} rows, {n_rows * width / 2**30:.1f} GiB as float64"
+        f"{others}: one worker holds all rows of a shard, and others wait for it. Cut it into "
+        f"shards of at most {most:,} rows: several files, Parquet with smaller row groups, or more "
+        "partitions.",
+        stacklevel=4,
+    )
+
+
+def _fit_tables(run: _Run, model: TableModel) -> TableModel:
+    empty = TablePreprocessor(**{**model.preprocessor.get_params(deep=False), "warmup_rows": None})
+    made = TableModel(clone(model.estimator), empty, model.target, model.group)
+    reader = run.looked(TableReader(made))
+    classes = isinstance(made.estimator, KernelClassifier)
+    survey = run.survey(reader, seed_of(made.estimator), classes)
+    assert isinstance(survey.columns, TablePreprocessor)
+    made.measured(survey.columns, survey.targets)
+    known = {name: one.strays for name, one in made.preprocessor.readings_.items()}
+    for text in survey.unreadable.said(known):
+        warnings.warn(text, stacklevel=3)
+    made.estimator = run.fit(made.estimator, reader, survey)
+    return made
+
+
+class _Run:
+    """Shards and workers of one fit, and what it has laid down with them."""
+
+    def __init__(
+        self, workers: Engine, shards: Sequence[Shard], callback: Callback, settings: Settings
+    ) -> None:
+        self.workers, self.callback, self.settings = workers, callback, settings
+        self._handles: dict[int, Handle] = {}
+        self.names = [shard.name for shard in shards]
+        # What is read twice is sent once.
+        self._data = [
+            shard.data
+            if callable(shard.data) or isinstance(shard.data, Handle)
+            else self.put(shard.data)
+            for shard in shards
+        ]
+
+    def put(self, value: Any) -> Handle:
+        """Make a value known to all tasks."""
+        return self._kept([self.workers.put(value)])[0]
+
+    def submit(self, *task: Any, n_parts: int = 1, name: str) -> list[Handle]:
+        """Have a task run; the handles of its values."""
+        made = self.workers.submit(*task, n_parts=n_parts, name=name)
+        return self._kept(made if isinstance(made, list) else [made])
+
+    def _kept(self, handles: list[Handle]) -> list[Handle]:
+        self._handles.update((id(handle), handle) for handle in handles)
+        return handles
+
+    def release(self, handles: Sequence[Handle]) -> None:
+        """Say that values are not needed any longer."""
+        self.workers.release(handles)
+        for handle in handles:
+            self._handles.pop(id(handle), None)
+
+    def close(self) -> None:
+        """Release all that is left, whatever happened."""
+        self.release(list(self._handles.values()))
+
+    def looked(self, reader: TableReader) -> TableReader:
+        """Find out in the first rows what the columns are, so that all shards read them alike."""
+        for name, data in zip(self.names, self._data, strict=True):
+            (handle,) = self.submit(_first_look, reader, data, name, name=name)
+            found = self.workers.get(handle)
+            self.release([handle])
+            if found is not None:
+                columns, reader.model.leaks_, reader.model._form = found
+                reader.model.preprocessor = TablePreprocessor.from_state(columns)
+                break
+        return reader
+
+    def survey(
+        self, reader: Reader, seed: int, classes: bool, *, by_content: bool = True
+    ) -> Survey:
+        """Look at all shards; once more, if many rows are equal and would be drawn together."""
+        reads = self.put(reader)
+        looks = [
+            self.submit(
+                _look,
+                reads,
+                data,
+                number,
+                name,
+                seed,
+                classes,
+                self.settings,
+                by_content,
+                n_parts=2,
+                name=name,
+            )
+            for number, (name, data) in enumerate(zip(self.names, self._data, strict=True))
+        ]
+        self._count("survey", [count for _, count in looks])
+        handle = self._merged(_merge_surveys, [look for look, _ in looks])
+        survey: Survey = self.workers.get(handle)
+        self.release([handle, reads])
+        if not survey.n_used:
+            why = "has a row" if not any(survey.n_rows.values()) else "has a weight above 0"
+            raise ValueError(f"None of {len(looks)} shards {why}: nothing can be learned.")
+        if by_content and len(survey.keys) < survey.n_used and not survey.is_varied:
+            return self.survey(reader, seed, classes, by_content=False)
+        _warn_of_large(survey, self.names)
+        return survey
+
+    def fit(self, estimator: Any, reader: Reader, survey: Survey) -> Any:
+        """Fit an estimator to all rows."""
+        if len(survey.keys) == survey.n_used:
+            rows = reader.rows(survey.in_order())
+            with self._planning(survey.n_used):
+                return clone(estimator).fit(rows.X, rows.y, sample_weight=rows.weights)
+        plan = self._planned(estimator, reader, survey)
+        work, reads = self.put(plan.work), self.put(reader)
+        learned = [
+            self.submit(
+                _learn,
+                work,
+                reads,
+                data,
+                number,
+                name,
+                survey.n_rows[number],
+                n_parts=plan.work.n_blocks + 2,
+                name=name,
+            )
+            for number, (name, data) in enumerate(zip(self.names, self._data, strict=True))
+        ]
+        self._count("learn", [parts.pop() for parts in learned])
+        sums = self.workers.get(self._merged(_merge_sums, [parts.pop() for parts in learned]))
+        if sums.total != survey.n_used:
+            raise RuntimeError(
+                f"{sums.total:,} rows were learned of {survey.n_used:,}: this is a mistake of "
+                "mercer. Please tell its makers."
+            )
+
+        def solve(pairs: Sequence[tuple[int, int]]) -> list[Region]:
+            names = [f"region {number}" for number, _ in pairs]
+            tasks = [
+                self.submit(_solve, work, *pair, *(parts[pair[0]] for parts in learned), name=name)[
+                    0
+                ]
+                for pair, name in zip(pairs, names, strict=True)
+            ]
+            found: dict[int, Region] = {}
+            for n in watched(self.workers, "solve", tasks, names, lambda _: 0, self.callback):
+                found[n] = self.workers.get(tasks[n])
+                self.release([tasks[n]])
+            return [found[n] for n in range(len(tasks))]
+
+        regions = plan.work.regions.solved(solve)
+        gather = _Steps(self, work, learned) if plan.work.n_steps else None
+        return plan.finish(sums, regions, gather)
+
+    def _planned(self, estimator: Any, reader: Reader, survey: Survey) -> Plan:
+        """Make the plan, from as many rows of the sample as are not too wide once encoded."""
+        n_held = survey.n_below(self.settings.held_of(survey.n_used))
+        held = reader.rows(survey.drawn(0, n_held))
+        n = max(n_held + 1, self.settings.sample_of(held.X.shape[1]))
+        sample = reader.rows(survey.drawn(n_held, min(n, len(survey.keys))))
+        with self._planning(len(sample)):
+            return Plan.of(
+                estimator,
+                _arrays(sample),
+                _arrays(held),
+                survey.n_used,
+                class_counts=survey.class_counts,
+                least_key=int(np.sort(survey.keys)[n_held]),
+                by_content=survey.by_content,
+                settings=self.settings,
+            )
+
+    def _merged(self, merge: Callable[[Any, Any], Any], handles: Sequence[Handle]) -> Handle:
+        """Merge values in a tree over their order, the same for any number of workers."""
+        level = list(handles)
+        while len(level) > 1:
+            pairs = [
+                self.submit(merge, level[i], level[i + 1], name="merging")[0]
+                for i in range(0, len(level) - 1, 2)
+            ]
+            self.release(level[: 2 * len(pairs)])
+            level = pairs + level[2 * len(pairs) :]
+        return level[0]
+
+    def _count(self, stage: str, counts: Sequence[Handle]) -> None:
+        """Wait for a task of each shard, which tells its rows; raise what the first one raised."""
+
+        def rows(number: int) -> int:
+            return int(self.workers.get(counts[number]))
+
+        for _ in watched(self.workers, stage, counts, self.names, rows, self.callback):
+            pass
+        self.release(counts)
+
+    @contextmanager
+    def _planning(self, n_rows: int) -> Iterator[None]:
+        """Context of what is done here, with a sample or with all rows if these are few.
+
+        Workers have nothing to do meanwhile: threads take their place, as far as cores are here.
+        """
+        start, n_workers = time.perf_counter(), self.workers.n_workers
+        tell(self.callback, Progress("plan", 0, 1, "sample", n_rows, n_workers, 0.0))
+        with jobs(min(n_workers, cores(None))):
+            yield
+        seconds = time.perf_counter() - start
+        tell(self.callback, Progress("plan", 1, 1, "sample", n_rows, n_workers, seconds))
+
+
+class _Steps:
+    """Sums over the rows of steps in all shards, some of these in each task."""
+
+    def __init__(self, run: _Run, work: Handle, learned: Sequence[Sequence[Handle]]) -> None:
+        self.run, self.work, self.learned = run, work, learned
+        self._asked: list[tuple[Ask, Handle]] = []  # sent once each
+
+    def __call__(self, step: int, ask: Ask, of: Any) -> list[list[Any]]:
+        sent = next((handle for old, handle in self._asked if old is ask), None)
+        if sent is None:
+            sent = self.run.put(ask)
+            self._asked.append((ask, sent))
+        point = self.run.put(of)
+        tasks = [
+            self.run.submit(
+                _total,
+                self.work,
+                step,
+                sent,
+                point,
+                *(parts[step] for parts in self.learned[at : at + _SHARDS_OF_A_TASK]),
+                name=f"step {step}",
+            )[0]
+            for at in range(0, len(self.learned), _SHARDS_OF_A_TASK)
+        ]
+        found = [self.run.workers.get(task) for task in tasks]
+        self.run.release([*tasks, point])
+        return found
+
+
+def _is_arrays(data: Any) -> bool:
+    return isinstance(data, tuple) and not isinstance(data, FileShard)
+
+
+def _arrays(block: Block) -> tuple[Any, ...]:
+    return block.X, block.y, block.weights
+
+
+# -- tasks: pure functions of their arguments ------------------------------------------------------
+
+
+def _first_look(
+    reader: TableReader, data: Any, name: str
+) -> tuple[dict[str, Any], dict[str, str], Any] | None:
+    """Return what the columns and the target are in the first rows of a shard, if it has any."""
+    with naming(name):
+        for block in reader.blocks(data):
+            if len(block):
+                model = reader.model.look(block.X)
+                return model.preprocessor.to_state(), model.leaks_, model._form
+    return None
+
+
+def _look(
+    reader: Reader,
+    data: Any,
+    shard: int,
+    name: str,
+    seed: int,
+    classes: bool,
+    settings: Settings,
+    by_content: bool,
+) -> tuple[Survey, int]:
+    found = Survey.of(
+        reader,
+        data,
+        shard,
+        name,
+        seed=seed,
+        classes=classes,
+        settings=settings,
+        by_content=by_content,
+    )
+    return found, sum(found.n_rows.values())
+
+
+def _merge_surveys(one: Survey, other: Survey) -> Survey:
+    return one.merge(other)
+
+
+def _learn(
+    work: Work, reader: Reader, data: Any, shard: int, name: str, n_rows: int
+) -> tuple[Piece | Sums | int, ...]:
+    """Add up a shard: rows of each block, what is left, and how many rows these were."""
+    total, first = work.no_sums(), 0
+    with naming(name):
+        for block in _cut(reader, data):
+            rows = reader.rows(block)
+            keys = block.keys(work.drawn.seed, shard, first, by_content=work.drawn.by_content)
+            sums = work.add(rows.X, rows.y, rows.weights, shard=shard, first=first, keys=keys)
+            first += len(block)
+            total = total.merge(sums)
+        if first != n_rows:
+            raise ShardError(
+                f"{name} had {n_rows:,} rows when it was looked at, and {first:,} when it was "
+                "learned. Shards must not change meanwhile, and functions must return the same "
+                "rows each time.",
+                name,
+            )
+    return (*total.split(), first)
+
+
+def _cut(reader: Reader, data: Any) -> Iterator[Block]:
+    """Blocks of a shard, cut so that they are not too large once they are encoded."""
+    for block in reader.blocks(data):
+        n = len(block)
+        step = rows_at_once(reader.width(block))
+        for start in range(0, n, step):
+            yield block if n <= step else block.take(np.arange(start, min(start + step, n)))
+
+
+def _solve(work: Work, number: int, rows_per_cell: int, *pieces: Piece) -> Region:
+    return work.solve(number, rows_per_cell, pieces)
+
+
+def _total(work: Work, step: int, ask: Ask, of: Any, *pieces: Piece) -> list[Any]:
+    return work.total(step, pieces, ask, of)
+
+
+def _merge_sums(one: Sums, other: Sums) -> Sums:
+    return one.merge(other)

@@ -1,0 +1,483 @@
+"""Shards: pieces of the data that workers read by themselves, and how they become rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.columns.keys import bits_of_labels, content_keys
+from mercer.columns.odd_cells import Unreadable
+from mercer.columns.views import Levels, is_table, missing_cells, view_table
+from mercer.estimators import TableModel
+from mercer.exceptions import Advice, DivergenceError, ShardError, WorkerError
+from mercer_app.files.sources import feature_names, table_blocks
+from mercer_app.files.tables import (
+    FilePart,
+    Labelled,
+    as_told,
+    common_schema,
+    file_parts,
+    has_types,
+    require_pyarrow,
+)
+from mercer_cluster.keys import row_keys
+
+Result = TypeVar("Result")
+
+# Rows of a table that are read, and encoded, at a time.
+_ROWS = 65_536
+_NONE: Mapping[str, str] = {}
+
+
+class UnlikeBlocksError(ValueError):
+    """Two blocks of rows cannot be joined.
+
+    Attributes
+    ----------
+    places : tuple of int
+        Where the two stand among the blocks.
+    """
+
+    def __init__(self, what: str, one: int, other: int) -> None:
+        super().__init__(what)
+        self.places = (one, other)
+
+
+class Shard(NamedTuple):
+    """A piece of the data.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    data : object
+        A part of a file, arrays (X, y) or (X, y, sample_weight), a table, a function that returns
+        one of these or an iterator of them; or a handle of an engine.
+    """
+
+    name: str
+    data: Any
+
+
+class Block(NamedTuple):
+    """Rows of a shard, as they were read: arrays, or a table."""
+
+    X: Any
+    y: Any = None
+    weights: Any = None
+    names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.num_rows if hasattr(self.X, "num_rows") else self.X.shape[0])
+
+    @property
+    def counts(self) -> Any:
+        """Which rows have a weight above 0, an array of truth values."""
+        return np.ones(len(self), dtype=bool) if self.weights is None else self.weights > 0.0
+
+    def keys(self, seed: int, shard: int, first: int, *, by_content: bool) -> NDArray[np.uint64]:
+        """Keys of the rows: by what is in them, or by their places.
+
+        Parameters
+        ----------
+        seed : int
+            Of the draw.
+        shard, first : int
+            Number of the shard, and of the first row there.
+        by_content : bool
+            By what is in them; sparse rows have keys by their places in any case.
+        """
+        if not by_content or sparse.issparse(self.X):
+            return row_keys(seed, shard, first, len(self))
+        if not hasattr(self.X, "num_rows"):
+            weights = [] if self.weights is None else [self.weights]
+            return content_keys(seed, [self.X, self.y, *weights])
+        view, columns = view_table(self.X), []
+        for name in sorted(view.names):
+            column = view.column(name)
+            if isinstance(column, Levels):
+                # The code -1 of missing values picks the last entry.
+                levels = bits_of_labels([*column.levels, ""])
+                columns.append(levels[column.codes].view(np.int64))
+            else:
+                columns.append(column.values)
+        return content_keys(seed, columns)
+
+    def take(self, numbers: NDArray[np.int64]) -> Block:
+        """Rows of these numbers, copied."""
+        if hasattr(self.X, "num_rows"):
+            return Block(self.X.take(numbers))
+        weights = None if self.weights is None else self.weights[numbers]
+        return Block(self.X[numbers], self.y[numbers], weights)
+
+    @staticmethod
+    def joined(blocks: Sequence[Block]) -> Block:
+        """All of them, one at least.
+
+        Raises
+        ------
+        UnlikeBlocksError
+            If two of them cannot be joined.
+        """
+        if hasattr(blocks[0].X, "num_rows"):
+            return Block(_joined_tables([block.X for block in blocks]))
+        for place, block in enumerate(blocks):
+            if block.y.shape[1:] != blocks[0].y.shape[1:]:
+                shapes = f"{blocks[0].y.shape} and {block.y.shape}"
+                raise UnlikeBlocksError(f"targets of the shapes {shapes}", 0, place)
+        stacked: Any = sparse.vstack if sparse.issparse(blocks[0].X) else np.concatenate
+        X: Any = stacked([block.X for block in blocks])
+        y = np.concatenate([block.y for block in blocks])
+        if all(block.weights is None for block in blocks):
+            return Block(sparse.csr_matrix(X) if sparse.issparse(X) else X, y)
+        weights = [np.ones(len(b)) if b.weights is None else b.weights for b in blocks]
+        return Block(sparse.csr_matrix(X) if sparse.issparse(X) else X, y, np.concatenate(weights))
+
+
+def _joined_tables(tables: Sequence[Any]) -> Any:
+    """Join tables of Arrow whose columns may be of other types, or in another order."""
+    import pyarrow as pa
+
+    columns = {}
+    for name in tables[0].column_names:
+        for place, table in enumerate(tables):
+            if name not in table.column_names:
+                raise UnlikeBlocksError(f"other columns: one of them lacks {name!r}", 0, place)
+        found = [table.column(name) for table in tables]
+        columns[name] = pa.chunked_array([c for one in _alike(name, found) for c in one.chunks])
+    return pa.table(columns).combine_chunks()
+
+
+def _alike(name: str, columns: Sequence[Any]) -> list[Any]:
+    """Make the chunked arrays of a column of one type: text, or that of the widest numbers."""
+    import pyarrow as pa
+
+    kinds = list(dict.fromkeys(one.type for one in columns))
+    if len(kinds) == 1 and not pa.types.is_dictionary(kinds[0]):
+        return list(columns)
+    present = [kind for kind in kinds if not pa.types.is_null(kind)]
+    if len(present) == 1 and not pa.types.is_dictionary(present[0]):
+        return [one.cast(present[0]) if pa.types.is_null(one.type) else one for one in columns]
+    views = [view_table(pa.table({name: one})).column(name) for one in columns]
+    known = [n for n, view in enumerate(views) if missing_cells(view) < len(columns[n])]
+    families = [_family(columns[n].type, views[n]) for n in known]
+    for n, family in zip(known, families, strict=True):
+        if family != families[0]:
+            raise UnlikeBlocksError(
+                f"{families[0]} and {family} in the column {name!r}, of the types "
+                f"{columns[known[0]].type} and {columns[n].type}",
+                known[0],
+                n,
+            )
+    if families[:1] == ["text"]:
+        return [_text(view, len(one)) for view, one in zip(views, columns, strict=True)]
+    whole = all(
+        pa.types.is_null(kind) or (pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
+        for kind in kinds
+    )
+    return [
+        one.cast(pa.int64())
+        if whole
+        else pa.chunked_array(
+            [
+                np.full(len(one), np.nan)
+                if isinstance(view, Levels)
+                else np.asarray(view.values, dtype=np.float64)
+            ]
+        )
+        for view, one in zip(views, columns, strict=True)
+    ]
+
+
+def _family(kind: Any, view: Any) -> str:
+    """Say of which kind values are: those of one kind can be joined."""
+    import pyarrow as pa
+
+    if isinstance(view, Levels):
+        return "text"
+    if not pa.types.is_temporal(kind):
+        return "numbers"
+    return "durations" if pa.types.is_duration(kind) or pa.types.is_time(kind) else "times"
+
+
+def _text(view: Any, n_rows: int) -> Any:
+    """Make a column of text; one of another kind has no values."""
+    import pyarrow as pa
+
+    if not isinstance(view, Levels):
+        return pa.chunked_array([pa.nulls(n_rows, pa.large_string())])
+    levels = pa.array(view.levels, pa.large_string())
+    return pa.chunked_array([levels.take(pa.array(view.codes, mask=view.codes < 0))])
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Context in which errors say which shard they are about.
+
+    Raises
+    ------
+    ShardError
+        From any exception, but those that say of themselves what is missing: memory, a package, or
+        a worker. These are raised as they are, with a note.
+    """
+    try:
+        yield
+    except ShardError:
+        raise
+    except (ImportError, MemoryError, DivergenceError, WorkerError) as error:
+        error.add_note(f"This happened with {name}.")
+        raise
+    except (ValueError, TypeError, OSError) as error:
+        message = error.args[0] if error.args and isinstance(error.args[0], Advice) else str(error)
+        said = message if message.startswith(name) else Advice(f"{name}: ", message)
+        raise ShardError(said, name) from error
+    except Exception as error:
+        said = (
+            f"{name}: {type(error).__name__}: {error}. Whatever reads this shard raised it; see "
+            "the traceback, and mend the shard or leave it out."
+        )
+        raise ShardError(said, name) from error
+
+
+def shards_of(
+    data: Any,
+    handles: Sequence[Any] | None = None,
+    *,
+    wanted: Callable[[str], bool] | None = None,
+    types: Mapping[str, str] = _NONE,
+    kinds: Mapping[str, str] = _NONE,
+    strict: bool = True,
+) -> list[Shard]:
+    """Return the pieces of the data, in an order of their own.
+
+    Parameters
+    ----------
+    data : path or sequence
+        A file, a folder, a glob or an address, whose large Parquet files are cut into parts; or
+        several paths, arrays, tables and functions, each a shard.
+    handles : sequence of handle, default=None
+        Partitions of a dataset of the engine's own, if ``data`` is one.
+    wanted : callable, default=None
+        Tells by its name whether a column of a file is read; None: all are.
+    types : mapping of str to str, default={}
+        Of columns of CSV files: see ``column_types`` of :func:`mercer_app.files.read_tables`.
+    kinds : mapping of str to str, default={}
+        What somebody said that columns are: see :class:`mercer.columns.TablePreprocessor`.
+    strict : bool, default=True
+        Whether a cell of CSV that cannot be what its column is is an error rather than a gap.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    FileNotFoundError
+        If a path leads nowhere.
+    """
+    if handles is not None:
+        return [Shard(f"partition {number}", handle) for number, handle in enumerate(handles)]
+    found: list[Shard] = []
+    if isinstance(data, str | os.PathLike):
+        found = _of_path(data)
+    elif isinstance(data, Iterable) and not (is_table(data) or isinstance(data, Mapping)):
+        for number, one in enumerate(data):
+            if isinstance(one, str | os.PathLike):
+                found += _of_path(one)
+            elif isinstance(one, tuple) or callable(one) or is_table(one) or _is_matrix(one):
+                found.append(Shard(f"shard {number}", one))
+            else:
+                raise ValueError(
+                    f"Shard {number} must be a path, arrays (X, y), a table, or a function that "
+                    f"returns one of these, got `{type(one).__name__}`."
+                )
+    else:
+        raise ValueError(
+            "`shards` must be a path or a sequence of shards (paths, arrays (X, y), tables, or "
+            f"functions that return one of these), got `{type(data).__name__}`. A single table or "
+            "pair of arrays needs no workers: use the methods of the estimator."
+        )
+    if not found:
+        raise ValueError("`shards` is empty: there is nothing to work on.")
+    parts = [shard.data for shard in found if isinstance(shard.data, FilePart)]
+    if parts:
+        files = list(dict.fromkeys(part.file for part in parts))
+        layout = common_schema(files)
+        if not has_types(files) and (types or kinds):
+            told = as_told(kinds, layout.names)
+            layout = common_schema(files, {**told, **types})
+        if wanted is not None:
+            layout = require_pyarrow().schema([f for f in layout if wanted(f.name)])
+        found = [
+            Shard(shard.name, FileShard(shard.data, layout, strict))
+            if isinstance(shard.data, FilePart)
+            else shard
+            for shard in found
+        ]
+    return found
+
+
+def _is_matrix(data: Any) -> bool:
+    """Whether data are inputs without targets."""
+    return sparse.issparse(data) or (isinstance(data, np.ndarray) and data.ndim == 2)
+
+
+class FileShard(NamedTuple):
+    """A part of a file, and the columns and types that all files have."""
+
+    part: FilePart
+    layout: Any
+    strict: bool = True
+
+    def __call__(self, unreadable: Unreadable | None = None) -> Iterator[Any]:
+        """Read it as a sequence of tables, and take down cells that cannot be read."""
+        seen = Unreadable(strict=self.strict) if unreadable is None else unreadable
+        return self.part.tables(self.layout, rows_per_table=_ROWS, unreadable=seen)
+
+
+def _of_path(path: str | os.PathLike[str]) -> list[Shard]:
+    return [Shard(str(part), part) for part in file_parts(path)]
+
+
+def items_of(data: Any) -> Iterator[Any]:
+    """Yield the arrays and tables of a shard."""
+    if callable(data) and not is_table(data):
+        yield from items_of(data())
+    elif isinstance(data, tuple) or is_table(data) or _is_matrix(data):
+        yield data
+    elif isinstance(data, Iterable):
+        for one in data:
+            yield from items_of(one)
+    else:
+        raise ValueError(
+            "A shard must be arrays (X, y), a table, or an iterator of these, got "
+            f"`{type(data).__name__}`."
+        )
+
+
+def arrow_table(table: Any) -> Any:
+    """Return any table as one of Arrow."""
+    import pyarrow as pa
+
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if isinstance(table, Mapping):
+        return pa.table(dict(table))
+    return pa.Table.from_pandas(table, preserve_index=False)
+
+
+class Reader(Protocol):
+    """How shards become rows of an estimator."""
+
+    def blocks(self, data: Any) -> Iterator[Block]:
+        """Rows of a shard, as they are, some ten thousand at a time."""
+
+    def rows(self, block: Block) -> Block:
+        """Arrays that the estimator takes."""
+
+    def width(self, block: Block) -> int:
+        """Columns of the inputs that the estimator takes."""
+
+
+class ArrayReader:
+    """Shards of numbers.
+
+    Parameters
+    ----------
+    target : str or None
+        Column of the targets, for tables.
+    """
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+
+    def blocks(self, data: Any) -> Iterator[Block]:
+        """See :class:`Reader`."""
+        names: list[str] = []
+        for item in items_of(data):
+            if is_table(item):
+                found = self._names(item)
+                if sorted(found) != sorted(names):
+                    names = found
+                for X, y in table_blocks([item], names, self.target, np.float64):
+                    yield Block(X, y, names=tuple(names))
+                continue
+            if self.target is not None:
+                raise ValueError(
+                    f"`target` names the column {self.target!r}, but the shard holds arrays, which "
+                    "have no names. Leave `target` out, or give tables."
+                )
+            n_arrays = len(item) if isinstance(item, tuple) else 1
+            if n_arrays not in (2, 3):
+                raise ValueError(
+                    f"arrays must be (X, y) or (X, y, sample_weight), got {n_arrays} of them."
+                )
+            X, y, *weights = item
+            X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+            y = np.asarray(y)
+            w = np.asarray(weights[0]) if weights and weights[0] is not None else None
+            if X.ndim != 2 or y.shape[:1] != X.shape[:1] or (w is not None and len(w) != len(y)):
+                raise ValueError(
+                    f"X must have two dimensions, and y (and sample_weight) a value for each row, "
+                    f"got shapes {X.shape} and {y.shape}."
+                )
+            yield Block(X, y, w)
+
+    def _names(self, table: Any) -> list[str]:
+        """Columns of the inputs."""
+        if self.target is None:
+            raise ValueError("`target` must name the column to predict, where shards are tables.")
+        return feature_names(view_table(table).names, self.target, None, "The table")
+
+    def rows(self, block: Block) -> Block:
+        """See :class:`Reader`."""
+        return block
+
+    def width(self, block: Block) -> int:
+        """See :class:`Reader`."""
+        return int(block.X.shape[1])
+
+
+class TableReader:
+    """Shards of tables with columns of any kind.
+
+    Parameters
+    ----------
+    model : TableModel
+        Whose columns and targets they have.
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        self.model = model
+
+    def blocks(self, data: Any) -> Iterator[Block]:
+        """See :class:`Reader`: tables of Arrow, of the rows that have a target."""
+        names: list[str] = []
+        labelled = Labelled(self.model.target if self.model.has_target else None)
+        for item in items_of(data):
+            if not is_table(item):
+                raise ValueError("shards of a TableModel must be tables, got arrays.")
+            table = arrow_table(item)
+            names = names or table.column_names
+            if names != table.column_names and sorted(names) == sorted(table.column_names):
+                table = table.select(names)
+            table, _ = labelled.of(table)
+            for start in range(0, table.num_rows, _ROWS):
+                yield Block(table.slice(start, _ROWS))
+
+    def rows(self, block: Block) -> Block:
+        """See :class:`Reader`: inputs, and targets in the units of the model."""
+        X, y = self.model.rows(block.X)
+        if self.model.predicts_quantities:
+            y = (y - self.model.target_mean_) / self.model.target_scale_
+        return Block(X, y)
+
+    def width(self, block: Block) -> int:
+        """See :class:`Reader`."""
+        return self.model.preprocessor.n_features_out_

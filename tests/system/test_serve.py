@@ -33,7 +33,7 @@ from mercer import KernelRegressor, load_model
 from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer_app.files import read_tables
-from mercer_app.serve import Answers, ModelServer, _answers, _page, _server
+from mercer_app.serve import Answers, ModelServer, _answers, _page, _routes, _server
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -131,15 +131,11 @@ def models(folder, quick_race):
 @contextmanager
 def served(path, coverage=None, **options):
     answers = Answers(load_model(path), coverage)
-    server = ModelServer(answers, title=path.stem, port=0, **options)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with ModelServer(answers, title=path.stem, port=0, **options) as server:
+        thread = threading.Thread(target=server.serve_forever, name="waitress")
+        thread.start()
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +195,8 @@ def error(server, path, body=None, status=400, **options):
 
 
 def raw(server, text, seconds=10):
-    """Send bytes as they are, and return what comes back."""
+    """Send bytes as they are, but ask for an end, and return what comes back."""
+    text = text.replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nConnection: close\r\n", 1)
     with socket.create_connection(server.server_address, timeout=seconds) as client:
         client.sendall(text)
         pieces = []
@@ -463,17 +460,17 @@ def test_one_thread_at_a_time_asks_the_model(server, folder, monkeypatch):
 
 
 def test_who_reads_slowly_gets_all(models, monkeypatch):
-    monkeypatch.setattr(_server, "IDLE_SECONDS", 0.4)
+    monkeypatch.setitem(_server._SETTINGS, "channel_timeout", 1)
     report = b"r" * 24_000_000  # more than the system keeps for a connection
     with served(models("binary"), report=report) as server, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(server.server_address)
-        client.sendall(b"GET /report HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.sendall(b"GET /report HTTP/1.0\r\nHost: localhost\r\n\r\n")
         n_bytes, begun = 0, time.monotonic()
         while piece := client.recv(2**20, socket.MSG_WAITALL):
             n_bytes += len(piece)
-            time.sleep(0.05)
-    assert time.monotonic() - begun > 2.0 * _server.IDLE_SECONDS
+            time.sleep(0.1)
+    assert time.monotonic() - begun > 2.0
     assert n_bytes > len(report)
 
 
@@ -719,14 +716,14 @@ def test_methods_are_refused_where_they_make_no_sense(server):
 
 
 def test_what_is_too_large_is_refused_without_being_read(server, monkeypatch):
-    monkeypatch.setattr(_server, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(server._server.adj, "max_request_body_size", 2**20)
     message = error(server, "/batch", b"0" * (4 * 2**20), 413, kind="text/csv")
-    assert "1,048,576 are the most" in message
+    assert "67,108,864 bytes are the most" in message
     waiting = b"POST /batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
     found = raw(server, waiting + b"Content-Length: 9999999\r\nExpect: 100-continue\r\n\r\n")
     assert found.startswith(b"HTTP/1.1 413")
     long = f"/?area={'1' * 70_000}"
-    assert "too long" in error(server, long, status=414)
+    assert "too long" in error(server, long, status=431)
 
 
 def test_who_waits_to_be_asked_for_the_body_is_asked(server):
@@ -746,7 +743,7 @@ def test_who_waits_to_be_asked_for_the_body_is_asked(server):
     [
         (b"Transfer-Encoding: chunked\r\n", 411),
         (b"", 411),
-        (b"Content-Length: 5\r\nContent-Length: 6\r\n", 411),
+        (b"Content-Length: 5\r\nContent-Length: 6\r\n", 400),
         (b"Content-Length: -1\r\n", 400),
         (b"Content-Length: 1e3\r\n", 400),
         (b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", 411),
@@ -773,10 +770,33 @@ def test_a_head_that_comes_drop_by_drop_is_given_up(models, monkeypatch):
 
 def test_what_never_arrives_is_given_up(server, monkeypatch):
     monkeypatch.setattr(_server, "BODY_SECONDS", 0.2)
-    monkeypatch.setattr(_server, "_LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(_server, "_LINGER_SECONDS", 0.0)
     start = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     found = raw(server, start + b"Content-Length: 10\r\n\r\n{")
     assert found.split()[1] == b"408"
+
+
+def test_who_says_nothing_is_given_up(models, monkeypatch):
+    monkeypatch.setitem(_server._SETTINGS, "channel_timeout", 1)
+    monkeypatch.setattr(_server, "_LINGER_SECONDS", 0.0)
+    with served(models("binary")) as server, socket.create_connection(server.server_address) as one:
+        one.settimeout(10)
+        assert one.recv(1) == b""
+
+
+def test_too_many_connections_wait_until_others_end(models, monkeypatch):
+    monkeypatch.setitem(_server._SETTINGS, "connection_limit", 5)
+    with served(models("binary")) as server:
+        idle = [socket.create_connection(server.server_address) for _ in range(3)]
+        with socket.create_connection(server.server_address, timeout=0.3) as late:
+            late.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            with pytest.raises(TimeoutError):
+                late.recv(1)
+            idle.pop().close()
+            late.settimeout(10)
+            assert late.recv(100).startswith(b"HTTP/1.0 200")
+        for one in idle:
+            one.close()
 
 
 @pytest.mark.parametrize("text", [b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
@@ -791,7 +811,7 @@ def test_a_fault_shows_nothing_of_the_machine(server, monkeypatch, capfd):
     def broken(*_, **__):
         raise KeyError("/secret/place")
 
-    monkeypatch.setattr(server.answers, "rows", broken)
+    monkeypatch.setattr(server.routes.answers, "rows", broken)
     message = error(server, "/predict", ROW, 500)
     assert message.startswith("Unexpected KeyError")
     assert "secret" not in message
@@ -828,7 +848,7 @@ _HOOKED: list[bool] = []
 
 
 def _watch(event, arguments):
-    if event == "open" and "process_request_thread" in threading.current_thread().name:
+    if event == "open" and "waitress" in threading.current_thread().name:
         _OPENED.append(str(arguments[0]))
 
 
@@ -840,8 +860,9 @@ def test_no_request_opens_a_file(models, folder, monkeypatch):
         "csv": (folder / "homes.csv").read_bytes(),
         "parquet": (folder / "points.parquet").read_bytes(),
         "other": b'name\n"../../../etc/passwd"\n',
+        "large": b"name\n" + b"x\n" * 2**20,
     }
-    with served(models("homes"), report=b"x") as server:
+    with served(models("homes"), report=b"x" * 2**21) as server:
         answer(server, "/predict", {"rows": [ROW], "interval": 0.9})  # what is imported but once
         ask(server, "/batch", bodies["csv"], "text/csv")
         ask(server, "/batch", bodies["parquet"], "text/csv")
@@ -929,8 +950,8 @@ def add_script(monkeypatch, script):
     def page(*arguments, **options):
         return plain(*arguments, **options).replace("</html>", f"<script>{script}</script></html>")
 
-    monkeypatch.setattr(_server, "page", page)
-    monkeypatch.setattr(_server, "POLICY", "")
+    monkeypatch.setattr(_routes, "page", page)
+    monkeypatch.setattr(_routes, "POLICY", "")
 
 
 @in_browser
@@ -987,7 +1008,7 @@ def test_a_file_is_predicted_in_a_browser(server, folder, monkeypatch):
     html, _ = seen(server.address)
     assert "420 predictions" in html
     assert 'download="new homes-predictions.csv"' in html
-    monkeypatch.setattr(_server, "MOST_BYTES", 1000)
+    monkeypatch.setattr(_routes, "MOST_BYTES", 1000)
     html, _ = seen(server.address)
     assert "has more than" in html
 
@@ -996,7 +1017,7 @@ def test_help_imports_no_server():
     program = (
         "import sys; from mercer_app.cli import main\n"
         "try: main(['--help'])\n"
-        "names = 'http.server', 'mercer_app.serve', 'numpy', 'pyarrow'\n"
+        "names = 'waitress', 'mercer_app.serve', 'numpy', 'pyarrow'\n"
         "except SystemExit: print([m for m in names if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

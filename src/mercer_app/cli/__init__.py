@@ -1,7 +1,8 @@
 """The command ``mercer``: from fit, evaluate and predict to explain, serve and stream.
 
-Needs the extra ``cli`` (typer, rich, pyarrow, matplotlib); without it, :func:`main` says so. Other
-packages add commands as entry points of the group ``mercer.commands``, each a :class:`Command`.
+Needs the extra ``cli`` (typer, rich, pyarrow, matplotlib, Jinja2, waitress); without it,
+:func:`main` says so. Other packages add commands as entry points of the group ``mercer.commands``,
+each a :class:`Command`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mercer_app.cli.command import Command
 
 __all__ = ["Command", "main"]
 
-_NEEDED = ("typer", "rich", "pyarrow", "matplotlib")
+_NEEDED = ("typer", "rich", "pyarrow", "matplotlib", "jinja2", "waitress")
 _ELSEWHERE = {  # what other programs call the commands
     **dict.fromkeys(("train", "learn"), "fit"),
     **dict.fromkeys(("test", "eval", "score", "validate"), "evaluate"),

@@ -17,12 +17,17 @@ import mercer_reproduction
 from mercer import KernelRegressor, ValueFunction, load_model
 from mercer.display import RaceDisplay
 from mercer_app.files import read_tables
+from mercer_app.report import write_report
 from mercer_gpu import evaluate_model
 
 # Modules that the command imports after a check of its own, and those that are for River's users.
 NEEDS_MORE = ("mercer_app.cli._", "mercer.river", "mercer_app.serve", "mercer_reproduction.command")
 PACKAGES = mercer, mercer_app, mercer_cluster, mercer_gpu, mercer_reproduction
 OUR_OWN = {"mercer_reproduction/run_times.json"}  # measured by the project itself
+TEMPLATES = {
+    *(f"mercer_app/report/templates/report.{kind}" for kind in ("css", "html")),
+    *(f"mercer_app/serve/templates/page.{kind}" for kind in ("css", "html", "js")),
+}
 
 
 def check_metadata():
@@ -35,7 +40,8 @@ def check_metadata():
     kinds = (".py", ".pyc", ".typed")
     packages = tuple(f"{package.__name__}/" for package in PACKAGES)
     data = {name for name in files if name.startswith(packages) and not name.endswith(kinds)}
-    data -= OUR_OWN
+    assert data >= TEMPLATES, f"a template is missing: {sorted(TEMPLATES - data)}"
+    data -= OUR_OWN | TEMPLATES
     assert not data, f"a datum without a licence of its own: {sorted(data)}"
 
 
@@ -75,6 +81,7 @@ def check_extras(model, folder):
         ("mercer[cli]", lambda: RaceDisplay.from_estimator(model)),
         ("mercer[cli]", lambda: next(iter(read_tables(folder / "rows.parquet")))),
         ("mercer[cli]", lambda: importlib.import_module("mercer_app.serve")),
+        ("mercer[cli]", lambda: write_report(folder / "report.html", title="", summary={})),
         ("mercer[rl]", learn_from_environment),
         ("mercer[gpu]", lambda: evaluate_model(features, X)),
     ]

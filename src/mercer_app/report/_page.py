@@ -1,21 +1,20 @@
 """The page of a report: one HTML file without scripts, fonts or anything else from outside.
 
-The colours are named once, for light and for dark; figures use them too (``--ink``, ``--paper``
-and ``--faint``). Print is always light.
+What it looks like is in ``templates/``. The colours are named once, for light and for dark; figures
+use them too (``--ink``, ``--paper`` and ``--faint``). Print is always light.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import itertools
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from html import escape
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,145 +33,11 @@ from mercer.display.drawing import (
 )
 from mercer.inspection import weighs_ways
 from mercer.model_file import replacing
+from mercer_app.report.templating import as_it_is, templates
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
-
-_STYLE = """
-:root {
-  color-scheme: light;
-  --ink: #1f2a36; --paper: #fdfefe; --faint: #a9b2bc;
-  --quiet: #55616e; --line: #dde2e7; --card: #f4f6f8; --accent: #00639c;
-  --first: #0072b2;
-}
-@media screen and (prefers-color-scheme: dark) {
-  :root {
-    color-scheme: dark;
-    --ink: #e4e8ed; --paper: #14191f; --faint: #6b7783;
-    --quiet: #a3aeba; --line: #2c353f; --card: #1c232b; --accent: #6cb8ea;
-    --first: #6f9dff;
-  }
-}
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
-body {
-  margin: 0 auto; padding: 2rem 1.25rem 3rem; max-width: 66rem;
-  background: var(--paper); color: var(--ink);
-  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
-  overflow-wrap: anywhere;
-}
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 1.25rem; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
-h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
-p, ul { margin: .5rem 0; }
-ul { padding-left: 1.2rem; }
-.summary { display: flex; flex-wrap: wrap; gap: .75rem; margin: 0; }
-.summary div { flex: 1 1 8.5rem; max-width: 100%; padding: .7rem .9rem; }
-.summary div { background: var(--card); border-radius: .4rem; }
-.summary dt { color: var(--quiet); font-size: .85rem; }
-.summary dd { margin: 0; font-size: 1.2rem; font-weight: 600; line-height: 1.3; }
-.summary dd { overflow-wrap: normal; }
-.lead { font-size: 1.08em; }
-.lead, .lead ~ p { max-width: 48rem; }
-p + .summary { margin-top: 1rem; }
-.notes { padding: .4rem 1rem; border-left: 3px solid var(--accent); background: var(--card); }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-caption { text-align: left; color: var(--quiet); padding-bottom: .35rem; }
-th, td { padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line); }
-th, td { vertical-align: top; }
-th { text-align: left; font-weight: 600; }
-tbody th { font-weight: 400; color: var(--quiet); }
-table.pairs { table-layout: fixed; }
-table.pairs th { width: 40%; }
-table.grid th:not(:first-child), table.grid td { text-align: right; }
-table.grid th:last-child, table.grid td:last-child { padding-right: 0; }
-table.grid td { overflow-wrap: normal; }
-table.grid thead th { overflow-wrap: break-word; }
-table.grid thead th:first-child { overflow-wrap: anywhere; }
-table.numbers th { overflow-wrap: normal; }
-/* Columns of equal width cannot be wider than the page, whatever is in them. */
-table.wide { table-layout: fixed; }
-table.grid.wide th:not(:first-child), table.grid.wide td { text-align: left; }
-table.grid.wide thead th, table.grid.wide td { overflow-wrap: anywhere; }
-@media not screen, (min-width: 44.01rem) {
-  table.grid.wide th.number, table.grid.wide td.number { text-align: right; padding-right: 1.2rem; }
-}
-table.wide thead th { vertical-align: bottom; }
-details { border-top: 1px solid var(--line); padding: .6rem 0; }
-details:last-of-type { border-bottom: 1px solid var(--line); }
-summary { cursor: pointer; font-weight: 600; }
-summary h3 { display: inline; margin: 0; }
-details[open] > summary { margin-bottom: .75rem; }
-td { font-variant-numeric: tabular-nums; }
-.figures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.75rem 2rem; }
-table + .figures, p + .figures { margin-top: 1.5rem; }
-.figures + h3 { margin-top: 2rem; }
-figure { margin: 0; min-width: 0; }
-figcaption { margin-bottom: .5rem; font-size: .95rem; font-weight: 600; }
-figure svg, figure img { display: block; width: 100%; max-width: 34rem; height: auto; }
-figure .plain { background: #fff; color: #000; padding: .5rem; border-radius: .4rem; }
-svg * { stroke-linejoin: round; stroke-linecap: butt; }
-svg text {
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif !important;
-}
-footer { margin-top: 3rem; color: var(--quiet); font-size: .85rem; }
-@media screen and (max-width: 44rem) {
-  body { padding: 1.25rem 1rem 2rem; }
-  h1 { font-size: 1.4rem; }
-  .figures { grid-template-columns: minmax(0, 1fr); }
-  table.grid { font-size: .8rem; }
-  table.grid th, table.grid td { padding-right: .4rem; }
-  /* A row of many cells is wider than a phone: it becomes a card of names and values. */
-  table.wide, table.wide tbody, table.wide tr, table.wide th, table.wide td { display: block; }
-  table.wide thead { display: none; }
-  table.wide tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
-  table.grid.wide tbody th, table.grid.wide td {
-    display: grid; grid-template-columns: 42% minmax(0, 1fr); gap: .6rem; padding: .1rem 0;
-    border: 0; color: var(--ink);
-  }
-  table.wide [data-label]::before { content: attr(data-label); color: var(--quiet); }
-  table.grid.wide td:empty { display: none; }
-}
-@media print {
-  @page { margin: 15mm; }
-  :root { --paper: #fff; }
-  body { max-width: none; padding: 0; font-size: 10pt; }
-  h1, h2, h3, caption { break-after: avoid; }
-  figure, tr, .summary div, .notes { break-inside: avoid; }
-  table.wide { font-size: 8pt; }
-  /* What is folded is left out on paper, with its line; what a reader opened is printed. */
-  details:not([open]), .folded:not(:has(details[open])) { display: none; }
-  .summary div, .notes { border: 1px solid var(--line); }
-  .figures { gap: 8mm; }
-}
-"""
-# The policy forbids scripts and every connection, whatever a title or a column is called.
-_PAGE = Template(
-    """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<style>"""
-    + _STYLE
-    + """</style>
-</head>
-<body>
-<header>
-<h1>$title</h1>
-</header>
-<main>
-$sections
-</main>
-<footer>Written by mercer $version.</footer>
-</body>
-</html>
-"""
-)
 
 # An SVG grows with what it shows; beyond this many characters a picture of pixels is smaller.
 _MAX_SVG_LENGTH = 600_000
@@ -182,8 +47,7 @@ _MOST_CELLS = 4
 _LONG = 16  # letters of a word
 # A cell that is a number, or a share of 100 %.
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?(\s?%)?")
-_FOLDED = "How it was found"
-_UNFOLD = "For readers who want the technical side. Each line opens."
+Block = dict[str, Any]  # of a section, as the template has it
 
 
 class Section(NamedTuple):
@@ -268,7 +132,7 @@ def write_report(
     FileNotFoundError
         If the folder of ``path`` does not exist.
     ImportError
-        If there are figures but matplotlib is not installed.
+        If Jinja2 is not installed or, for figures, matplotlib.
 
     Examples
     --------
@@ -279,148 +143,106 @@ def write_report(
     ...     "<dt>accuracy</dt><dd>0.97</dd>" in path.read_text(encoding="utf-8")
     True
     """
-    first, *more = [f"{escape(one)}</p>\n" for one in text.split("\n\n") if one] or [""]
-    lead = f'<p class="lead">{first}' if first else ""
-    lead += "".join(f"<p>{one}" for one in more)
-    parts = [_section("How good is it?" if text else "Summary", lead + _summary(summary))]
-    if notes:
-        items = "\n".join(f"<li>{escape(note)}</li>" for note in notes)
-        parts.append(_section("Notes", f'<div class="notes"><ul>\n{items}\n</ul></div>'))
     # Identifiers are unique on the page only if figures of all sections are counted.
-    number = 0
-    for section in sections:
-        body = _body(section, number)
-        number += len(section.figures)
-        if body:
-            parts.append(_section(section.heading, body))
+    number = itertools.count()
+    shown = [(one.heading, _blocks(one, number)) for one in sections]
     if evaluation:
-        parts.append(_section("Evaluation on held-out rows", _evaluation(evaluation)))
-    if figures:
-        parts.append(_section("Figures", _body(Section("", figures=figures), number)))
-        number += len(figures)
-    folded = []
-    for section in details:
-        folded.append((section.heading, _body(section, number)))
-        number += len(section.figures)
+        shown.append(("Evaluation on held-out rows", _evaluation(evaluation)))
+    shown.append(("Figures", _blocks(Section("", figures=figures), number)))
+    folded = [(one.heading, _blocks(one, number)) for one in details]
     if history is not None and len(history.n_samples):
-        folded.append(("The run", _history(history)))
+        folded.append(("The run", [_history(history)]))
     if settings:
-        folded.append(("Settings", _pairs(_flat(settings))))
-    parts.append(_details([(heading, body) for heading, body in folded if body]))
-    page = _PAGE.substitute(
-        title=escape(title), sections="\n".join(filter(None, parts)), version=escape(__version__)
+        folded.append(("Settings", [_pairs(_flat(settings))]))
+    page = (
+        templates(__package__)
+        .get_template("report.html")
+        .render(
+            title=title,
+            style=as_it_is(__package__, "report.css"),
+            paragraphs=list(filter(None, text.split("\n\n"))),
+            summary=[(name, format_number(value)) for name, value in summary.items()],
+            notes=notes,
+            sections=[(heading, blocks) for heading, blocks in shown if blocks],
+            folded=[(heading, blocks) for heading, blocks in folded if blocks],
+            breakable=_breakable,
+            version=__version__,
+        )
     )
     _replace_file(Path(path), page)
 
 
-def _section(heading: str, body: str) -> str:
-    return f"<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>"
-
-
-def _details(folded: Sequence[tuple[str, str]]) -> str:
-    """Fold parts away, each under its heading."""
-    if not folded:
-        return ""
-    lines = "\n".join(
-        f"<details>\n<summary><h3>{escape(heading)}</h3></summary>\n{body}\n</details>"
-        for heading, body in folded
-    )
-    return f'<section class="folded">\n<h2>{_FOLDED}</h2>\n<p>{_UNFOLD}</p>\n{lines}\n</section>'
-
-
-def _body(section: Section, number: int) -> str:
-    """Text, values, figures and tables of a section, the figures counted from a number on."""
-    parts = [f"<p>{escape(section.text)}</p>"] if section.text else []
+def _blocks(section: Section, number: Iterator[int]) -> list[Block]:
+    """Text, values, figures and tables of a section, the figures counted on."""
+    blocks: list[Block] = [{"kind": "text", "text": section.text}] if section.text else []
     if section.values:
-        parts.append(_pairs(_flat(section.values)))
+        blocks.append(_pairs(_flat(section.values)))
     if section.figures:
-        drawn = [_figure(number + i, *one) for i, one in enumerate(section.figures)]
-        parts.append('<div class="figures">\n' + "\n".join(drawn) + "\n</div>")
+        drawn = [_figure(next(number), *one) for one in section.figures]
+        blocks.append({"kind": "figures", "figures": drawn})
     for caption, rows in section.tables.items():
-        parts.append(f"<h3>{escape(caption)}</h3>")
-        parts.append(_grid(list(rows[0]) if rows else [], [list(row.values()) for row in rows]))
-    return "\n".join(parts)
+        blocks.append({"kind": "heading", "text": caption})
+        blocks.append(_grid(list(rows[0]) if rows else [], [list(row.values()) for row in rows]))
+    return blocks
 
 
-def _text(value: Any) -> str:
-    return escape(format_number(value))
-
-
-def _breakable(text: str) -> str:
+def _breakable(text: str) -> Markup:
     """Let a long name or path break where a reader would break it."""
-    return re.sub(r"(?<=\w[._/])(?=[^\W\d])", "<wbr>", text)
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=\w[._/])(?=[^\W\d])", text))
 
 
-def _summary(values: Mapping[str, Any]) -> str:
-    cells = [f"<div><dt>{escape(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in values.items()]
-    return '<dl class="summary">\n' + "\n".join(cells) + "\n</dl>"
-
-
-def _pairs(values: Iterable[tuple[str, Any]]) -> str:
+def _pairs(values: Iterable[tuple[str, Any]]) -> Block:
     """Tabulate names and values."""
-    rows = [
-        f'<tr><th scope="row">{_breakable(escape(k))}</th><td>{_breakable(_text(v))}</td></tr>'
-        for k, v in values
-    ]
-    return '<table class="pairs"><tbody>\n' + "\n".join(rows) + "\n</tbody></table>"
+    return {"kind": "pairs", "lines": [(name, format_number(value)) for name, value in values]}
 
 
 def _grid(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "", kind: str = "grid"
-) -> str:
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "", looks: str = "grid"
+) -> Block:
     """Tabulate rows of values under column names; the first value of a row names it."""
-    rows = list(rows)
-    wide = kind == "grid" and (len(columns) > _MOST_CELLS or _has_long_words(rows))
-    labels = [f' data-label="{escape(name)}"' if wide else "" for name in columns]
-    marks = [' class="number"' if wide and j and _is_of_numbers(rows, j) else ""
-             for j in range(len(columns))]  # fmt: skip
-    labels = [mark + label for mark, label in zip(marks, labels, strict=True)]
-    head = "".join(
-        f'<th scope="col"{mark}>{escape(name)}</th>' if name else "<td></td>"
-        for name, mark in zip(columns, marks, strict=True)
-    )
-    lines = [
-        f'<tr><th scope="row"{labels[0]}>{_text(first)}</th>'
-        + "".join(
-            f"<td{label}>{_text(value)}</td>" for label, value in zip(labels[1:], rest, strict=True)
-        )
-        + "</tr>"
-        for first, *rest in rows
+    cells = [[format_number(value) for value in row] for row in rows]
+    wide = looks == "grid" and (len(columns) > _MOST_CELLS or _has_long_words(cells))
+    heads = [
+        {"name": name, "of_numbers": wide and j > 0 and _is_of_numbers(cells, j)}
+        for j, name in enumerate(columns)
     ]
-    body = "\n".join(lines)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return (
-        f'<table class="{kind}{" wide" * wide}">{title}\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
-    )
+    return {
+        "kind": "grid",
+        "looks": looks,
+        "wide": wide,
+        "caption": caption,
+        "columns": heads,
+        "rows": cells,
+    }
 
 
-def _is_of_numbers(rows: Sequence[Sequence[Any]], column: int) -> bool:
+def _is_of_numbers(rows: Sequence[Sequence[str]], column: int) -> bool:
     """Whether a column holds numbers, shares or nothing, and some number."""
-    cells = [format_number(row[column]) for row in rows]
+    cells = [row[column] for row in rows]
     return any(cells) and all(not cell or _NUMBER.fullmatch(cell) for cell in cells)
 
 
-def _has_long_words(rows: Sequence[Sequence[Any]]) -> bool:
+def _has_long_words(rows: Sequence[Sequence[str]]) -> bool:
     """Whether cells behind the first hold words that may not fit beside each other."""
-    cells = (format_number(value) for _, *rest in rows for value in rest)
-    return any(len(word) > _LONG for cell in cells for word in cell.split())
+    return any(len(word) > _LONG for _, *rest in rows for cell in rest for word in cell.split())
 
 
-def _evaluation(evaluation: Mapping[str, Any]) -> str:
+def _evaluation(evaluation: Mapping[str, Any]) -> list[Block]:
     scalars = [(k, v) for k, v in evaluation.items() if not isinstance(v, Mapping)]
-    parts = [_pairs(scalars)] if scalars else []
+    blocks = [_pairs(scalars)] if scalars else []
     for name, values in evaluation.items():
         if not isinstance(values, Mapping):
             continue
-        parts.append(f"<h3>{escape(name)}</h3>")
+        blocks.append({"kind": "heading", "text": name})
         if values and all(isinstance(v, Mapping) for v in values.values()):
             columns = list(dict.fromkeys(str(c) for v in values.values() for c in v))
             rows = [[str(k), *(v.get(c, "") for c in columns)] for k, v in values.items()]
-            parts.append(_grid(["", *columns], rows))
+            blocks.append(_grid(["", *columns], rows))
         else:
-            parts.append(_pairs(_flat(values)))
-    return "\n".join(parts)
+            blocks.append(_pairs(_flat(values)))
+    return blocks
 
 
 def _flat(values: Mapping[Any, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -432,7 +254,7 @@ def _flat(values: Mapping[Any, Any], prefix: str = "") -> Iterable[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _history(history: HistoryLike) -> str:
+def _history(history: HistoryLike) -> Block:
     n_records = len(history.n_samples)
     chosen = np.unique(np.linspace(0, n_records - 1, _HISTORY_ROWS).round().astype(int))
     # What is watched besides is watched by a risk, and the history holds its objective; or there
@@ -460,25 +282,26 @@ def _history(history: HistoryLike) -> str:
     caption = f"{len(chosen)} of {n_records} records. " if len(chosen) < n_records else ""
     unit = getattr(history, "loss_unit", "")
     caption += f"The {recorded}{f', in {unit},' * bool(unit)} is the mean over {judged}"
-    return _grid(list(columns), rows, caption=caption, kind="grid numbers")
+    return _grid(list(columns), rows, caption=caption, looks="grid numbers")
 
 
-def _figure(number: int, caption: str, figure: Figure) -> str:
-    """Embed a figure, with its caption and its description."""
-    description = escape(str(figure.get_label() or caption))
+def _figure(number: int, caption: str, figure: Figure) -> dict[str, Any]:
+    """Return a figure, with its caption and its description, as the template has it."""
+    from markupsafe import Markup
+
     svg = _svg(number, figure)
-    if len(svg) <= _MAX_SVG_LENGTH:
-        plain = "" if figure.get_gid() == THEMED else ' class="plain"'
-        picture = re.sub(
-            r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',
-            lambda match: f'<svg{plain} {match[1]} role="img" aria-label="{description}">',
-            svg,
-            count=1,
-        )
-    else:
-        data = base64.b64encode(_png(figure)).decode("ascii")
-        picture = f'<img class="plain" src="data:image/png;base64,{data}" alt="{description}">'
-    return f"<figure>\n<figcaption>{escape(caption)}</figcaption>\n{picture}\n</figure>"
+    shown = {
+        "caption": caption,
+        "description": str(figure.get_label() or caption),
+        "themed": figure.get_gid() == THEMED,
+        "png": "",
+    }
+    if len(svg) > _MAX_SVG_LENGTH:
+        return shown | {"png": base64.b64encode(_png(figure)).decode("ascii")}
+    head, _, rest = svg.partition(">")
+    box = re.search(r'viewBox="([^"]*)"', head)
+    assert box is not None
+    return shown | {"box": box[1], "svg": Markup(rest.removesuffix("</svg>"))}
 
 
 def _svg(number: int, figure: Figure) -> str:

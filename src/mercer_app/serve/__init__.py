@@ -7,7 +7,7 @@ try:
     from mercer_app.serve._answers import Answers
     from mercer_app.serve._server import ModelServer
 except ImportError as error:
-    if error.name not in ("typer", "rich", "pyarrow", "waitress"):
+    if error.name not in ("typer", "rich", "pyarrow", "waitress", "jinja2"):
         raise
     raise ImportError(
         f"mercer_app.serve needs {error.name}, which is not installed. Install it with "

@@ -37,7 +37,7 @@ LAYERS = [
     {"mercer.inspection", "mercer.recipes", "mercer.river", "mercer.warm_up"},
     {"mercer.estimators"},
     {"mercer.default", "mercer.gaussian_process", "mercer.streams"},
-    {"mercer.learning"},
+    {"mercer.answers", "mercer.learning"},
     {"mercer.conformal", "mercer.functions"},
     {"mercer.expansions", "mercer.selection"},
     {"mercer.objectives", "mercer.sums", "mercer.evaluation"},

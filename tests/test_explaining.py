@@ -22,7 +22,7 @@ from mercer import (
     NoveltyDetector,
     load_model,
 )
-from mercer.estimators.explaining import evenly
+from mercer.estimators.kept_rows import evenly
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, Full, RandomFeatures, Stream
 from mercer.losses import Quantile
 from mercer.numerics.attribution import shapley_values, total_effects

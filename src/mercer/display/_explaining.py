@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer.answers.explain import Dependence, Explanation
 from mercer.columns.views import Levels, is_table, view_table
 from mercer.display.drawing import (
     FAINT,
@@ -22,7 +23,6 @@ from mercer.display.drawing import (
     subsample,
     tidy,
 )
-from mercer.estimators.explaining import Dependence, Explanation
 from mercer.inspection import final_model
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from mercer.model_file import storable_in
 
 if TYPE_CHECKING:
+    from mercer.answers.explain import Dependence, Explanation
     from mercer.estimators.classifier import KernelClassifier
     from mercer.estimators.density_ratio import DensityRatio, TwoSampleTest
-    from mercer.estimators.explaining import Dependence, Explanation
     from mercer.estimators.gaussian_process import GaussianProcessRegressor
     from mercer.estimators.novelty import NoveltyDetector
     from mercer.estimators.progress import Progress
@@ -43,8 +43,8 @@ _STORABLE = {
     "ValueFunction": "mercer.estimators.value_function",
 }
 _HOMES = _STORABLE | {
-    "Dependence": "mercer.estimators.explaining",
-    "Explanation": "mercer.estimators.explaining",
+    "Dependence": "mercer.answers.explain",
+    "Explanation": "mercer.answers.explain",
     "Progress": "mercer.estimators.progress",
     "TwoSampleTest": "mercer.estimators.density_ratio",
 }

@@ -49,7 +49,7 @@ def scores_of(estimator: Any, X: Any) -> Array:
 
 def predictions_of(estimator: Any, scores: Array) -> Array:
     """Return the predictions of a regressor that its scores make."""
-    return np.asarray(estimator._targets(scores))
+    return np.asarray(estimator.targets_.predict(scores))
 
 
 class ClassAnswers(NamedTuple):
@@ -72,13 +72,12 @@ class ClassAnswers(NamedTuple):
 
 def class_answers_of(estimator: Any, scores: Array) -> ClassAnswers:
     """Return what the scores of rows make a classifier say."""
-    classes = estimator.classes_
-    if classes.size == 1:
-        return ClassAnswers(np.full(len(scores), classes[0]), None, None)
+    known = estimator.targets_
+    labels, n_classes = known.predict(scores), known.labels.size
     return ClassAnswers(
-        np.asarray(classes[estimator.loss_.decide(scores)]),
-        estimator._probabilities(scores) if hasattr(estimator, "predict_proba") else None,
-        estimator._class_scores(scores) if classes.size == 2 else None,
+        labels,
+        known.probabilities(scores) if n_classes > 1 and known.loss.has_probabilities else None,
+        known.decision(scores) if n_classes == 2 else None,
     )
 
 

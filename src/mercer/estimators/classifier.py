@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from mercer.component import own_copy
 from mercer.estimators.conformal import ConformalClassifier
-from mercer.estimators.explained import ExplainedFunction
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
@@ -67,9 +67,7 @@ class _Codes(NamedTuple):
 
 
 @storable
-class KernelClassifier(
-    ExplainedFunction, OneRow, ConformalClassifier, ClassifierMixin, LossEstimator
-):
+class KernelClassifier(Explaining, OneRow, ConformalClassifier, ClassifierMixin, LossEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -489,9 +487,8 @@ class KernelClassifier(
         if not hasattr(self, "learner_"):
             return {}
         scores = self._score_one(x)[np.newaxis]
-        return dict(
-            zip(self.classes_.tolist(), self._probabilities(scores)[0].tolist(), strict=True)
-        )
+        found = self.targets_.probabilities(scores)[0]
+        return dict(zip(self.classes_.tolist(), found.tolist(), strict=True))
 
     # -- prediction -----------------------------------------------------------------------------
 
@@ -508,12 +505,8 @@ class KernelClassifier(
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the score of ``classes_[1]`` against ``classes_[0]``.
         """
-        return self._class_scores(self._scores(X))
-
-    def _class_scores(self, scores: Array) -> Array:
-        if self.classes_.size > 2:
-            return scores
-        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        scores = self._scores(X)
+        return self.targets_.decision(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels of the rows.
@@ -528,9 +521,7 @@ class KernelClassifier(
         labels : ndarray of shape (n_samples,)
         """
         scores = self._scores(X)
-        if self.classes_.size == 1:
-            return np.full(scores.shape[0], self.classes_[0])
-        return np.asarray(self.classes_[self.loss_.decide(scores)])
+        return self.targets_.predict(scores)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Array:
@@ -549,33 +540,5 @@ class KernelClassifier(
         probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        check_is_fitted(self, "learner_")
-        return self._probabilities(self._scores(X))
-
-    def _probabilities(self, scores: Array) -> Array:
-        if self.classes_.size == 1:
-            return np.ones((scores.shape[0], 1))
-        return self.loss_.probabilities(scores)
-
-    # -- explanations ---------------------------------------------------------------------------
-
-    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
-        """See :class:`ExplainedFunction`."""
-        labels = self.classes_.tolist()
-        default = "predicted" if len(labels) > 2 else len(labels) - 1
-        quantity = "probability" if self.loss_.has_probabilities else "score"
-        return labels, default, quantity
-
-    def _explained_values(self, X: NDArray[np.floating]) -> Array:
-        """See :class:`ExplainedFunction`."""
-        if self.loss_.has_probabilities:
-            return self._probabilities(self._evaluate(X)[:, : self.targets_.n_scores])
-        return self._explained_scores(X)
-
-    def _explained_scores(self, X: NDArray[np.floating]) -> Array:
-        """See :class:`ExplainedEstimator`."""
-        scores = self._evaluate(X)[:, : self.targets_.n_scores]
-        if self.loss_.has_probabilities and self.loss_.multiclass:  # the others are log-odds
-            scores = scores - scores.mean(axis=1, keepdims=True)
-        scores = self._class_scores(scores)
-        return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
+        scores = self._scores(X)
+        return self.targets_.probabilities(scores)

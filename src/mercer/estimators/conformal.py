@@ -212,7 +212,6 @@ class ConformalRegressor(ConformalEstimator):
     """Intervals of a regressor; not for direct use."""
 
     targets_: Numbers
-    _targets: Any
 
     def _known_targets(self, y: Any) -> Array:
         """See :class:`ConformalEstimator`."""
@@ -297,7 +296,7 @@ class ConformalRegressor(ConformalEstimator):
 
     def _answers(self, scores: Array) -> Array:
         """Predictions of scores, one column for each target or level."""
-        return np.asarray(self._targets(scores)).reshape(len(scores), -1)
+        return self.targets_.answers(scores)
 
     def _around(self, inputs: Any, scores: Array, coverage: float, method: str) -> Array:
         """Intervals around single predictions, (n, 2, n_targets)."""
@@ -375,7 +374,6 @@ class ConformalClassifier(ConformalEstimator):
     """Sets of classes of a classifier; not for direct use."""
 
     targets_: Classes
-    _probabilities: Any
 
     def _known_targets(self, y: Any) -> NDArray[Any]:
         """See :class:`ConformalEstimator`."""
@@ -467,7 +465,7 @@ class ConformalClassifier(ConformalEstimator):
     def _chances(self, scores: Array) -> Array:
         """Probabilities of the classes, or scores where the loss models none."""
         if self.loss_.has_probabilities or self.targets_.labels.size == 1:
-            return np.asarray(self._probabilities(scores))
+            return self.targets_.probabilities(scores)
         return np.column_stack([-scores, scores]) if scores.shape[1] == 1 else scores
 
     def _of_stream(

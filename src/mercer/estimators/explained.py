@@ -1,148 +1,91 @@
-"""What explanations need of an estimator: rows that it keeps, and how columns become inputs."""
+"""How fitted estimators tell of themselves, for explanations."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.answers.explain import Explained, plain_grid
 from mercer.columns import TablePreprocessor
 from mercer.columns.column_grid import ColumnGrid
 from mercer.default import DefaultLearner
-from mercer.estimators.columns import Columns, StreamColumns, with_later_inputs
-from mercer.estimators.explaining import (
-    Explained,
-    Explaining,
-    capacity_of,
-    evenly,
-    kept_from_state,
-    kept_of,
-    kept_to_state,
-    plain_grid,
-)
-from mercer.estimators.kept_rows import KeptRows
+from mercer.estimators.columns import Columns, StreamColumns
+from mercer.estimators.kept_rows import evenly, kept_until_now
 from mercer.estimators.table_inputs import column_names
-from mercer.learning import Learner
+from mercer.estimators.targets import Outputs
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 
 
-class ExplainedEstimator(Explaining):
-    """Explanations of an estimator, whose rows are arrays or tables; not for direct use."""
+def of_estimator(
+    model: Any,
+    outputs: Outputs,
+    values: Callable[[Rows], Array],
+    background: Callable[..., Rows | None],
+    scores: Callable[[Rows], Array] | None = None,
+) -> Explained:
+    """Return what explanations need of an estimator, whose rows are arrays or tables.
 
-    n_features_in_: int
-    _columns: Columns | None = None
-    #: Names of the features of dicts; None before there was one.
-    _row_names: list[Any] | None = None
-    #: Checks rows as those that were learned.
-    _rows_to_predict: Callable[[Any], Any]
-    #: A sample of the rows learned; None where there is none.
-    _kept: KeptRows | None = None
-
-    @abstractmethod
-    def _explained_values(self, X: Rows) -> Array:
-        """Return predictions for inputs, shape (n, n_outputs)."""
-
-    #: Scores for inputs, shape (n, n_outputs), if these tell more than what is predicted.
-    _explained_scores: Callable[[Rows], Array] | None = None
-
-    @abstractmethod
-    def _explained_outputs(self) -> tuple[Sequence[Any], int | str | None, str]:
-        """Labels of the outputs, which is explained by default, and what they are in words."""
-
-    def _explained_background(self, most: int = 256) -> Rows | None:
-        """Return a sample of the rows learned, as inputs, in random order; 256 at most are kept."""
-        return None if self._kept is None else self._kept.rows
-
-    def _keep(self, X: Any, weights: Array) -> None:
-        """Take some rows that were learned into the sample."""
-        self._kept = kept_of(self._kept, X, weights)
-
-    def _explained(self) -> Explained:
-        """See :class:`Explaining`."""
-        outputs, default, quantity = self._explained_outputs()
-        names, columns = column_names(self), self._columns
-        if columns is None and self._row_names is not None:
-            names = [*map(str, self._row_names)]
-        return Explained(
-            values=self._explained_values,
-            owners=_owners(columns, names),
-            names=names,
-            encode=self._rows_to_predict,
-            background=self._explained_background,
-            grid=_grids(columns, names),
-            outputs=outputs,
-            default=default,
-            quantity=quantity,
-            in_units=quantity == "prediction",
-            scores=self._explained_scores,
-        )
+    Parameters
+    ----------
+    model : estimator
+        A fitted one.
+    outputs : Outputs
+        What it answers.
+    values, background, scores
+        As in :class:`mercer.answers.explain.Explained`.
+    """
+    names, columns = column_names(model), getattr(model, "_columns", None)
+    said = getattr(model, "_row_names", None)  # by dicts
+    if columns is None and said is not None:
+        names = [*map(str, said)]
+    return Explained(
+        values=values,
+        owners=_owners(columns, names),
+        names=names,
+        encode=model._rows_to_predict,
+        background=background,
+        grid=_grids(columns, names),
+        outputs=outputs.labels,
+        default=outputs.default,
+        quantity=outputs.quantity,
+        in_units=outputs.quantity == "prediction",
+        scores=scores,
+        n_jobs=model.n_jobs,
+    )
 
 
-class ExplainedFunction(ExplainedEstimator):
-    """Explanations of an estimator with a learner; not for direct use."""
+def of_function(model: Any) -> Explained:
+    """Return what explanations need of an estimator that has learned a function."""
+    learner, known = model._fitted(), model.targets_
 
-    learner_: Learner
-    _fitted: Callable[[], Learner]
-    _map: Any
-    _n_inputs: int
-    #: Rows that come one by one: so many are not for the sample, and so many were not.
-    _to_pass: int = 0
-    _passed: int = 0
+    def scores(X: Rows) -> Array:
+        values: Array = model._evaluate(X)[:, : known.n_scores]
+        return values
 
-    def _keep_learned(self, X: Any, weights: Array) -> None:
-        """Take rows into the sample, unless the learner keeps some itself."""
-        if isinstance(self.learner_, DefaultLearner):
-            return
-        self._count_passed()
-        self._to_pass = 0
-        self._kept = self._padded(self._kept, X.shape[1])
-        self._keep(X, weights)
-
-    def _keep_one(self, row: Array, weight: float) -> None:
-        """Take one row into the sample; most are not for it, and cost next to nothing."""
-        if self._to_pass:
-            self._to_pass -= 1
-            self._passed += 1
-            return
-        self._keep_learned(row[np.newaxis], np.array([weight]))
-        if self._kept is not None:
-            self._to_pass = self._kept.n_to_pass(capacity_of(row.size))
-
-    def _count_passed(self) -> None:
-        """Tell the sample of the rows that were not for it."""
-        if self._passed and self._kept is not None:
-            self._kept = self._kept._replace(n_seen=self._kept.n_seen + self._passed)
-        self._passed = 0
-
-    def _padded(self, kept: KeptRows | None, n_inputs: int) -> KeptRows | None:
-        """Give the rows kept the inputs that came since, of which they said nothing."""
-        if kept is None:
-            return None
-        return kept._replace(rows=with_later_inputs(kept.rows, n_inputs, self._columns))
-
-    def _explained_background(self, most: int = 256) -> Rows | None:
-        """See :class:`ExplainedEstimator`: of the default, of rows that it kept back."""
-        learner = self._fitted()
-        if isinstance(learner, DefaultLearner):
+    def background(most: int = 256) -> Rows | None:
+        if isinstance(learner, DefaultLearner):  # which keeps rows back
             learner.current_function()
             judged = learner.judged
             return None if judged is None else evenly(judged.rows.X, most, judged.rows.weights)
-        kept = self._padded(self._kept, self._n_inputs)
+        if known.sample is not None:
+            rows: Rows = known.sample.rows[:most]
+            return rows
+        kept = kept_until_now(model, model._n_inputs)
         return None if kept is None else kept.rows
 
-    def _kept_state(self) -> dict[str, Any]:
-        """Return the sample as plain data; nothing where there is none."""
-        self._count_passed()
-        return kept_to_state(self._padded(self._kept, self._n_inputs))
-
-    def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:
-        """Take the sample of a file."""
-        self._kept = kept_from_state(state.get("kept"), n_inputs)
+    contrasts = known.contrasts
+    return of_estimator(
+        model,
+        known.outputs,
+        lambda X: known.answers(scores(X)),
+        background,
+        None if contrasts is None else lambda X: contrasts(scores(X)),
+    )
 
 
 def _owners(columns: Columns | None, names: list[str]) -> NDArray[np.intp]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from mercer.streams import StreamFunction
 from mercer.streams.function import NO_SINGLE
 from mercer.sums import Correction
 from mercer.threads import jobs
+
+if TYPE_CHECKING:
+    from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
 
@@ -186,6 +189,12 @@ class FittedFunction(TableInputs):
     def _image(self, X: Any) -> Any:
         """Rows as the function takes them."""
         return X if self._map is None else image_of(self._map, X)
+
+    def _explained(self) -> Explained:
+        """Tell what explanations need, where there are such."""
+        from mercer.estimators.explained import of_function
+
+        return of_function(self)
 
 
 class FittedLoss(FittedFunction):

@@ -32,7 +32,7 @@ from mercer.estimators.inputs import (
     sample_of,
     warn_if_one_column_decides,
 )
-from mercer.estimators.kept_rows import KeptRows
+from mercer.estimators.kept_rows import KeptRows, keep_learned
 from mercer.estimators.progress import Progress, Reporter
 from mercer.estimators.scaling import (
     FEWEST_ROWS,
@@ -188,11 +188,11 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     _nulls: NullValues | None = None
     #: A sample of the rows learned, for explanations; None where there is none.
     _kept: KeptRows | None = None
+    #: Rows that come one by one: so many are not for the sample, and so many were not.
+    _to_pass: int = 0
+    _passed: int = 0
 
     # -- learning -------------------------------------------------------------------------------
-
-    def _keep_learned(self, X: Any, weights: Array) -> None:
-        """Keep some rows for explanations, where there are such."""
 
     def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
         """Find what is added to scores, by all rows of ``fit``, where something is."""
@@ -229,7 +229,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
             learner = self._adopt(problem)
             if isinstance(learner, DefaultLearner):
                 learner.hold_together(*given.held_by)
-            self._keep_learned(data.X, data.weights)
+            keep_learned(self, data.X, data.weights)
             encoded = self.targets_.encode(data.y, data.groups)
             if not data.weights.any():
                 raise ValueError("`class_weight` is zero for all rows, so there is nothing to fit.")
@@ -273,7 +273,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                     self._tune()
                     self._learn(self.learner_, data, given.held_by)
             set_ridge(self.learner_.function, self._chosen_ridge())
-            self._keep_learned(data.X, data.weights)
+            keep_learned(self, data.X, data.weights)
         return self
 
     def _past_of_new(self) -> Array:

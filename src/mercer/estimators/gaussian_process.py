@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.component import from_config, own_copy, to_config
-from mercer.estimators.explained import ExplainedEstimator
-from mercer.estimators.explaining import kept_from_state, kept_to_state
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
+from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of, kept_to_state
 from mercer.estimators.stored import Stored
 from mercer.estimators.table_inputs import numeric_rows
+from mercer.estimators.targets import Outputs
 from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions
@@ -35,6 +36,9 @@ from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.threads import check_jobs, jobs
 from mercer.validation import check_choice, check_integer, check_real
+
+if TYPE_CHECKING:
+    from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
 
@@ -86,7 +90,7 @@ def _warn_of_targets(
 
 
 @storable
-class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseEstimator):
+class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression in memory that does not grow with the rows.
 
     The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with
@@ -183,6 +187,9 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
     posterior_: FeaturePosterior | DictionaryPosterior | DescentPosterior
     _flat: bool
     _n_targets: int
+
+    #: A sample of the rows learned, for explanations.
+    _kept: KeptRows | None = None
 
     def __init__(
         self,
@@ -282,7 +289,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
                 X, targets, weights = self._check_rows(X, y, sample_weight, reset=False)
                 with jobs(self.n_jobs):
                     self.posterior_.learn(X, targets, weights)
-                self._keep(X, weights)
+                self._kept = kept_of(self._kept, X, weights)
                 self.posterior_.set_noise(float(self.noise))
             else:
                 self._learn_first(X, y, sample_weight)
@@ -303,8 +310,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
         self.posterior_ = self._posterior(sample, targets.shape[1], *map(int, seeds))
         with jobs(self.n_jobs):
             self.posterior_.learn(X, targets, weights)
-        self._kept = None
-        self._keep(X, weights)
+        self._kept = kept_of(None, X, weights)
 
     def _posterior(
         self, sample: Array, n_targets: int, seed: int, row_seed: int
@@ -411,7 +417,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
         ValueError
             If both are asked for, or a covariance of a method of descent.
         """
-        X = self._check_inputs(X)
+        X = self._rows_to_predict(X)
         if return_std and return_cov:
             raise ValueError(
                 "At most one of `return_std` and `return_cov` can be True: the standard deviations "
@@ -454,7 +460,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
         ValueError
             For a method of descent, or a kernel without random features.
         """
-        X = self._check_inputs(X)
+        X = self._rows_to_predict(X)
         check_integer("n_samples", n_samples, low=1)
         posterior = self._exact("A sample")
         with jobs(self.n_jobs):
@@ -524,7 +530,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
         ValueError
             For method "dictionary", which has none.
         """
-        rows, posterior = self._check_inputs(X), self.posterior_
+        rows, posterior = self._rows_to_predict(X), self.posterior_
         if isinstance(posterior, DictionaryPosterior):
             raise ValueError(
                 f"A model with method={posterior.method!r} has no random features: its mean is "
@@ -578,7 +584,7 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         return self.posterior_
 
-    def _check_inputs(self, X: Any) -> Array:
+    def _rows_to_predict(self, X: Any) -> Array:
         check_is_fitted(self, "posterior_")
         rows: Array = numeric_rows(self, X, dtype=np.float64, order="C", reset=False)
         return rows
@@ -600,21 +606,17 @@ class GaussianProcessRegressor(ExplainedEstimator, Stored, RegressorMixin, BaseE
 
     # -- explanations ---------------------------------------------------------------------------
 
-    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
-        """See :class:`ExplainedEstimator`: numbers of targets."""
-        self._fitted()
-        flat = self._n_targets == 1
-        return (
-            ([None], 0, "prediction") if flat else ([*range(self._n_targets)], None, "prediction")
+    def _explained(self) -> Explained:
+        """See :class:`Explaining`: of the mean, by numbers of targets."""
+        from mercer.estimators.explained import of_estimator
+
+        posterior, kept = self._fitted(), self._kept
+        return of_estimator(
+            self,
+            Outputs.of_targets(self._n_targets),
+            lambda X: posterior.mean(np.ascontiguousarray(X, dtype=np.float64)),
+            lambda most=256: None if kept is None else kept.rows,
         )
-
-    def _explained_values(self, X: Any) -> Array:
-        """See :class:`ExplainedEstimator`."""
-        return self.posterior_.mean(np.ascontiguousarray(X, dtype=np.float64))
-
-    def _rows_to_predict(self, X: Any) -> Array:
-        """See :class:`ExplainedEstimator`."""
-        return self._check_inputs(X)
 
     # -- files ----------------------------------------------------------------------------------
 

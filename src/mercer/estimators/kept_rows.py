@@ -7,11 +7,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.default import DefaultLearner
+from mercer.estimators.columns import with_later_inputs
 from mercer.numerics.philox import row_uniforms
 
 Array = NDArray[np.float64]
 
+Rows = NDArray[np.floating]
+
 _AT_ONCE = 1024  # keys that are looked at for rows that come one by one
+# Rows that a model keeps to explain it, and the memory that they may take.
+_KEPT, _KEPT_BYTES = 256, 2**20
 
 
 class KeptRows(NamedTuple):
@@ -140,3 +146,115 @@ def with_gaps(X: NDArray[np.floating], gaps: Any) -> NDArray[np.floating]:
     if gaps.shape != X.shape or gaps.dtype != np.bool_:
         raise ValueError("the gaps of the rows kept do not match them")
     return np.where(gaps, np.nan, X).astype(X.dtype)
+
+
+# -- rows to explain a model with ------------------------------------------------------------------
+
+
+def evenly(X: Rows, most: int, weights: Array | None = None) -> Rows:
+    """Draw rows evenly, the same ones each time, in random order.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Rows.
+    most : int
+        At most so many.
+    weights : ndarray of shape (n_rows,) or None, default=None
+        Those of weight 0 are not drawn.
+    """
+    rows = np.arange(len(X)) if weights is None else np.flatnonzero(weights > 0.0)
+    drawn: Rows = X[rows[np.argsort(row_uniforms(0, rows.size), kind="stable")[:most]]]
+    return drawn
+
+
+def kept_of(kept: KeptRows | None, X: Any, weights: Array) -> KeptRows | None:
+    """Return a sample of the rows learned so far and some more; None of sparse rows.
+
+    Parameters
+    ----------
+    kept : KeptRows or None
+        Rows of before.
+    X : ndarray or CSR matrix of shape (n, n_inputs)
+        New rows.
+    weights : ndarray of shape (n,)
+        Their weights.
+    """
+    if not isinstance(X, np.ndarray):
+        return None
+    capacity = capacity_of(X.shape[1])
+    if kept is None:
+        kept = KeptRows.none(X.shape[1], X.dtype)
+    return kept.extended(X, weights, capacity)
+
+
+def capacity_of(n_inputs: int) -> int:
+    """Return how many rows are kept."""
+    return max(2, min(_KEPT, _KEPT_BYTES // (8 * max(1, n_inputs))))
+
+
+def kept_to_state(kept: KeptRows | None) -> dict[str, Any]:
+    """Return rows as plain data, ``{}`` if there are none.
+
+    Examples
+    --------
+    >>> kept_to_state(kept_of(None, np.array([[np.nan, 2.0]]), np.ones(1)))["kept"]["gaps"]
+    array([[ True, False]])
+    """
+    return {} if kept is None else {"kept": kept.to_state() | rows_to_state("rows", kept.rows)}
+
+
+def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | None:
+    """Inverse of :func:`kept_to_state`.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit the inputs.
+    """
+    if state is None:
+        return None
+    arrays = {name: value for name, value in state.items() if name != "gaps"}
+    kept = KeptRows.from_state(arrays, n_inputs, _KEPT)
+    return kept._replace(rows=with_gaps(kept.rows, state.get("gaps")))
+
+
+def keep_learned(model: Any, X: Any, weights: Array) -> None:
+    """Take rows that an estimator has learned into its sample, unless it keeps some otherwise.
+
+    Parameters
+    ----------
+    model : estimator
+        Which has learned them.
+    X : ndarray or CSR matrix of shape (n, n_inputs)
+        The rows, as inputs.
+    weights : ndarray of shape (n,)
+        Their weights.
+    """
+    elsewhere = isinstance(model.learner_, DefaultLearner) or model.targets_.sample is not None
+    if elsewhere or not hasattr(model, "explain"):  # of which nobody will ask
+        return
+    model._kept = kept_of(kept_until_now(model, X.shape[1]), X, weights)
+    model._to_pass = 0
+
+
+def keep_one(model: Any, row: Array, weight: float) -> None:
+    """Take one row into the sample; most are not for it, and cost next to nothing."""
+    if model._to_pass:
+        model._to_pass -= 1
+        model._passed += 1
+        return
+    keep_learned(model, row[np.newaxis], np.array([weight]))
+    if model._kept is not None:
+        model._to_pass = model._kept.n_to_pass(capacity_of(row.size))
+
+
+def kept_until_now(model: Any, n_inputs: int) -> KeptRows | None:
+    """Return the sample of an estimator, which says nothing of inputs that came since."""
+    kept: KeptRows | None = model._kept
+    if kept is None:
+        return None
+    if model._passed:
+        kept = kept._replace(n_seen=kept.n_seen + model._passed)
+    model._kept, model._passed = kept, 0
+    return kept._replace(rows=with_later_inputs(kept.rows, n_inputs, model._columns))

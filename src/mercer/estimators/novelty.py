@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from mercer.estimators.explained import ExplainedFunction
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
@@ -29,6 +29,9 @@ from mercer.objectives.objective import lower_quantile
 from mercer.schedules import InverseTime
 from mercer.threads import jobs
 from mercer.validation import check_real
+
+if TYPE_CHECKING:
+    from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
 
@@ -55,6 +58,16 @@ class Sampled(TaskTargets):
     nu: float
     kept: KeptRows
     offset: float | None = None
+
+    @property
+    def sample(self) -> KeptRows:
+        """See :class:`Targets`."""
+        return self.kept
+
+    def answers(self, scores: Array) -> Array:
+        """See :class:`Targets`: below 0 for what is novel."""
+        assert self.offset is not None
+        return scores[:, :1] - self.offset
 
     def keep(self, X: Any, weights: Array) -> Sampled:
         """Return what is known after some more rows."""
@@ -99,7 +112,7 @@ class Sampled(TaskTargets):
 
 
 @storable
-class NoveltyDetector(ExplainedFunction, OneRow, OutlierMixin, TaskEstimator):
+class NoveltyDetector(Explaining, OneRow, OutlierMixin, TaskEstimator):
     r"""Find what is unlike the rows learned, on a stream and in bounded memory.
 
     Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
@@ -446,19 +459,8 @@ class NoveltyDetector(ExplainedFunction, OneRow, OutlierMixin, TaskEstimator):
 
     # -- explanations ---------------------------------------------------------------------------
 
-    def _keep_learned(self, X: Any, weights: Array) -> None:
-        """See :class:`ExplainedFunction`: there is a sample of the rows already."""
-
-    def _explained_background(self, most: int = 256) -> NDArray[np.floating] | None:
-        """See :class:`ExplainedFunction`: rows that the offset of a stream is measured on."""
-        rows: NDArray[np.floating] = self.targets_.kept.rows
-        return rows[:most]
-
-    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
-        """See :class:`ExplainedFunction`."""
-        self._fitted()
-        return [None], 0, "score"
-
-    def _explained_values(self, X: NDArray[np.floating]) -> Array:
-        """See :class:`ExplainedFunction`: below 0 for what is novel."""
-        return self._evaluate(X)[:, :1] - self.offset_
+    def _explained(self) -> Explained:
+        """See :class:`Explaining`: of the decisions."""
+        offset = self.offset_
+        self.targets_ = replace(self.targets_, offset=offset)
+        return super()._explained()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.columns.views import says_nothing
 from mercer.estimators.columns import Columns
+from mercer.estimators.kept_rows import keep_one
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.jit import jit
@@ -37,7 +38,6 @@ class OneRow:
     partial_fit: Callable[..., Any]
     targets_: Targets
     _row_names: list[Any] | None
-    _keep_one: Callable[[Array, float], None]
     _level: Array | None
     _begins_stream: Callable[[Any], bool]
     _has_gaps: Callable[[], bool]
@@ -165,7 +165,7 @@ class OneRow:
     def _learn_row(self, row: Array, target: Array, sample_weight: float) -> None:
         """Learn one checked row by the quickest way, and keep it, perhaps, for explanations."""
         self._learn_quickly(row, target, sample_weight)
-        self._keep_one(row, sample_weight)
+        keep_one(self, row, sample_weight)
 
     def _learn_quickly(self, row: Array, target: Array, sample_weight: float) -> None:
         learner = self.learner_

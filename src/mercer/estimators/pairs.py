@@ -14,6 +14,7 @@ from mercer.buffers import FIFO, Buffer
 from mercer.columns.views import says_nothing
 from mercer.component import from_config, to_config
 from mercer.estimators.targets import (
+    Outputs,
     TaskTargets,
     check_same_type,
     labels_from_state,
@@ -79,7 +80,19 @@ class Pairs(TaskTargets):
     @property
     def has_scores(self) -> bool:
         """Whether functions of pairs are differences of scores of rows."""
-        return np.array_equal(self.pair_kernel.weights, [1.0, -1.0])
+        return _makes_scores(self.pair_kernel)
+
+    @property
+    def outputs(self) -> Outputs:
+        """See :class:`Targets`: the scores of rows.
+
+        Raises
+        ------
+        AttributeError
+            If there are none.
+        """
+        check_scores(self.pair_kernel)
+        return super().outputs
 
     @property
     def bilinear(self) -> bool:  # type: ignore[override]
@@ -176,6 +189,20 @@ class Pairs(TaskTargets):
         bound = check_real("pair_bound", targets["pair_bound"], low=0.0, open_low=True)
         check_real("label_scale", parts["label_scale"], low=0.0, open_low=True)
         return cls(loss, labels, buffer, **parts, bound=bound)
+
+
+def _makes_scores(kernel: PairKernel) -> bool:
+    return np.array_equal(kernel.weights, [1.0, -1.0])
+
+
+def check_scores(kernel: PairKernel) -> None:
+    """Raise ``AttributeError`` if functions of pairs are no differences of scores of rows."""
+    if not _makes_scores(kernel):
+        raise AttributeError(
+            "Scores of single rows exist for pair_kernel='difference' only, whose functions are "
+            f"g(x) - g(x'); this model has {kernel.pattern!r}. Ask for pairs: "
+            "`predict_pair(X1, X2)`."
+        )
 
 
 def group_numbers(group: Any, n_rows: int) -> Array:

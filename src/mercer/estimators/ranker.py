@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.component import own_copy
-from mercer.estimators.explained import ExplainedFunction
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.one_row import OneRow
@@ -24,6 +24,7 @@ from mercer.estimators.pairs import (
     FIFO_OF_50,
     PairLabels,
     Pairs,
+    check_scores,
     group_numbers,
     group_order,
     label_scale,
@@ -66,17 +67,12 @@ def _has_scores(model: Any) -> bool:
     """
     known = getattr(model, "targets_", None)
     kernel = as_pair_kernel(model.pair_kernel) if known is None else known.pair_kernel
-    if not np.array_equal(kernel.weights, [1.0, -1.0]):
-        raise AttributeError(
-            "Scores of single rows exist for pair_kernel='difference' only, whose functions are "
-            f"g(x) - g(x'); this model has {kernel.pattern!r}. Ask for pairs: "
-            "`predict_pair(X1, X2)`."
-        )
+    check_scores(kernel)
     return True
 
 
 @storable
-class KernelRanker(ExplainedFunction, OneRow, KernelEstimator):
+class KernelRanker(Explaining, OneRow, KernelEstimator):
     r"""Learn from pairs of rows which is above the other, or whether they belong together.
 
     Every row is paired with a few that came before it, which a buffer holds, and a loss of the
@@ -746,18 +742,6 @@ class KernelRanker(ExplainedFunction, OneRow, KernelEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-    # -- explanations ---------------------------------------------------------------------------
-
-    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
-        """See :class:`ExplainedFunction`; of the scores of rows, where there are such."""
-        self._fitted()
-        _has_scores(self)
-        return [None], 0, "score"
-
-    def _explained_values(self, X: NDArray[np.floating]) -> Array:
-        """See :class:`ExplainedFunction`."""
-        return self._evaluate(X)[:, :1]
 
 
 def _some_pairs(n: int, groups: Array | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

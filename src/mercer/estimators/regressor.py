@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 
 from mercer.component import own_copy
 from mercer.estimators.conformal import ConformalRegressor
-from mercer.estimators.explained import ExplainedFunction
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights, finite_or_where
 from mercer.estimators.loss_estimator import LossEstimator
@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 
 @storable
-class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
+class KernelRegressor(Explaining, OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -370,7 +370,7 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
         """
         if not hasattr(self, "learner_"):
             return 0.0
-        values = self._targets(self._score_one(x)[np.newaxis])[0]
+        values = self.targets_.predict(self._score_one(x)[np.newaxis])[0]
         return float(values) if np.ndim(values) == 0 else values
 
     # -- prediction -----------------------------------------------------------------------------
@@ -389,7 +389,8 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
             Like the targets that were learned; with several quantile levels (n_samples,
             n_targets * n_levels), the levels of the first target first.
         """
-        return self._targets(self._scores(X))
+        scores = self._scores(X)
+        return self.targets_.predict(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², or for several quantile levels D², the explained share of the pinball loss.
@@ -426,30 +427,3 @@ class KernelRegressor(ExplainedFunction, OneRow, ConformalRegressor, RegressorMi
         )
         weights = check_weights(sample_weight, len(predicted))
         return loss.explained(targets, predicted, weights)
-
-    def _targets(self, scores: Array) -> Array:
-        values = self.loss_.predict(scores)
-        if self.targets_.centre is not None:
-            values = values + self.targets_.intercept
-        return values[:, 0] if self.targets_.flat and values.shape[1] == 1 else values
-
-    # -- explanations ---------------------------------------------------------------------------
-
-    def _explained_outputs(self) -> tuple[list[Any], int | str | None, str]:
-        """See :class:`ExplainedFunction`: quantile levels, or numbers of targets."""
-        n, loss = self.n_targets_, self.loss_
-        levels: list[Any] = [None]
-        if isinstance(loss, Quantile):
-            levels = np.atleast_1d(np.asarray(loss.levels, dtype=float)).tolist()
-        if n == 1 and len(levels) > 1:
-            middle = int(np.argmin(np.abs(np.asarray(levels) - 0.5)))
-            return levels, middle, "prediction"
-        if len(levels) == 1:
-            return ([None], 0, "prediction") if n == 1 else ([*range(n)], None, "prediction")
-        both = [(target, level) for target in range(n) for level in levels]
-        return both, None, "prediction"
-
-    def _explained_values(self, X: NDArray[np.floating]) -> Array:
-        """See :class:`ExplainedFunction`."""
-        values = self._targets(self._evaluate(X)[:, : self.targets_.n_scores])
-        return values.reshape(len(values), -1)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mercer.columns.null_values import NullValues
 from mercer.component import from_config, to_config
 from mercer.estimators.columns import columns_from_state, columns_to_state
+from mercer.estimators.kept_rows import kept_from_state, kept_to_state, kept_until_now
 from mercer.estimators.start import AVERAGING
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import Targets
@@ -134,13 +135,6 @@ class StoredEstimator(Stored):
     def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
         """Inverse of what is under the key; ValueError if the pieces do not fit together."""
 
-    def _kept_state(self) -> dict[str, Any]:
-        """Return rows that are kept for explanations, where there are such."""
-        return {}
-
-    def _restore_kept(self, state: dict[str, Any], n_inputs: int) -> None:
-        """Inverse of :meth:`_kept_state`."""
-
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
 
@@ -166,7 +160,7 @@ class StoredEstimator(Stored):
             **({} if self._left_out is None else {"left_out": self._left_out}),
             **({"null_values": to_config(self._nulls.to_config())} if self._nulls else {}),
             **self._calibration_to_state(),
-            **self._kept_state(),
+            **kept_to_state(kept_until_now(self, self._n_inputs)),
             **({} if self._level is None else {"level": self._level.copy()}),
             # Those of the parameters may have been set anew since.
             "expansion": to_config(function.expansion),
@@ -206,7 +200,7 @@ class StoredEstimator(Stored):
         if "null_values" in state:
             model._nulls = NullValues.of(from_config(state["null_values"]))
         n_inputs = model._n_inputs
-        model._restore_kept(state, n_inputs)
+        model._kept = kept_from_state(state.get("kept"), n_inputs)
         model._level = _level_from_state(state)
         known = cls._targets_type.from_state(state, n_inputs)
         expansion = from_config(state["expansion"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from mercer.columns.views import (
 )
 from mercer.conformal import check_coverage
 from mercer.estimators.classifier import KernelClassifier
-from mercer.estimators.explaining import Explained, Explaining
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.inputs import warn_user
 from mercer.estimators.novelty import NoveltyDetector
@@ -43,6 +43,9 @@ from mercer.history import History
 from mercer.losses import Poisson, as_loss
 from mercer.model_file import save_model, storable
 from mercer.validation import check_choice
+
+if TYPE_CHECKING:
+    from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
 # From this many inputs on the time goes into products of matrices, and float32 halves it.

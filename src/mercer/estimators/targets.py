@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScal
 from mercer.expansions import Expansion
 from mercer.kernels import Bias, Kernel, Partitioned, Polynomial, Product
 from mercer.learning import AutomaticStep, NewOutputs, automatic_step, theorem_steps
-from mercer.losses import Loss, loss_and_slopes
+from mercer.losses import Loss, Quantile, loss_and_slopes
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Objective, make_objective
 from mercer.risks import Risk
@@ -57,6 +57,30 @@ _SCALE = (
 )
 
 
+class Outputs(NamedTuple):
+    """What a model answers, one output after the other.
+
+    Attributes
+    ----------
+    labels : list
+        Labels of the outputs; [None] for a single one.
+    default : int, "predicted" or None
+        The output that is meant if none is named: always the same, for each row that with the
+        largest value; None if there is no such.
+    quantity : str
+        What the values are, in words: "prediction", "probability" or "score".
+    """
+
+    labels: list[Any]
+    default: int | str | None
+    quantity: str
+
+    @classmethod
+    def of_targets(cls, n: int) -> Self:
+        """Return outputs of as many quantities: one, or several by their numbers."""
+        return cls([None], 0, "prediction") if n == 1 else cls([*range(n)], None, "prediction")
+
+
 class Targets(ABC):
     """What a model knows of its targets, and what it minimises of them; the base of the records.
 
@@ -79,6 +103,22 @@ class Targets(ABC):
     rows_per_sample: int = 1
     visits: int = 1
     bilinear: bool = False
+    #: From scores to those that tell more than answers, which may be sure of themselves.
+    contrasts: Callable[[Array], Array] | None = None
+
+    @property
+    def sample(self) -> KeptRows | None:
+        """Rows of the stream, where some are kept with the targets."""
+        return None
+
+    @property
+    def outputs(self) -> Outputs:
+        """What is answered."""
+        return Outputs([None], 0, "score")
+
+    def answers(self, scores: Array) -> Array:
+        """Return what scores make the model say of rows, one column for each output."""
+        return scores[:, :1]
 
     @abstractmethod
     def objective(self, automatic: AutomaticStep | None) -> Objective:
@@ -367,6 +407,44 @@ class Classes(LossTargets):
         """See :class:`LossTargets`."""
         labels: NDArray[Any] = self.labels[labels_of_codes(targets)]
         return labels
+
+    @property
+    def outputs(self) -> Outputs:
+        """The classes: the second of two, of more for each row the one that is predicted."""
+        labels = self.labels.tolist()
+        default = "predicted" if len(labels) > 2 else len(labels) - 1
+        return Outputs(labels, default, "probability" if self.loss.has_probabilities else "score")
+
+    def predict(self, scores: Array) -> NDArray[Any]:
+        """Return the labels of rows."""
+        if self.labels.size == 1:
+            return np.full(scores.shape[0], self.labels[0])
+        return np.asarray(self.labels[self.loss.decide(scores)])
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the probabilities of all classes, of a loss that has some."""
+        if self.labels.size == 1:
+            return np.ones((scores.shape[0], 1))
+        return self.loss.probabilities(scores)
+
+    def decision(self, scores: Array) -> Array:
+        """Return the scores of the classes; of two those of the second against the first."""
+        if self.labels.size > 2:
+            return scores
+        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+    def answers(self, scores: Array) -> Array:
+        """See :class:`Targets`: probabilities, or scores where the loss models none."""
+        if self.loss.has_probabilities:
+            return self.probabilities(scores)
+        return self.contrasts(scores)
+
+    def contrasts(self, scores: Array) -> Array:
+        """See :class:`Targets`: log-odds."""
+        if self.loss.has_probabilities and self.loss.multiclass:  # the others are log-odds
+            scores = scores - scores.mean(axis=1, keepdims=True)
+        scores = self.decision(scores)
+        return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
 
     def counted(self, y: NDArray[Any]) -> Self:
         """Return the classes with these rows counted."""
@@ -805,6 +883,38 @@ class Numbers(LossTargets):
         """Targets less their centre, shape (n, n_targets)."""
         rows: Array = y.reshape(-1, self.n_targets)
         return rows if self.centre is None else rows - self.centre
+
+    @property
+    def levels(self) -> list[float]:
+        """Levels of quantiles that are learned; none of other losses."""
+        loss = self.loss
+        if not isinstance(loss, Quantile):
+            return []
+        levels: list[float] = np.atleast_1d(np.asarray(loss.levels, dtype=float)).tolist()
+        return levels
+
+    @property
+    def outputs(self) -> Outputs:
+        """Quantile levels, of which the middle one is meant, or numbers of targets."""
+        n, levels = self.n_targets, self.levels
+        if n == 1 and len(levels) > 1:
+            middle = int(np.argmin(np.abs(np.asarray(levels) - 0.5)))
+            return Outputs(levels, middle, "prediction")
+        if len(levels) < 2:
+            return Outputs.of_targets(n)
+        both = [(target, level) for target in range(n) for level in levels]
+        return Outputs(both, None, "prediction")
+
+    def predict(self, scores: Array) -> Array:
+        """Return the predictions of rows, like the targets that were learned."""
+        values = self.loss.predict(scores)
+        if self.centre is not None:
+            values = values + self.intercept
+        return values[:, 0] if self.flat and values.shape[1] == 1 else values
+
+    def answers(self, scores: Array) -> Array:
+        """See :class:`Targets`."""
+        return self.predict(scores).reshape(len(scores), -1)
 
     @property
     def intercept(self) -> Array:

@@ -15,7 +15,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from mercer.component import own_copy
-from mercer.estimators.conformal import ConformalClassifier
 from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
@@ -67,7 +66,7 @@ class _Codes(NamedTuple):
 
 
 @storable
-class KernelClassifier(Explaining, OneRow, ConformalClassifier, ClassifierMixin, LossEstimator):
+class KernelClassifier(Explaining, OneRow, ClassifierMixin, LossEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -522,6 +521,57 @@ class KernelClassifier(Explaining, OneRow, ConformalClassifier, ClassifierMixin,
         """
         scores = self._scores(X)
         return self.targets_.predict(scores)
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, by_class: bool = False, empty: bool = False
+    ) -> NDArray[np.bool_]:
+        """Find sets that hold the true class of a share ``coverage`` of the rows, at least.
+
+        Found by conformal prediction as for ``predict_interval`` of regressors, with the same
+        promise. A set of several classes says that the row may be of any of them.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        coverage : float, default=0.9
+            Share of the rows whose set is to hold the true class, between 0 and 1.
+        by_class : bool, default=False
+            Whether that is to hold among the rows of each class, so that rare ones count.
+        empty : bool, default=False
+            Whether sets may be empty, see :class:`mercer.conformal.ConformalSets`. Otherwise a set
+            always has the predicted class, and more rows may be covered than was asked for.
+
+        Returns
+        -------
+        sets : ndarray of shape (n_samples, n_classes) of bool
+            Columns in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            For a wrong parameter, if there are no rows that the model has not learned, or too few
+            for the coverage.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from mercer import KernelClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> drawn = np.random.default_rng(0).permutation(len(X))  # they are sorted by writers
+        >>> X, y = X[drawn], y[drawn]
+        >>> model = KernelClassifier(random_state=0).fit(X[:1000], y[:1000])
+        >>> sets = model.predict_set(X[1000:], coverage=0.99)
+        >>> truth = model.classes_.searchsorted(y[1000:])
+        >>> bool(sets[range(797), truth].mean() > 0.97)
+        True
+        """
+        from mercer.answers.intervals import sets_of_classes
+        from mercer.estimators.evidence import evidence_of
+
+        told = evidence_of(self)
+        return sets_of_classes(told, X, coverage, by_class=by_class, empty=empty)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Array:

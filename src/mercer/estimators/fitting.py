@@ -24,7 +24,7 @@ from mercer.columns.null_values import NullValues
 from mercer.component import own_copy
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import StreamColumns
-from mercer.estimators.fitted import FittedFunction
+from mercer.estimators.fitted import FittedFunction, HeldOutRows
 from mercer.estimators.inputs import (
     HeldBy,
     check_not_tiny,
@@ -186,6 +186,10 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
 
     #: What stood for no value in rows of a stream of files.
     _nulls: NullValues | None = None
+    #: Rows that were given to find intervals by; their scores are of the time of the call.
+    _calibration: HeldOutRows | None = None
+    #: What was made of such rows: a mark that says of which model, and the result.
+    _conformal: tuple[Any, Any] | None = None
     #: A sample of the rows learned, for explanations; None where there is none.
     _kept: KeptRows | None = None
     #: Rows that come one by one: so many are not for the sample, and so many were not.
@@ -200,7 +204,7 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     def _forget(self) -> None:
         """Forget what rows said that were learned before; whoever keeps something adds it."""
         self._row_names = self._map = self._kept = self._left_out = self._nulls = None
-        self._level = None
+        self._level = self._calibration = self._conformal = None
         self._to_pass = self._passed = 0
 
     @abstractmethod

@@ -95,6 +95,36 @@ class LossEstimator(FittedLoss, KernelEstimator):
         """
         return self._fit(Given(X, y, sample_weight, held_by=HeldBy(groups, time)), callback)
 
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take other rows to find intervals, or sets of classes, by than those kept back.
+
+        A model of the default expansion keeps rows back by itself, and one that follows a stream
+        watches its errors. All others need rows that they have not learned; so does a model whose
+        rows to come are unlike those that were learned.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Rows that were not learned, and will not be. They are kept in the model and its file.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For wrong rows or targets; the model stays as it was.
+        """
+        from mercer.estimators.evidence import calibration
+
+        self._calibration, self._conformal = calibration(self, X, y, sample_weight), None
+        return self
+
     def learn_groups(self, X: Any, y: Any, groups: NDArray[np.int64]) -> Self:
         """Learn some more rows of files as ``partial_fit`` does, held out together by groups.
 

@@ -14,7 +14,6 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from mercer.component import own_copy
-from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights, finite_or_where
@@ -34,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 @storable
-class KernelRegressor(Explaining, OneRow, ConformalRegressor, RegressorMixin, LossEstimator):
+class KernelRegressor(Explaining, OneRow, RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -391,6 +390,59 @@ class KernelRegressor(Explaining, OneRow, ConformalRegressor, RegressorMixin, Lo
         """
         scores = self._scores(X)
         return self.targets_.predict(scores)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, method: str = "auto"
+    ) -> NDArray[np.float64]:
+        r"""Intervals that hold the target of a share ``coverage`` of the rows.
+
+        Found by conformal prediction (:mod:`mercer.conformal`) on rows that were kept back
+        (``held_out_``), or those given to ``calibrate``. If rows to come are drawn as these were,
+        the share holds whatever the data are, on average over rows. It is not promised for each
+        kind of row, nor if the data change; for a stream widths follow the errors of its last
+        rows (:class:`mercer.conformal.AdaptiveConformal`).
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        coverage : float, default=0.9
+            Share of the rows whose interval is to hold the target, between 0 and 1.
+        method : {"auto", "normalized", "split", "quantile"}, default="auto"
+            ``"split"``: all of the same width. ``"normalized"``: as wide as errors usually are at
+            such rows. ``"quantile"``: between two quantiles that are learned, widened so that
+            the share holds; those of the model itself, the lowest and the highest, if its loss has
+            several. See :class:`mercer.conformal.ConformalIntervals`. ``"auto"`` is
+            ``"quantile"`` for such a loss, ``"split"`` for a stream, and else ``"normalized"``.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_samples, 2), or (n_samples, 2, n_targets)
+            Lower and upper ends. With several targets each has intervals of its own.
+
+        Raises
+        ------
+        ValueError
+            For a wrong parameter, if there are no rows that the model has not learned, or too few
+            for the coverage.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3.0, 3.0, size=(2000, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=2000)
+        >>> model = KernelRegressor(random_state=0).fit(X[:1000], y[:1000])
+        >>> low, high = model.predict_interval(X[1000:], coverage=0.9).T
+        >>> inside = (low <= y[1000:]) & (y[1000:] <= high)
+        >>> bool(0.85 < inside.mean() < 0.95)
+        True
+        """
+        from mercer.answers.intervals import intervals
+        from mercer.estimators.evidence import evidence_of
+
+        return intervals(evidence_of(self), X, coverage, method)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², or for several quantile levels D², the explained share of the pinball loss.

@@ -6,11 +6,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer.columns.null_values import NullValues
 from mercer.component import from_config, to_config
 from mercer.estimators.columns import columns_from_state, columns_to_state
-from mercer.estimators.kept_rows import kept_from_state, kept_to_state, kept_until_now
+from mercer.estimators.fitted import HeldOutRows
+from mercer.estimators.kept_rows import (
+    kept_from_state,
+    kept_to_state,
+    kept_until_now,
+    rows_to_state,
+    with_gaps,
+)
 from mercer.estimators.start import AVERAGING
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import Targets
@@ -30,7 +38,8 @@ class Stored:
 
     def __getstate__(self: Any) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
-        state.pop("_unpickled", None)
+        for name in ("_unpickled", "_conformal"):  # which can be found again
+            state.pop(name, None)
         return state
 
     def __setstate__(self: Any, state: dict[str, Any]) -> None:
@@ -117,6 +126,36 @@ def _means_from_state(state: dict[str, Any], n_features: int) -> Any:
     return means
 
 
+def _calibration_to_state(model: Any) -> dict[str, Any]:
+    """Return rows that find intervals, where there are such, under their key."""
+    if model._calibration is None:
+        return {}
+    from mercer.estimators.evidence import calibration_of_now
+
+    rows: Any = calibration_of_now(model)
+    X = rows.X
+    if isinstance(X, np.ndarray):
+        inputs = rows_to_state("X", X)
+    else:
+        places = {name: getattr(X, name).astype(np.int64) for name in ("indices", "indptr")}
+        inputs = {"X": {"data": X.data, **places}}
+    y = model.targets_.numbered(rows.y)
+    return {"calibration": {**inputs, "y": y, "weights": rows.weights}}
+
+
+def _calibration_from_state(model: Any, state: dict[str, Any]) -> HeldOutRows:
+    """Inverse of what is under the key; ValueError if the pieces do not fit together."""
+    X, y, weights = state["X"], state["y"], np.array(state["weights"], dtype=np.float64)
+    n_inputs = model._n_inputs
+    if not isinstance(X, np.ndarray):
+        parts = X["data"], X["indices"], X["indptr"]
+        X = sparse.csr_matrix(parts, shape=(len(weights), n_inputs))
+    if X.shape != (len(weights), n_inputs) or len(y) != len(weights):
+        raise ValueError("the rows that intervals are found by do not fit together")
+    X = with_gaps(X, state.get("gaps"))
+    return HeldOutRows(X, model.targets_.of_numbers(y), np.empty(0), weights)
+
+
 def _plain(name: Any) -> Any:
     """Return a name of a feature as JSON knows it: no number of NumPy."""
     return name.item() if isinstance(name, np.generic) else name
@@ -127,13 +166,6 @@ class StoredEstimator(Stored):
 
     #: Record of what is known of the targets.
     _targets_type: ClassVar[type[Targets]]
-
-    def _calibration_to_state(self) -> dict[str, Any]:
-        """Return rows that find intervals, of estimators that have any, under their key."""
-        return {}
-
-    def _calibration_from_state(self, state: dict[str, Any] | None) -> None:
-        """Inverse of what is under the key; ValueError if the pieces do not fit together."""
 
     def to_state(self: Any) -> dict[str, Any]:
         """Everything that prediction and further learning need, as plain data.
@@ -159,7 +191,7 @@ class StoredEstimator(Stored):
             **({} if self._means is None else {"means": self._means}),
             **({} if self._left_out is None else {"left_out": self._left_out}),
             **({"null_values": to_config(self._nulls.to_config())} if self._nulls else {}),
-            **self._calibration_to_state(),
+            **_calibration_to_state(self),
             **kept_to_state(kept_until_now(self, self._n_inputs)),
             **({} if self._level is None else {"level": self._level.copy()}),
             # Those of the parameters may have been set anew since.
@@ -234,5 +266,6 @@ class StoredEstimator(Stored):
         model.learner_.restore(state["learner"])
         if model.learner_.function.n_outputs != problem.n_outputs:
             raise ValueError("the number of outputs does not match the targets")
-        model._calibration_from_state(state.get("calibration"))
+        if "calibration" in state:
+            model._calibration = _calibration_from_state(model, state["calibration"])
         return model  # type: ignore[no-any-return]

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from mercer.columns.views import says_nothing
 from mercer.component import from_config, to_config
-from mercer.estimators.inputs import warn_user
+from mercer.estimators.inputs import finite_or_where, warn_user
 from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
 from mercer.expansions import Expansion
@@ -260,6 +262,18 @@ class LossTargets(Targets):
     def decode(self, targets: Array) -> NDArray[Any]:
         """Return labels, or numbers, of codes of classes, or numbers, that were learned."""
 
+    @abstractmethod
+    def known(self, y: Any) -> NDArray[Any]:
+        """Check targets of rows that are not learned; ValueError if they are unlike the others."""
+
+    @abstractmethod
+    def numbered(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return labels as their places, and numbers as they are."""
+
+    @abstractmethod
+    def of_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Inverse of :meth:`numbered`."""
+
     def objective(self, automatic: AutomaticStep | None) -> Objective:
         """See :class:`Targets`."""
         return make_objective(self.loss, self.risk)
@@ -445,6 +459,25 @@ class Classes(LossTargets):
             scores = scores - scores.mean(axis=1, keepdims=True)
         scores = self.decision(scores)
         return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
+
+    def known(self, y: Any) -> NDArray[Any]:
+        """See :class:`LossTargets`."""
+        labels = check_labels(column_or_1d(plain_targets(y)))
+        unknown = np.setdiff1d(labels, self.labels)
+        if unknown.size:
+            raise ValueError(
+                f"y has labels that were not learned: {unknown[:5].tolist()}. Leave such rows out, "
+                "or learn some of them."
+            )
+        return labels
+
+    def numbered(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See :class:`LossTargets`."""
+        return np.searchsorted(self.labels, y)
+
+    def of_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """See :class:`LossTargets`."""
+        return np.asarray(self.labels[numbers])
 
     def counted(self, y: NDArray[Any]) -> Self:
         """Return the classes with these rows counted."""
@@ -883,6 +916,23 @@ class Numbers(LossTargets):
         """Targets less their centre, shape (n, n_targets)."""
         rows: Array = y.reshape(-1, self.n_targets)
         return rows if self.centre is None else rows - self.centre
+
+    def known(self, y: Any) -> Array:
+        """See :class:`LossTargets`."""
+        y = plain_targets(y, quantities=True)
+        found: Array = finite_or_where(
+            lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
+        )
+        self.meet(found)
+        return found.reshape(len(found), -1)
+
+    def numbered(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See :class:`LossTargets`."""
+        return y
+
+    def of_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """See :class:`LossTargets`."""
+        return numbers
 
     @property
     def levels(self) -> list[float]:
